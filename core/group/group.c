@@ -872,6 +872,7 @@ void gpud_group_get_info(struct gpud_group *group, uint32_t member, struct gpud_
         now.offset_ns = m->offset;
         now.frozen = m->frozen;
         now.ignored = m->ignored;
+        now.late = m->late;
         gpud_print(now.warning, "%s", gpud_match_describe(m->fault));
         gpud_print(now.reason, "%s", m->delivers ? "" : own->reason);
     }

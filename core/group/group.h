@@ -72,6 +72,7 @@ struct gpud_match_entry {
     bool passed;
     uint32_t generation; /* of the member, when it came */
     uint64_t step;       /* from the frame before it, of this connection; 0: it is the first */
+    bool joined;         /* it is the first of this connection */
 };
 
 /* Why a member's frames are not used as it means them. */
@@ -105,6 +106,7 @@ struct gpud_match_member {
     uint32_t out_of_step; /* pictures in a row that were */
     enum gpud_match_fault fault;
     uint64_t ignored; /* frames that were dropped because they were apart */
+    uint64_t late;    /* DATA: packets that were dropped because later ones had been handed on */
     uint32_t misses;  /* instants in a row that waited for it in vain */
     uint64_t missed;  /* in all */
     int64_t behind, offset;
@@ -129,6 +131,7 @@ struct gpud_match {
         uint32_t takers; /* DATA: bits of the members whose packet was of this instant */
     } records[GPUD_MATCH_RECORDS];
     uint32_t recorded;
+    bool lost; /* DATA: a packet was late, which the next one has to say */
 };
 
 struct gpud_match_request {

@@ -114,6 +114,10 @@ bool gpud_freeze_note(struct gpud_freeze *freeze, struct gpud_frame *frame, uint
 /* How long an instant waits for a member where it, or ones before it, would be lost otherwise. */
 #define GAP_DURATIONS 10
 
+/* DATA: how long the first packet of a member that has joined, or joined again, waits for packets
+ * before it of a member that was there meanwhile. Nothing says whether there are any. */
+#define JOIN_PATIENCE (GPUD_SEC / 2)
+
 /* Without a rate or durations. */
 #define LATENCY_ALL (40 * GPUD_MSEC)
 #define LATENCY_ANY (10 * GPUD_MSEC)
@@ -323,6 +327,17 @@ static bool take_record(struct gpud_match *match, uint32_t member,
     return true;
 }
 
+/* Whether a packet that no record is of was passed over: one from before all records may have been
+ * handed on. */
+static bool is_late(const struct gpud_match *match, const struct gpud_match_entry *entry)
+{
+    uint32_t count = match->recorded < GPUD_MATCH_RECORDS ? match->recorded : GPUD_MATCH_RECORDS;
+    uint64_t oldest = UINT64_MAX;
+    for (uint32_t i = 0; i < count; i++)
+        oldest = shorter(oldest, match->records[i].time);
+    return entry->kind == GPUD_MATCH_DATA && entry->time < match->last && entry->time > oldest;
+}
+
 /* Whether the frame's instant was handed on or passed over. */
 static bool match_is_over(const struct gpud_match *match, const struct gpud_match_entry *entry)
 {
@@ -399,12 +414,17 @@ void gpud_match_add(struct gpud_match *match, uint32_t member, struct gpud_match
         entry.kind = GPUD_MATCH_PICTURE;
     bool believed = take_word(m, &entry);
     bool apart = is_apart(match, m, entry.time) && !has_fallen_behind(match, m, entry.time);
+    entry.joined = !m->delivers;
     entry.step = m->delivers && entry.time > m->newest ? entry.time - m->newest : 0;
     uint64_t newest = entry.kind == GPUD_MATCH_SOUND ? end_of(&entry) : entry.time;
     match_judge(match, member, &entry, believed, apart);
-    entry.passed = match->begun && !apart &&
-                   ((entry.kind == GPUD_MATCH_DATA && take_record(match, member, &entry)) ||
-                    match_is_over(match, &entry));
+    bool recorded = match->begun && !apart && entry.kind == GPUD_MATCH_DATA &&
+                    take_record(match, member, &entry);
+    if (match->begun && !apart && !recorded && is_late(match, &entry)) {
+        m->late++;
+        match->lost = true;
+    }
+    entry.passed = recorded || (match->begun && !apart && match_is_over(match, &entry));
     if (!entry.passed && (!m->known || newest > m->newest))
         m->advanced_at = entry.arrival;
     if (match->begun && !apart)
@@ -616,6 +636,8 @@ static int64_t patience(const struct gpud_match *match, const struct gpud_match_
         return 0;
     uint64_t own = any || !best->duration ? m->duration : 0;
     int64_t waits = latency(match, best->kind, longer(best->duration, own));
+    if (any && best->kind == GPUD_MATCH_DATA && best->joined && match->begun && m->delivers)
+        return JOIN_PATIENCE;
     if (may_lose(match, request, found) && !m->quiet) {
         uint64_t duration = best->corrupted ? best->duration : match_pace(match, best);
         int64_t more = GAP_DURATIONS * (int64_t)longer(duration, own);
@@ -697,8 +719,9 @@ static void look_at(struct gpud_match *match, const struct gpud_match_request *r
         return;
     const struct gpud_match_entry *best = found->entries[found->member];
     found->new_line = new_line;
-    found->gap = request->select != GPUD_GROUP_AT && !new_line &&
-                 is_gap(match, time, best, shorter(best->duration, match->last_duration));
+    found->gap =
+        request->select != GPUD_GROUP_AT && !new_line &&
+        (match->lost || is_gap(match, time, best, shorter(best->duration, match->last_duration)));
     if (best->kind == GPUD_MATCH_SOUND && request->select != GPUD_GROUP_AT && time > best->time)
         found->skip = (uint32_t)(((time - best->time) * best->rate + GPUD_SEC / 2) / GPUD_SEC);
     int64_t until = first;
@@ -903,6 +926,7 @@ void gpud_match_commit(struct gpud_match *match, const struct gpud_match_request
     match->last = sound ? end_of(best) : any ? best->time : decision->time;
     note_sharers(match, decision, match->begun ? before : match->last);
     match->begun = true;
+    match->lost = false;
     match->last_duration = best->duration;
     match->last_member = decision->member;
     for (struct gpud_match_member *m = match->members; m < members_end(match); m++)

@@ -192,6 +192,9 @@ struct gpud_group_info {
     /** why its frames are not used as they say: a duration that is not believed, another time line,
      * times ahead of the preferred member's, pictures between the other member's; "": they are */
     char warning[GPUD_REASON_MAX];
+    /** ANY, data: packets dropped because they came after later ones of the other member. The next
+     * instant is a discontinuity. */
+    uint64_t late;
 };
 
 /** Makes a group. Its members connect in threads of the group's, from now on.

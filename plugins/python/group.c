@@ -260,12 +260,12 @@ static PyObject *member_info(const struct group *self, uint32_t member)
 {
     const struct gpud_group_info info = self->info[member];
     return Py_BuildValue(
-        "{s:N,s:I,s:I,s:K,s:K,s:K,s:K,s:L,s:L,s:N,s:N,s:K,s:N}", "connected",
+        "{s:N,s:I,s:I,s:K,s:K,s:K,s:K,s:L,s:L,s:N,s:N,s:K,s:K,s:N}", "connected",
         PyBool_FromLong(info.connected), "held", info.held, "room", info.room, "frames",
         info.frames, "handed_on", info.handed_on, "untimed", info.untimed, "missed", info.missed,
         "behind_ns", (long long)info.behind_ns, "offset_ns", (long long)info.offset_ns, "reason",
         convert_text(info.reason), "frozen", PyBool_FromLong(info.frozen), "ignored", info.ignored,
-        "warning", convert_text(info.warning));
+        "late", info.late, "warning", convert_text(info.warning));
 }
 
 static PyObject *group_get_info(PyObject *object, void *closure)

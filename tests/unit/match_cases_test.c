@@ -663,6 +663,42 @@ static void packets(void)
     }
 }
 
+/* A main sender that ended, and sends again while the backup has still to send what was between:
+ * that is waited for, and what comes too late all the same is counted and said. */
+static void rejoined(void)
+{
+    for (unsigned late = 0; late < 2; late++) {
+        struct gpud_match_request request = {GPUD_GROUP_NEXT, 0, 0};
+        struct gpud_match_decision got;
+        open_match(GPUD_GROUP_ANY, 2, 0);
+        match.members[0].room = match.members[1].room = 16;
+        for (unsigned i = 0; i < 10; i++, now += DURATION)
+            for (unsigned member = 0; member < 2; member++) {
+                add_packet(member, HOUR + i * DURATION, 0, i);
+                CHECK_EQUAL(take_packets(i + member), i + 1);
+            }
+        gpud_match_leave(&match, 0, true);
+        add_packet(1, HOUR + 10 * DURATION, 0, 10);
+        CHECK_EQUAL(take_packets(10), 11);
+        now += 5 * DURATION;
+        add_packet(0, HOUR + 15 * DURATION, 0, 15);
+        gpud_match_decide(&match, &request, now, &got);
+        CHECK(got.verdict == GPUD_MATCH_WAIT && got.until > now + 10 * DURATION,
+              "the packet of a sender that has joined does not wait for those before it");
+        if (late)
+            CHECK_EQUAL(take_packets(15), 16);
+        for (unsigned i = 11; i <= 15; i++)
+            add_packet(1, HOUR + i * DURATION, 0, i);
+        if (!late)
+            CHECK_EQUAL(take_packets(11), 16);
+        CHECK_EQUAL(match.members[1].late, late ? 4 : 0);
+        add_packet(1, HOUR + 16 * DURATION, 0, 16);
+        gpud_match_decide(&match, &request, now + GPUD_SEC, &got);
+        CHECK(got.verdict == GPUD_MATCH_TAKE && got.gap == (late > 0), "packets are lost unsaid");
+        CHECK_EQUAL(take_packets(16), 17);
+    }
+}
+
 /* --- blocks of sound -------------------------------------------------------------------------- */
 
 #define RATE 48000
@@ -938,6 +974,7 @@ int main(void)
     half_a_frame_apart();
     liars();
     packets();
+    rejoined();
     blocks_of_sound();
     tolerance();
     two_rates();

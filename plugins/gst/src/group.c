@@ -828,8 +828,9 @@ static void add_member(struct pair_input *pair, guint member, GstStructure *stat
         G_TYPE_UINT64, info.handed_on, "missed", G_TYPE_UINT64, info.missed, "unmatched",
         G_TYPE_UINT64, info.untimed, "connects", G_TYPE_UINT64, receiver.connects, "behind",
         G_TYPE_INT64, info.behind_ns, "offset", G_TYPE_INT64, info.offset_ns, "frozen",
-        G_TYPE_BOOLEAN, (gboolean)info.frozen, "reason", G_TYPE_STRING, info.reason, "ignored",
-        G_TYPE_UINT64, info.ignored, "warning", G_TYPE_STRING, info.warning, NULL);
+        G_TYPE_BOOLEAN, (gboolean)info.frozen, "reason", G_TYPE_STRING, info.reason, "late",
+        G_TYPE_UINT64, info.late, "ignored", G_TYPE_UINT64, info.ignored, "warning", G_TYPE_STRING,
+        info.warning, NULL);
     gst_structure_set(stats, name, GST_TYPE_STRUCTURE, one, NULL);
     gst_structure_free(one);
 }
