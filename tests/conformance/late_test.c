@@ -276,6 +276,7 @@ static void held_by_two(struct relay *relay)
     WORKS(gpud_queue_finish(first, gpud_deadline(20 * GPUD_SEC), &e));
 
     /* As many pictures as there are slots, if they are to be had. */
+    unsigned sent = 0, seen = 0;
     for (uint64_t n = 90; n < 96; n++) {
         void *data;
         if (gpud_sender_acquire(relay->first, LOOK, &frame, NULL) != GPUD_OK)
@@ -283,14 +284,18 @@ static void held_by_two(struct relay *relay)
         if (gpud_frame_map(frame, GPUD_WRITE, LOOK, &data, NULL) == GPUD_OK) {
             picture_write(&relay->layout, data, n);
             gpud_frame_unmap(frame);
-            gpud_sender_submit(relay->first, &frame, LOOK, NULL);
+            sent += gpud_sender_submit(relay->first, &frame, LOOK, NULL) == GPUD_OK;
         }
         gpud_frame_release(&frame);
-        while (gpud_receiver_acquire(relay->between, 0, &frame, NULL) == GPUD_OK)
+        for (; gpud_receiver_acquire(relay->between, 0, &frame, NULL) == GPUD_OK; seen++)
             gpud_frame_release(&frame);
     }
     conformance_release_queue(held.hold, false);
     WORKS(gpud_queue_finish(second, gpud_deadline(20 * GPUD_SEC), &e));
+    for (; seen < sent; seen++) { /* which waited for the queue */
+        frame = ACQUIRE_FRAME(relay->between, 20 * GPUD_SEC);
+        gpud_frame_release(&frame);
+    }
     frame = wrap(relay, copied, 89);
     submit(relay->next, &frame);
     expect_picture(relay, relay->last, NULL, 89);

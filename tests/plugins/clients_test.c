@@ -73,11 +73,13 @@ static void check_names(const gchar *address, const gchar *sender, const gchar *
  * program: GStreamer's own says nothing. */
 TEST(test_names_of_pipelines)
 {
+    const gchar *file = g_getenv("GPUD_TEST_KEY"); /* between hosts */
+    g_autofree gchar *key = file ? g_strconcat("psk-file=", file, NULL) : g_strdup("");
     g_autofree gchar *address = ends_address();
     g_autoptr(EndsPipeline) sender = ends_pipeline(
-        "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s", address);
+        "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s %s", address, key);
     g_autoptr(EndsPipeline) receiver =
-        ends_pipeline("gpudirectsrc address=%s ! fakesink sync=false", address);
+        ends_pipeline("gpudirectsrc address=%s %s ! fakesink sync=false", address, key);
 
     gst_object_set_name(GST_OBJECT(sender), "studio1");
     gst_element_set_state(sender, GST_STATE_PLAYING);
