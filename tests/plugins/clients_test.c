@@ -50,8 +50,11 @@ static void check_names(const gchar *address, const gchar *sender, const gchar *
     struct gpud_error error;
     uint32_t count;
 
+    /* By its address it would be asked over the network, which takes a key. */
+    const gchar *where = g_getenv("GPUD_TEST_ADDRESS") ? NULL : address;
+
     for (guint tries = 0; tries < 1000; tries++) {
-        fail_unless(gpud_channel_list_create(address, GPUD_SEC, &list, &count, NULL, &error) ==
+        fail_unless(gpud_channel_list_create(where, GPUD_SEC, &list, &count, NULL, &error) ==
                         GPUD_OK,
                     "%s", error.reason);
         gboolean there = count == 1 &&
