@@ -140,8 +140,8 @@ enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **dat
 bool gpud_memory_unmap_pages(void *data, uint64_t size);
 
 /* A child that this process forks does not keep the descriptor, which it could hold open for longer
- * than this process lives: there it becomes a socket without a peer. Close it by gpud_fd_close(),
- * or say before somebody else closes it that its number is free. */
+ * than this process lives: there it becomes a socket without a peer. Close it by gpud_fd_close();
+ * before other code closes it, call gpud_fd_let_children_keep(), for its number is used again. */
 void gpud_fd_keep_from_children(int fd);
 void gpud_fd_let_children_keep(int fd);
 
@@ -594,8 +594,8 @@ void gpud_sleep(struct gpud_sleeper *sleeper, bool (*ready)(void *arg), void *ar
  * Only the other side may write `kicks`, so this calls the kernel until that sleep is over. */
 void gpud_sleeper_rouse(struct gpud_sleeper *sleeper);
 
-/* The number of the peer's sleep if nobody has woken it from that one yet; else 0. Call it after
- * the store that the sleeper waits for. */
+/* The number of the peer's sleep, if no wake has been sent for it yet; else 0. Call it after the
+ * store that the sleeper waits for. */
 static inline uint32_t gpud_waker_look(const struct gpud_waker *waker)
 {
     /* Orders the caller's store before this load; the sleeper's fence is in gpud_sleep_begin(). */

@@ -226,9 +226,9 @@ struct monitor_thumbnails;
 struct monitor_thumbnails *monitor_thumbnails_new(const char *psk_file, struct gpud_error *error);
 void monitor_thumbnails_free(struct monitor_thumbnails *thumbnails);
 
-/* The newest image of a channel, and its media type (IANA); NULL: *reason says why there is none,
- * to be freed with g_free(). The first call connects a receiver, which leaves some seconds after
- * the last one. Main thread. */
+/* The newest image of a channel, and its media type (IANA). NULL without an image: *reason is then
+ * a sentence, to be freed with g_free(). The first call connects a receiver, which leaves some
+ * seconds after the last one. Main thread. */
 GBytes *monitor_thumbnails_get(struct monitor_thumbnails *thumbnails, const char *address,
                                const char **type, char **reason);
 

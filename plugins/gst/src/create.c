@@ -895,8 +895,8 @@ static enum gpud_status create_take(GstGpudirectSrc *self, GstClockTime before,
         self->times.waited = ops->count_frames(self->feed.input) == 0;
     enum gpud_status status = ops->acquire(self->feed.input, max_wait, frame, error);
     GstClockTime now = monotonic_now();
-    if (!input_is_of_sender(
-            ops)) /* trying without waiting first would cost a system call per frame */
+    /* Trying without waiting first would cost a system call per frame. */
+    if (!input_is_of_sender(ops))
         self->times.waited = now - before >= SLEPT;
     if (status == GPUD_OK)
         times_note_acquired(&self->times, now, src_options_late_max(&self->options));
