@@ -1,612 +1,22 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Commands: copies, writes of another device's memory, and how they are followed. */
+/* The extension's three commands, and the thread that completes what queues wait for. */
 #include "layer.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
-#include <stdio.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-/* === kernels ================================================================================= */
-/* Records the external buffers that kernels have as arguments, because a kernel that runs may write
- * them. All arguments of a reused kernel handle must be set anew, so stale records of a released
- * kernel are overwritten before the next one runs. */
-
-static struct dgma_table kernels = DGMA_TABLE_INIT;
-
-struct argument {
-    cl_uint index;
-    cl_mem mem;
-};
-
-/* OpenCL's rule for clSetKernelArg: only one thread at a time sets up a kernel. */
-struct kernel {
-    unsigned count;
-    struct argument arguments[];
-};
-
-static bool is_external(cl_mem mem)
-{
-    const struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
-    return buffer && buffer->kind == DGMA_EXTERNAL;
-}
-
-static void kernels_put(cl_kernel handle, struct kernel *kernel)
-{
-    free(dgma_table_take(&kernels, handle));
-    if (kernel && !dgma_table_put(&kernels, handle, kernel)) {
-        free(kernel);
-        dgma_unfollowed_note("a kernel (out of memory)");
-    }
-}
-
-/* Replaces one of the kernel's arguments. */
-static void kernels_set(cl_kernel handle, cl_uint index, cl_mem mem)
-{
-    const struct kernel *old = dgma_table_get(&kernels, handle);
-    unsigned count = old ? old->count : 0;
-    if (!old && !mem)
-        return;
-    struct kernel *kernel = malloc(sizeof *kernel + (count + 1) * sizeof kernel->arguments[0]);
-    if (!kernel) {
-        dgma_unfollowed_note("a kernel (out of memory)");
-        return;
-    }
-    kernel->count = 0;
-    for (unsigned i = 0; i < count; i++)
-        if (old->arguments[i].index != index)
-            kernel->arguments[kernel->count++] = old->arguments[i];
-    if (mem)
-        kernel->arguments[kernel->count++] = (struct argument){index, mem};
-    kernels_put(handle, kernel);
-}
-
-static CL_API_ENTRY cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size,
-                                                      const void *value)
-{
-    cl_int status = dgma_next.clSetKernelArg(kernel, index, size, value);
-    if (status)
-        return status;
-    cl_mem mem = NULL;
-    if (value && size == sizeof mem)
-        memcpy(&mem, value, sizeof mem); /* any other eight bytes are not a handle of ours */
-    kernels_set(kernel, index, is_external(mem) ? mem : NULL);
-    return CL_SUCCESS;
-}
-
-static CL_API_ENTRY cl_kernel CL_API_CALL clone_kernel(cl_kernel from, cl_int *status)
-{
-    cl_kernel to = dgma_next.clCloneKernel(from, status);
-    const struct kernel *kernel = to ? dgma_table_get(&kernels, from) : NULL;
-    for (unsigned i = 0; kernel && i < kernel->count; i++)
-        kernels_set(to, kernel->arguments[i].index, kernel->arguments[i].mem);
-    return to;
-}
-
-static CL_API_ENTRY cl_int CL_API_CALL release_kernel(cl_kernel kernel)
-{
-    cl_uint refs = 0;
-    if (dgma_table_get(&kernels, kernel) &&
-        dgma_next.clGetKernelInfo(kernel, CL_KERNEL_REFERENCE_COUNT, sizeof refs, &refs, NULL) ==
-            CL_SUCCESS &&
-        refs == 1)
-        kernels_put(kernel, NULL);
-    return dgma_next.clReleaseKernel(kernel);
-}
-
-/* Calls `give` for each of them. */
-static void dgma_kernel_externals(cl_kernel handle, void (*give)(void *user_data, cl_mem mem),
-                                  void *user_data)
-{
-    const struct kernel *kernel = dgma_table_get(&kernels, handle);
-    for (unsigned i = 0; kernel && i < kernel->count; i++)
-        if (is_external(kernel->arguments[i].mem))
-            give(user_data, kernel->arguments[i].mem);
-}
-
-static void dgma_kernels_install(cl_icd_dispatch *table)
-{
-    table->clSetKernelArg = set_kernel_arg;
-    table->clReleaseKernel = release_kernel;
-    if (table->clCloneKernel)
-        table->clCloneKernel = clone_kernel;
-}
-
-/* === writes ================================================================================== */
-/* Tracks what the program's commands write into external buffers, until a WriteSignal sends it. A
- * command specifies the bytes; a kernel does not, and counts as writing the whole buffer. Only
- * buffers with two versions are tracked: this device keeps a copy, or the owner does. */
-
-enum { MOST_WRITES = 4096 }; /* unsent ones per buffer; more count as writing all of it */
-
-struct dgma_write {
-    struct dgma_write *next;
-    struct dgma_box box;
-    cl_command_queue queue; /* only for comparison */
-    cl_event event;         /* owned */
-};
-
-static pthread_mutex_t writes_lock = PTHREAD_MUTEX_INITIALIZER; /* every buffer's writes */
-
-static struct dgma_box whole_of(const struct dgma_buffer *buffer)
-{
-    return (struct dgma_box){.width = buffer->size, .rows = 1, .slices = 1};
-}
-
-static bool covers(const struct dgma_buffer *buffer, const struct dgma_box *box,
-                   const struct dgma_box *other)
-{
-    return (box->rows == 1 && box->slices == 1 && box->offset == 0 && box->width == buffer->size) ||
-           memcmp(box, other, sizeof *box) == 0;
-}
-
-static void writes_drop(struct dgma_write **at)
-{
-    struct dgma_write *write = *at;
-    *at = write->next;
-    dgma_next.clReleaseEvent(write->event);
-    free(write);
-}
-
-/* Takes ownership of `event`. */
-static void add_locked(struct dgma_buffer *buffer, const struct dgma_box *box,
-                       cl_command_queue queue, cl_event event)
-{
-    unsigned count = 0;
-    struct dgma_write **at = &buffer->writes;
-    while (*at)
-        if ((*at)->queue == queue && covers(buffer, box, &(*at)->box)) {
-            writes_drop(at); /* a later command of the queue overwrites it */
-        } else {
-            at = &(*at)->next;
-            count++;
-        }
-    struct dgma_write *write = calloc(1, sizeof *write);
-    if (!write || count >= MOST_WRITES) {
-        free(write);
-        dgma_next.clReleaseEvent(event);
-        buffer->all_written = true; /* permanently, as the end of this write is not tracked */
-        return;
-    }
-    *write = (struct dgma_write){NULL, *box, queue, event};
-    *at = write;
-}
-
-/* Before a command: where its event goes. p->buffer is NULL if the command is not tracked. */
-struct pending {
-    struct dgma_buffer *buffer;
-    cl_event own;
-};
-
-static cl_event *writes_begin(struct pending *p, cl_mem mem, cl_event *event)
-{
-    struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
-    bool follow = buffer && buffer->kind == DGMA_EXTERNAL &&
-                  (buffer->copies || buffer->surface_object->written);
-    *p = (struct pending){.buffer = follow ? buffer : NULL};
-    return follow && !event ? &p->own : event;
-}
-
-static cl_int writes_end(struct pending *p, cl_int status, cl_command_queue queue,
-                         const struct dgma_box *box, const cl_event *event)
-{
-    if (!p->buffer || status)
-        return status;
-    cl_event done = p->own ? p->own : *event;
-    if (!p->own)
-        dgma_next.clRetainEvent(done);
-    pthread_mutex_lock(&writes_lock);
-    add_locked(p->buffer, box, queue, done);
-    pthread_mutex_unlock(&writes_lock);
-    return status;
-}
-
-void dgma_writes_free(struct dgma_buffer *buffer)
-{
-    pthread_mutex_lock(&writes_lock);
-    while (buffer->writes)
-        writes_drop(&buffer->writes);
-    pthread_mutex_unlock(&writes_lock);
-}
-
-/* ---- sending ---- */
-
-/* Whether this signal certainly sends the write, so that the next one need not. */
-static bool is_settled(const struct dgma_write *write, cl_command_queue queue, cl_uint num_events,
-                       const cl_event *wait_list)
-{
-    cl_int state = CL_QUEUED;
-    if (write->queue == queue)
-        return true;
-    for (cl_uint i = 0; i < num_events; i++)
-        if (wait_list[i] == write->event)
-            return true;
-    dgma_next.clGetEventInfo(write->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state,
-                             NULL);
-    return state <= CL_COMPLETE;
-}
-
-static cl_int writes_take(struct dgma_buffer *buffer, cl_command_queue queue, cl_uint num_events,
-                          const cl_event *wait_list, struct dgma_op *op)
-{
-    cl_int status = CL_SUCCESS;
-    pthread_mutex_lock(&writes_lock);
-    cl_uint count = 0;
-    for (const struct dgma_write *write = buffer->writes; write; write = write->next)
-        count++;
-    bool all = buffer->all_written || dgma_unfollowed_any();
-    op->boxes = calloc(all ? 1 : count + 1, sizeof op->boxes[0]);
-    if (!op->boxes)
-        status = CL_OUT_OF_HOST_MEMORY;
-    for (struct dgma_write **at = &buffer->writes; op->boxes && *at;) {
-        if (!all)
-            op->boxes[op->num_boxes++] = (*at)->box;
-        if (is_settled(*at, queue, num_events, wait_list))
-            writes_drop(at);
-        else
-            at = &(*at)->next;
-    }
-    if (op->boxes && all)
-        op->boxes[op->num_boxes++] = whole_of(buffer);
-    pthread_mutex_unlock(&writes_lock);
-    return status;
-}
-
-static cl_int read_box(cl_command_queue queue, cl_mem mem, uint8_t *surface,
-                       const struct dgma_box *box, cl_uint num_events, const cl_event *wait_list,
-                       cl_event *event)
-{
-    if (box->rows == 1 && box->slices == 1)
-        return dgma_next.clEnqueueReadBuffer(queue, mem, CL_FALSE, box->offset, box->width,
-                                             surface + box->offset, num_events, wait_list, event);
-    size_t slice = box->slices > 1 ? box->slice_pitch : 0, in_slice = box->offset;
-    size_t origin[3] = {0, 0, 0};
-    if (slice) {
-        origin[2] = box->offset / slice;
-        in_slice = box->offset % slice;
-    }
-    origin[1] = in_slice / box->row_pitch;
-    origin[0] = in_slice % box->row_pitch;
-    const size_t region[3] = {box->width, box->rows, box->slices};
-    return dgma_next.clEnqueueReadBufferRect(queue, mem, CL_FALSE, origin, origin, region,
-                                             box->row_pitch, slice, box->row_pitch, slice, surface,
-                                             num_events, wait_list, event);
-}
-
-/* Enqueues what a WriteSignal must send, and fills in the gate and the written ranges of `op`. */
-static cl_int dgma_writes_send(cl_command_queue queue, cl_mem mem, struct dgma_buffer *buffer,
-                               cl_uint num_events, const cl_event *wait_list, struct dgma_op *op)
-{
-    cl_int status = writes_take(buffer, queue, num_events, wait_list, op);
-    if (status || !buffer->copies || op->num_boxes == 0)
-        return status
-                   ? status
-                   : dgma_next.clEnqueueMarkerWithWaitList(queue, num_events, wait_list, &op->gate);
-    cl_event *events = calloc(op->num_boxes, sizeof *events);
-    if (!events)
-        return CL_OUT_OF_HOST_MEMORY;
-    cl_uint count = 0;
-    while (count < op->num_boxes && status == CL_SUCCESS) {
-        status = read_box(queue, mem, buffer->surface, &op->boxes[count], num_events, wait_list,
-                          &events[count]);
-        if (status == CL_SUCCESS)
-            count++;
-    }
-    if (status == CL_SUCCESS)
-        status = dgma_next.clEnqueueMarkerWithWaitList(queue, count, events, &op->gate);
-    for (cl_uint i = 0; i < count; i++)
-        dgma_next.clReleaseEvent(events[i]);
-    free(events);
-    return status;
-}
-
-/* ---- the commands ---- */
-
-static struct dgma_box line(size_t offset, size_t size)
-{
-    return (struct dgma_box){.offset = offset, .width = size, .rows = 1, .slices = 1};
-}
-
-static struct dgma_box box_of(const size_t origin[3], const size_t region[3], size_t row_pitch,
-                              size_t slice_pitch)
-{
-    size_t row = row_pitch ? row_pitch : region[0];
-    size_t slice = slice_pitch ? slice_pitch : row * region[1];
-    return (struct dgma_box){.offset = origin[2] * slice + origin[1] * row + origin[0],
-                             .width = region[0],
-                             .rows = region[1],
-                             .row_pitch = row,
-                             .slices = region[2],
-                             .slice_pitch = slice};
-}
-
-static CL_API_ENTRY cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem mem,
-                                                    cl_bool blocking, size_t offset, size_t size,
-                                                    const void *from, cl_uint num_events,
-                                                    const cl_event *wait_list, cl_event *event)
-{
-    struct pending p;
-    cl_event *at = writes_begin(&p, mem, event);
-    struct dgma_box box = line(offset, size);
-    return writes_end(&p,
-                      dgma_next.clEnqueueWriteBuffer(queue, mem, blocking, offset, size, from,
-                                                     num_events, wait_list, at),
-                      queue, &box, at);
-}
-
-static CL_API_ENTRY cl_int CL_API_CALL
-write_buffer_rect(cl_command_queue queue, cl_mem mem, cl_bool blocking, const size_t *origin,
-                  const size_t *host_origin, const size_t *region, size_t row_pitch,
-                  size_t slice_pitch, size_t host_row_pitch, size_t host_slice_pitch,
-                  const void *from, cl_uint num_events, const cl_event *wait_list, cl_event *event)
-{
-    struct pending p;
-    cl_event *at = writes_begin(&p, mem, event);
-    cl_int status = dgma_next.clEnqueueWriteBufferRect(
-        queue, mem, blocking, origin, host_origin, region, row_pitch, slice_pitch, host_row_pitch,
-        host_slice_pitch, from, num_events, wait_list, at);
-    if (status)
-        return status;
-    struct dgma_box box = box_of(origin, region, row_pitch, slice_pitch);
-    return writes_end(&p, status, queue, &box, at);
-}
-
-static CL_API_ENTRY cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem mem,
-                                                   const void *pattern, size_t pattern_size,
-                                                   size_t offset, size_t size, cl_uint num_events,
-                                                   const cl_event *wait_list, cl_event *event)
-{
-    struct pending p;
-    cl_event *at = writes_begin(&p, mem, event);
-    struct dgma_box box = line(offset, size);
-    return writes_end(&p,
-                      dgma_next.clEnqueueFillBuffer(queue, mem, pattern, pattern_size, offset, size,
-                                                    num_events, wait_list, at),
-                      queue, &box, at);
-}
-
-static CL_API_ENTRY cl_int CL_API_CALL copy_buffer(cl_command_queue queue, cl_mem from, cl_mem to,
-                                                   size_t from_offset, size_t offset, size_t size,
-                                                   cl_uint num_events, const cl_event *wait_list,
-                                                   cl_event *event)
-{
-    struct pending p;
-    cl_event *at = writes_begin(&p, to, event);
-    struct dgma_box box = line(offset, size);
-    return writes_end(&p,
-                      dgma_next.clEnqueueCopyBuffer(queue, from, to, from_offset, offset, size,
-                                                    num_events, wait_list, at),
-                      queue, &box, at);
-}
-
-static CL_API_ENTRY cl_int CL_API_CALL copy_buffer_rect(
-    cl_command_queue queue, cl_mem from, cl_mem to, const size_t *from_origin, const size_t *origin,
-    const size_t *region, size_t from_row_pitch, size_t from_slice_pitch, size_t row_pitch,
-    size_t slice_pitch, cl_uint num_events, const cl_event *wait_list, cl_event *event)
-{
-    struct pending p;
-    cl_event *at = writes_begin(&p, to, event);
-    cl_int status = dgma_next.clEnqueueCopyBufferRect(queue, from, to, from_origin, origin, region,
-                                                      from_row_pitch, from_slice_pitch, row_pitch,
-                                                      slice_pitch, num_events, wait_list, at);
-    if (status)
-        return status;
-    struct dgma_box box = box_of(origin, region, row_pitch, slice_pitch);
-    return writes_end(&p, status, queue, &box, at);
-}
-
-static CL_API_ENTRY cl_int CL_API_CALL copy_image_to_buffer(
-    cl_command_queue queue, cl_mem image, cl_mem to, const size_t *origin, const size_t *region,
-    size_t offset, cl_uint num_events, const cl_event *wait_list, cl_event *event)
-{
-    struct pending p;
-    size_t element = 0;
-    cl_event *at = writes_begin(&p, to, event);
-    cl_int status = dgma_next.clEnqueueCopyImageToBuffer(queue, image, to, origin, region, offset,
-                                                         num_events, wait_list, at);
-    if (status || !p.buffer)
-        return status;
-    struct dgma_box box = whole_of(p.buffer);
-    if (dgma_next.clGetImageInfo(image, CL_IMAGE_ELEMENT_SIZE, sizeof element, &element, NULL) ==
-        CL_SUCCESS)
-        box = line(offset, region[0] * region[1] * region[2] * element);
-    return writes_end(&p, status, queue, &box, at);
-}
-
-/* A kernel may have several external buffers: each holds its event. */
-struct launch {
-    cl_command_queue queue;
-    cl_event event;
-};
-
-static void wrote_all(void *user_data, cl_mem mem)
-{
-    struct launch *launch = user_data;
-    struct pending p;
-    cl_event *at = writes_begin(&p, mem, &launch->event);
-    struct dgma_box box = p.buffer ? whole_of(p.buffer) : line(0, 0);
-    writes_end(&p, CL_SUCCESS, launch->queue, &box, at);
-}
-
-static void finds(void *user_data, cl_mem mem)
-{
-    (void)mem;
-    *(bool *)user_data = true;
-}
-
-static bool writes_external(cl_kernel kernel)
-{
-    bool found = false;
-    dgma_kernel_externals(kernel, finds, &found);
-    return found;
-}
-
-static cl_int launched(cl_int status, bool external, cl_kernel kernel, struct launch *launch,
-                       cl_event *event)
-{
-    if (status || !external)
-        return status;
-    dgma_kernel_externals(kernel, wrote_all, launch);
-    if (event)
-        *event = launch->event;
-    else
-        dgma_next.clReleaseEvent(launch->event);
-    return CL_SUCCESS;
-}
-
-static CL_API_ENTRY cl_int CL_API_CALL run_kernel(cl_command_queue queue, cl_kernel kernel,
-                                                  cl_uint dimensions, const size_t *offset,
-                                                  const size_t *global, const size_t *local,
-                                                  cl_uint num_events, const cl_event *wait_list,
-                                                  cl_event *event)
-{
-    struct launch launch = {.queue = queue};
-    bool external = writes_external(kernel);
-    cl_int status =
-        dgma_next.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local,
-                                         num_events, wait_list, external ? &launch.event : event);
-    return launched(status, external, kernel, &launch, event);
-}
-
-static CL_API_ENTRY cl_int CL_API_CALL run_task(cl_command_queue queue, cl_kernel kernel,
-                                                cl_uint num_events, const cl_event *wait_list,
-                                                cl_event *event)
-{
-    struct launch launch = {.queue = queue};
-    bool external = writes_external(kernel);
-    cl_int status = dgma_next.clEnqueueTask(queue, kernel, num_events, wait_list,
-                                            external ? &launch.event : event);
-    return launched(status, external, kernel, &launch, event);
-}
-
-static CL_API_ENTRY cl_int CL_API_CALL run_native(cl_command_queue queue,
-                                                  void(CL_CALLBACK *function)(void *), void *args,
-                                                  size_t args_size, cl_uint num_mems,
-                                                  const cl_mem *mems, const void **places,
-                                                  cl_uint num_events, const cl_event *wait_list,
-                                                  cl_event *event)
-{
-    struct launch launch = {.queue = queue};
-    cl_int status =
-        dgma_next.clEnqueueNativeKernel(queue, function, args, args_size, num_mems, mems, places,
-                                        num_events, wait_list, num_mems ? &launch.event : event);
-    if (status || !num_mems)
-        return status;
-    for (cl_uint i = 0; i < num_mems; i++)
-        wrote_all(&launch, mems[i]);
-    if (event)
-        *event = launch.event;
-    else
-        dgma_next.clReleaseEvent(launch.event);
-    return CL_SUCCESS;
-}
-
-void dgma_writes_install(cl_icd_dispatch *table)
-{
-    table->clEnqueueWriteBuffer = write_buffer;
-    table->clEnqueueWriteBufferRect = write_buffer_rect;
-    table->clEnqueueFillBuffer = fill_buffer;
-    table->clEnqueueCopyBuffer = copy_buffer;
-    table->clEnqueueCopyBufferRect = copy_buffer_rect;
-    table->clEnqueueCopyImageToBuffer = copy_image_to_buffer;
-    table->clEnqueueNDRangeKernel = run_kernel;
-    table->clEnqueueTask = run_task;
-    table->clEnqueueNativeKernel = run_native;
-    dgma_kernels_install(table);
-}
-
 /* === written ================================================================================= */
-/* The written map: a file beside the object's own, /dev/shm/gpudirect-dgma-UID-SLOT-written, made
- * by an owner that keeps a copy. Any number of writers set bits; only the owner clears them. */
-
-struct dgma_written {
-    _Atomic uint32_t begun, done; /* counts of WriteSignals; different: one runs, or has died */
-    _Atomic uint32_t value;       /* the value that the last one writes */
-    uint32_t unused[13];
-    _Atomic uint64_t bits[];
-};
-
-struct map_name {
-    char text[96];
-};
-
-static struct map_name written_name_of(const char *path)
-{
-    struct map_name name;
-    snprintf(name.text, sizeof name.text, "%s-written", path);
-    return name;
-}
-
-static size_t surface_of(const struct dgma_object *object)
-{
-    return object->total - DGMA_PAGE;
-}
-
-static size_t size_of(const struct dgma_object *object)
-{
-    size_t size = sizeof(struct dgma_written) + surface_of(object) / 8;
-    return (size + DGMA_PAGE - 1) & ~(DGMA_PAGE - 1);
-}
-
-static int map_file(struct dgma_object *object, int fd)
-{
-    void *map = mmap(NULL, size_of(object), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
-        return errno;
-    object->written = map;
-    return 0;
-}
-
-int dgma_written_create(struct dgma_object *object, const char *path)
-{
-    struct map_name name = written_name_of(path);
-    unlink(name.text); /* the slot is ours, so an existing file is stale */
-    int fd = open(name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return errno;
-    int error = fchmod(fd, 0600) ? errno : 0;
-    if (!error)
-        do
-            error = posix_fallocate(fd, 0, (off_t)size_of(object));
-        while (error == EINTR);
-    if (!error)
-        error = map_file(object, fd);
-    close(fd);
-    if (error)
-        unlink(name.text);
-    return error;
-}
-
-void dgma_written_open(struct dgma_object *object, const char *path)
-{
-    struct stat st;
-    int fd = open(written_name_of(path).text, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-        (st.st_mode & 077) == 0 && st.st_size == (off_t)size_of(object))
-        map_file(object, fd);
-    close(fd);
-}
-
-void dgma_written_unlink(const char *path)
-{
-    unlink(written_name_of(path).text);
-}
-
-void dgma_written_close(struct dgma_object *object)
-{
-    if (object->written)
-        munmap(object->written, size_of(object));
-}
+/* The written map: which bytes of an object were written. */
 
 static void add_range(struct dgma_written *written, size_t at, size_t length)
 {
@@ -622,9 +32,9 @@ static void add_range(struct dgma_written *written, size_t at, size_t length)
     }
 }
 
-void dgma_written_add(struct dgma_object *object, size_t at, const struct dgma_box *box)
+static void dgma_written_add(struct dgma_object *object, size_t at, const struct dgma_box *box)
 {
-    size_t surface = surface_of(object);
+    size_t surface = (object->total - DGMA_PAGE);
     for (size_t slice = 0; object->written && slice < box->slices; slice++)
         for (size_t row = 0; row < box->rows; row++) {
             size_t from = at + box->offset + slice * box->slice_pitch + row * box->row_pitch;
@@ -634,7 +44,7 @@ void dgma_written_add(struct dgma_object *object, size_t at, const struct dgma_b
         }
 }
 
-void dgma_written_begin_signal(struct dgma_object *object, uint32_t value)
+static void dgma_written_begin_signal(struct dgma_object *object, uint32_t value)
 {
     if (!object->written)
         return;
@@ -642,7 +52,7 @@ void dgma_written_begin_signal(struct dgma_object *object, uint32_t value)
     atomic_store(&object->written->value, value);
 }
 
-void dgma_written_end_signal(struct dgma_object *object)
+static void dgma_written_end_signal(struct dgma_object *object)
 {
     if (object->written)
         atomic_fetch_add(&object->written->done, 1);
@@ -662,12 +72,12 @@ static bool dgma_written_is_foreign(const struct dgma_object *object,
     return foreign;
 }
 
-bool dgma_written_is_empty(const struct dgma_object *object, const _Atomic uint32_t *marker,
-                           uint32_t seen)
+static bool dgma_written_is_empty(const struct dgma_object *object, const _Atomic uint32_t *marker,
+                                  uint32_t seen)
 {
     if (dgma_written_is_foreign(object, marker, &seen))
         return false;
-    for (size_t word = 0; word < surface_of(object) / 64; word++)
+    for (size_t word = 0; word < (object->total - DGMA_PAGE) / 64; word++)
         if (atomic_load_explicit(&object->written->bits[word], memory_order_acquire))
             return false;
     return true;
@@ -678,7 +88,7 @@ static cl_int dgma_written_take(struct dgma_object *object,
                                 cl_int (*give)(void *user_data, size_t offset, size_t length),
                                 void *user_data)
 {
-    size_t words = surface_of(object) / 64, start = 0, end = 0; /* the range so far */
+    size_t words = (object->total - DGMA_PAGE) / 64, start = 0, end = 0; /* the range so far */
     cl_int status = CL_SUCCESS;
     for (size_t word = 0; word < words && status == CL_SUCCESS; word++) {
         _Atomic uint64_t *at = &object->written->bits[word];
@@ -862,7 +272,8 @@ static cl_int forget_range(void *user_data, size_t offset, size_t length)
     return CL_SUCCESS;
 }
 
-cl_int dgma_bring_in(struct dgma_buffer *buffer, cl_mem mem, cl_command_queue queue, cl_event *gate)
+static cl_int dgma_bring_in(struct dgma_buffer *buffer, cl_mem mem, cl_command_queue queue,
+                            cl_event *gate)
 {
     struct transfer to = {.queue = queue, .mem = mem, .surface = buffer->surface};
     cl_int status;
@@ -878,6 +289,400 @@ cl_int dgma_bring_in(struct dgma_buffer *buffer, cl_mem mem, cl_command_queue qu
         dgma_next.clFlush(queue);
     *gate = to.last;
     return status;
+}
+
+/* === operations ============================================================================== */
+/* What queues wait for. */
+
+enum dgma_op_kind { DGMA_OP_WAIT, DGMA_OP_WRITE, DGMA_OP_RESIDENT };
+
+/* An operation that runs once `gate` has completed (NULL: at once), and then completes `done`. */
+struct dgma_op {
+    struct dgma_op *next;
+    enum dgma_op_kind kind;
+    cl_event gate;      /* owned */
+    cl_event done;      /* a user event, owned */
+    cl_event behind[2]; /* the events that `done` blocks, owned: PoCL aborts if a command fails
+                         * whose event has no reference */
+    cl_mem mem;         /* WAIT, WRITE: retained, keeps `marker` and `object` alive */
+    struct dgma_object *object; /* WRITE: the object whose pending_writes it decrements */
+    _Atomic uint32_t *marker;
+    uint32_t value;           /* WAIT: complete at marker >= value; WRITE: what to store */
+    uint32_t seen;            /* WAIT: the marker when last polled */
+    struct dgma_buffer *copy; /* WAIT: the buffer whose copy is updated; WRITE: the written one */
+    cl_command_queue copy_queue; /* WAIT: the queue for the update, owned */
+    cl_event before_copy;        /* WAIT: the update waits for this event, owned */
+    bool brought;                /* WAIT: the update is done, or will be once `gate` completes */
+    struct dgma_boxes boxes;     /* WRITE: the written ranges */
+    cl_uint count;               /* RESIDENT */
+    cl_bus_address_amd *out;     /* the program's */
+    cl_bus_address_amd addresses[];
+};
+
+/* === poller ================================================================================== */
+/* One thread per process completes the operations that queues wait for. An operation has a gate
+ * (commands that must finish first) and, for a wait, a marker in shared memory. The thread sleeps
+ * in one futex_waitv on its bell and on all awaited markers, so that a FUTEX_WAKE by a writer in
+ * another process wakes it at once, and an idle process costs nothing. While operations are
+ * outstanding it also polls every TICK_NS: for writers that only store (a capture card, other
+ * software), and for failed gates, which PoCL does not report to callbacks. After a gate was added
+ * the first polls come much sooner, because NVIDIA's driver runs no callback for an empty command,
+ * and reports its end only when polled.
+ *
+ * A wait has no deadline, as in the extension: the queue stalls until the value arrives. */
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+
+#define TICK_NS 1000000L
+#define FIRST_POLL_NS 20000L /* of a gate; doubles after each poll, up to a tick */
+#define FINISH_SECONDS 1
+
+static pthread_mutex_t poller_lock = PTHREAD_MUTEX_INITIALIZER; /* `incoming`, `started` */
+static struct dgma_op *incoming, **incoming_end = &incoming;
+static bool started;
+static pthread_t thread;
+static _Atomic pid_t thread_pid; /* after a fork the child has no such thread */
+static _Atomic uint32_t bell;
+static atomic_bool stopping;
+static struct dgma_op *ops, **ops_end = &ops; /* outstanding; the thread's own */
+
+static void futex_wake(_Atomic uint32_t *word, bool shared)
+{
+    syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void dgma_marker_write(_Atomic uint32_t *marker, uint32_t value)
+{
+    atomic_store_explicit(marker, value, memory_order_release);
+    futex_wake(marker, true);
+}
+
+/* Makes the poller check all operations again, because a gate has completed. */
+static void dgma_poller_ring(void)
+{
+    atomic_fetch_add(&bell, 1);
+    futex_wake(&bell, false);
+}
+
+static void dgma_poller_submit(struct dgma_op *op)
+{
+    op->next = NULL;
+    pthread_mutex_lock(&poller_lock);
+    *incoming_end = op;
+    incoming_end = &op->next;
+    pthread_mutex_unlock(&poller_lock);
+    dgma_poller_ring();
+}
+
+/* 0: complete, negative: failed, positive: not yet. */
+static cl_int gate_status(cl_event gate)
+{
+    cl_int status = CL_COMPLETE;
+    if (dgma_next.clGetEventInfo(gate, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                                 NULL))
+        return CL_INVALID_EVENT;
+    return status;
+}
+
+static void dgma_gate_release(cl_event gate)
+{
+    if (gate_status(gate) >= 0)
+        dgma_next.clReleaseEvent(gate);
+}
+
+static void CL_CALLBACK gate_completed(cl_event gate, cl_int status, void *user_data)
+{
+    (void)gate, (void)status, (void)user_data;
+    dgma_poller_ring();
+}
+
+static void dgma_poller_watch(cl_event gate)
+{
+    dgma_next.clSetEventCallback(gate, CL_COMPLETE, gate_completed, NULL);
+}
+
+static cl_int step_wait(struct dgma_op *op)
+{
+    if (op->brought)
+        return CL_COMPLETE;
+    op->seen = atomic_load_explicit(op->marker, memory_order_acquire);
+    if (op->seen < op->value)
+        return CL_QUEUED;
+    if (!op->copy)
+        return CL_COMPLETE;
+    /* Earlier commands may be using the copy. Some drivers report their end late, and a signal
+     * without data does not wait for that. */
+    cl_int ended = op->before_copy ? gate_status(op->before_copy) : CL_COMPLETE;
+    if (ended < 0)
+        return ended;
+    if (ended > 0)
+        return dgma_written_is_empty(op->copy->surface_object, op->marker, op->copy->seen_marker)
+                   ? CL_COMPLETE
+                   : CL_QUEUED;
+    op->brought = true;
+    cl_int status = dgma_bring_in(op->copy, op->mem, op->copy_queue, &op->gate);
+    if (status || !op->gate)
+        return status;
+    dgma_poller_watch(op->gate);
+    return CL_QUEUED;
+}
+
+static void step_write(struct dgma_op *op)
+{
+    if (op->copy) {
+        struct dgma_object *object = op->copy->surface_object;
+        for (cl_uint i = 0; i < op->boxes.count; i++)
+            dgma_written_add(object, (size_t)(op->copy->surface - object->map), &op->boxes.list[i]);
+    }
+    dgma_written_begin_signal(op->object, op->value);
+    dgma_marker_write(op->marker, op->value);
+    dgma_written_end_signal(op->object);
+}
+
+/* Polls an operation once; returns a status like gate_status. */
+static cl_int step(struct dgma_op *op)
+{
+    if (op->gate) {
+        cl_int status = gate_status(op->gate);
+        if (status != CL_COMPLETE)
+            return status;
+        dgma_next.clReleaseEvent(op->gate);
+        op->gate = NULL;
+    }
+    switch (op->kind) {
+    case DGMA_OP_WAIT:
+        return step_wait(op);
+    case DGMA_OP_WRITE:
+        step_write(op);
+        return CL_COMPLETE;
+    case DGMA_OP_RESIDENT:
+        memcpy(op->out, op->addresses, op->count * sizeof op->addresses[0]);
+        return CL_COMPLETE;
+    }
+    return CL_INVALID_VALUE;
+}
+
+static void dgma_op_finish(struct dgma_op *op, cl_int status)
+{
+    if (op->object)
+        atomic_fetch_sub(&op->object->pending_writes, 1);
+    dgma_next.clSetUserEventStatus(op->done, status);
+    if (op->gate)
+        dgma_gate_release(op->gate);
+    if (op->before_copy)
+        dgma_gate_release(op->before_copy);
+    cl_event events[] = {op->done, op->behind[0], op->behind[1]};
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+        if (events[i])
+            dgma_next.clReleaseEvent(events[i]);
+    if (op->copy_queue)
+        dgma_next.clReleaseCommandQueue(op->copy_queue);
+    if (op->mem)
+        dgma_next.clReleaseMemObject(op->mem);
+    free(op->boxes.list);
+    free(op);
+}
+
+/* true: there was something. */
+static bool append_incoming(void)
+{
+    pthread_mutex_lock(&poller_lock);
+    bool some = incoming != NULL;
+    *ops_end = incoming;
+    if (incoming)
+        ops_end = incoming_end;
+    incoming = NULL;
+    incoming_end = &incoming;
+    pthread_mutex_unlock(&poller_lock);
+    return some;
+}
+
+/* For kernels before 5.16, and sandboxes that refuse futex_waitv: only the tick notices wakes by
+ * other processes. */
+static void sleep_on_bell(uint32_t heard, long look)
+{
+    struct timespec wait = {.tv_nsec = look};
+    syscall(SYS_futex, &bell, FUTEX_WAIT_PRIVATE, heard, ops ? &wait : NULL, NULL, 0);
+}
+
+static void sleep_on_all(uint32_t heard, long look)
+{
+    static bool waitv_missing;
+    if (waitv_missing || !ops) {
+        sleep_on_bell(heard, look);
+        return;
+    }
+    struct futex_waitv words[FUTEX_WAITV_MAX] = {
+        {.val = heard, .uaddr = (uintptr_t)&bell, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG}};
+    unsigned count = 1;
+    for (const struct dgma_op *op = ops; op && count < FUTEX_WAITV_MAX; op = op->next)
+        if (op->kind == DGMA_OP_WAIT && !op->gate)
+            words[count++] = (struct futex_waitv){
+                .val = op->seen, .uaddr = (uintptr_t)op->marker, .flags = FUTEX_32};
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += look;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    if (syscall(SYS_futex_waitv, words, count, 0, &until, CLOCK_MONOTONIC) < 0 &&
+        (errno == ENOSYS || errno == EPERM)) {
+        waitv_missing = true;
+        dgma_log("no futex_waitv here: signals from other processes are seen up to 1 ms late");
+    }
+}
+
+/* Whether the operation waits for the driver. */
+static bool is_at_gate(const struct dgma_op *op)
+{
+    return op->gate || (op->kind == DGMA_OP_WAIT && op->before_copy && op->seen >= op->value);
+}
+
+/* Finishes all operations that can be. Returns how many wait at a gate; *finished: some ended. */
+static unsigned poll_all(bool *finished)
+{
+    unsigned at_gate = 0;
+    for (struct dgma_op **at = &ops, *op; (op = *at) != NULL;) {
+        cl_int status = step(op);
+        if (status > CL_COMPLETE) {
+            at_gate += is_at_gate(op);
+            at = &op->next;
+            continue;
+        }
+        *at = op->next;
+        if (ops_end == &op->next)
+            ops_end = at;
+        dgma_op_finish(op, status);
+        *finished = true;
+    }
+    return at_gate;
+}
+
+static void *poll_ops(void *unused)
+{
+    (void)unused;
+    unsigned before = 0;
+    long look = TICK_NS;
+    while (!atomic_load(&stopping)) {
+        uint32_t heard = atomic_load(&bell); /* before polling, as later operations change it */
+        bool news = append_incoming();
+        unsigned at_gate = poll_all(&news);
+        if (at_gate == 0)
+            look = TICK_NS;
+        else if (news || at_gate > before)
+            look = FIRST_POLL_NS;
+        else
+            look = 2 * look < TICK_NS ? 2 * look : TICK_NS;
+        before = at_gate;
+        sleep_on_all(heard, look);
+    }
+    /* The process ends: the rest is left to the system, since the driver may be shutting down. */
+    return NULL;
+}
+
+static bool dgma_poller_start(void)
+{
+    pthread_mutex_lock(&poller_lock);
+    if (!started && !atomic_load(&stopping)) {
+        sigset_t all, before;
+        sigfillset(&all); /* signals must go to the program's own threads */
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        started = pthread_create(&thread, NULL, poll_ops, NULL) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (started) {
+            atomic_store(&thread_pid, getpid());
+            pthread_setname_np(thread, "dgma-poller");
+        }
+    }
+    bool running = started;
+    pthread_mutex_unlock(&poller_lock);
+    if (!running)
+        dgma_log("the thread that waits for signals cannot be started: %s", strerror(EAGAIN));
+    return running;
+}
+
+void dgma_poller_finish(void)
+{
+    /* Before the lock, which a thread that a forked child lacks may have held. */
+    if (atomic_load(&thread_pid) != getpid())
+        return;
+    atomic_store(&stopping, true);
+    dgma_poller_ring();
+    pthread_mutex_lock(&poller_lock);
+    bool join = started && !pthread_equal(thread, pthread_self());
+    started = false;
+    pthread_mutex_unlock(&poller_lock);
+    if (!join)
+        return;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += FINISH_SECONDS;
+    pthread_timedjoin_np(thread, NULL, &until); /* it may hang in a driver that is shutting down */
+}
+
+/* === event =================================================================================== */
+/* The layer returns the driver's own events, of a barrier or a host function; only their command
+ * type must be AMD's. The driver reuses an event handle after the program has released it, so the
+ * program's references are counted here, too. */
+
+static struct dgma_table events = DGMA_TABLE_INIT;
+
+struct tracked {
+    cl_command_type type;
+    atomic_uint refs; /* the program's; the driver's own do not count */
+};
+
+static void dgma_event_track(cl_event event, cl_command_type type)
+{
+    struct tracked *tracked = malloc(sizeof *tracked);
+    if (tracked) {
+        tracked->type = type;
+        atomic_init(&tracked->refs, 1);
+        if (dgma_table_put(&events, event, tracked))
+            return;
+        free(tracked);
+    }
+    dgma_log("out of memory: an event shows the driver's command type instead of AMD's");
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL retain_event(cl_event event)
+{
+    struct tracked *tracked = dgma_table_get(&events, event);
+    cl_int status = dgma_next.clRetainEvent(event);
+    if (tracked && status == CL_SUCCESS)
+        atomic_fetch_add(&tracked->refs, 1);
+    return status;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL release_event(cl_event event)
+{
+    struct tracked *tracked = dgma_table_get(&events, event);
+    /* Removed before the driver can reuse the handle. */
+    if (tracked && atomic_fetch_sub(&tracked->refs, 1) == 1)
+        free(dgma_table_take(&events, event));
+    return dgma_next.clReleaseEvent(event);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_event_info(cl_event event, cl_event_info name,
+                                                      size_t size, void *value, size_t *size_ret)
+{
+    cl_int status = dgma_next.clGetEventInfo(event, name, size, value, size_ret);
+    if (status || name != CL_EVENT_COMMAND_TYPE || !value)
+        return status;
+    const struct tracked *tracked = dgma_table_get(&events, event);
+    if (tracked)
+        memcpy(value, &tracked->type, sizeof tracked->type);
+    return CL_SUCCESS;
+}
+
+void dgma_event_install(cl_icd_dispatch *table)
+{
+    table->clRetainEvent = retain_event;
+    table->clReleaseEvent = release_event;
+    table->clGetEventInfo = get_event_info;
 }
 
 /* === commands ================================================================================ */
@@ -1122,7 +927,8 @@ static cl_int write_by_poller(const struct queue *queue, cl_mem mem, struct dgma
     if (!op)
         return status;
     atomic_fetch_add(&buffer->marker_object->pending_writes, 1);
-    status = dgma_writes_send(queue->handle, mem, buffer, list->count, list->events, op);
+    status = dgma_writes_send(queue->handle, mem, buffer, list->count, list->events, &op->boxes,
+                              &op->gate);
     if (status == CL_SUCCESS)
         status = dgma_next.clRetainMemObject(mem);
     if (status == CL_SUCCESS) {
@@ -1307,17 +1113,4 @@ cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue handle, cl_uint n
             return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     return (blocking ? make_resident_now : make_resident_later)(&queue, num_mems, mems, addresses,
                                                                 num_events, wait_list, event);
-}
-
-/* === give ==================================================================================== */
-
-cl_int dgma_give(const void *answer, size_t answer_size, size_t size, void *value, size_t *size_ret)
-{
-    if (value && size < answer_size)
-        return CL_INVALID_VALUE;
-    if (value)
-        memcpy(value, answer, answer_size);
-    if (size_ret)
-        *size_ret = answer_size;
-    return CL_SUCCESS;
 }

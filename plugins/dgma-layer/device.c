@@ -23,9 +23,9 @@ struct dgma_card {
 };
 
 static struct dgma_table card_table = DGMA_TABLE_INIT;
-struct dgma_table dgma_context_cards = DGMA_TABLE_INIT;
+static struct dgma_table dgma_context_cards = DGMA_TABLE_INIT;
 struct dgma_table dgma_queue_cards = DGMA_TABLE_INIT;
-struct dgma_table dgma_program_cards = DGMA_TABLE_INIT;
+static struct dgma_table dgma_program_cards = DGMA_TABLE_INIT;
 
 /* Shows this handle as the card from now on. false: no memory */
 static bool dgma_card_put(cl_device_id handle, struct dgma_card *card)
@@ -45,8 +45,8 @@ cl_device_id dgma_card_device(cl_device_id device)
     return card ? card->device : device;
 }
 
-void dgma_cards_remember(struct dgma_table *table, const void *key, cl_uint count,
-                         const cl_device_id *devices)
+static void dgma_cards_remember(struct dgma_table *table, const void *key, cl_uint count,
+                                const cl_device_id *devices)
 {
     free(dgma_table_take(table, key)); /* that of a released object with the same handle */
     struct dgma_cards *cards = NULL;
@@ -188,6 +188,392 @@ bool dgma_context_is_native(cl_context context)
 bool dgma_context_is_host_memory(cl_context context)
 {
     return all_devices(context, is_host_memory);
+}
+
+/* === alias-info ============================================================================== */
+/* Queries for the devices of a context, a queue or a program return the cards that it was made for
+ * (memory.c), and a program's binaries once per card. */
+
+static CL_API_ENTRY cl_int CL_API_CALL get_context_info(cl_context context, cl_context_info name,
+                                                        size_t size, void *value, size_t *size_ret)
+{
+    const struct dgma_cards *cards = dgma_table_get(&dgma_context_cards, context);
+    if (cards && name == CL_CONTEXT_NUM_DEVICES)
+        return dgma_give(&cards->count, sizeof cards->count, size, value, size_ret);
+    if (cards && name == CL_CONTEXT_DEVICES)
+        return dgma_give(cards->devices, cards->count * sizeof cards->devices[0], size, value,
+                         size_ret);
+    return dgma_next.clGetContextInfo(context, name, size, value, size_ret);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_queue_info(cl_command_queue queue,
+                                                      cl_command_queue_info name, size_t size,
+                                                      void *value, size_t *size_ret)
+{
+    const struct dgma_cards *cards = dgma_table_get(&dgma_queue_cards, queue);
+    if (cards && name == CL_QUEUE_DEVICE)
+        return dgma_give(cards->devices, sizeof cards->devices[0], size, value, size_ret);
+    return dgma_next.clGetCommandQueueInfo(queue, name, size, value, size_ret);
+}
+
+static const struct dgma_cards *cards_of(cl_program program)
+{
+    cl_context context;
+    const struct dgma_cards *cards = dgma_table_get(&dgma_program_cards, program);
+    if (cards ||
+        dgma_next.clGetProgramInfo(program, CL_PROGRAM_CONTEXT, sizeof context, &context, NULL))
+        return cards;
+    return dgma_table_get(&dgma_context_cards, context);
+}
+
+/* The driver's view, once per device, and the device of each card. */
+struct real_program {
+    cl_uint count;
+    cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
+    size_t sizes[DGMA_MAX_CONTEXT_DEVICES];
+};
+
+static cl_int open_program(cl_program program, struct real_program *real)
+{
+    size_t size = 0;
+    cl_int status = dgma_next.clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof real->devices,
+                                               real->devices, &size);
+    real->count = (cl_uint)(size / sizeof real->devices[0]);
+    if (status == CL_SUCCESS)
+        status = dgma_next.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES,
+                                            real->count * sizeof real->sizes[0], real->sizes, NULL);
+    return status;
+}
+
+/* Returns real->count if the program was not made for the card. */
+static cl_uint memobject_place_of(const struct real_program *real, cl_device_id card)
+{
+    cl_uint at = 0;
+    while (at < real->count && real->devices[at] != dgma_card_device(card))
+        at++;
+    return at;
+}
+
+static cl_int get_sizes(cl_program program, const struct dgma_cards *cards, size_t size,
+                        void *value, size_t *size_ret)
+{
+    struct real_program real;
+    cl_int status = open_program(program, &real);
+    if (status)
+        return status;
+    size_t sizes[DGMA_MAX_CONTEXT_DEVICES] = {0};
+    for (cl_uint i = 0; i < cards->count; i++) {
+        cl_uint at = memobject_place_of(&real, cards->devices[i]);
+        sizes[i] = at < real.count ? real.sizes[at] : 0;
+    }
+    return dgma_give(sizes, cards->count * sizeof sizes[0], size, value, size_ret);
+}
+
+/* `out`: a pointer per card to the program's memory, or NULL. The driver fills the first of each
+ * device. */
+static cl_int get_binaries(cl_program program, const struct dgma_cards *cards, unsigned char **out)
+{
+    struct real_program real;
+    unsigned char *real_out[DGMA_MAX_CONTEXT_DEVICES] = {NULL};
+    cl_int status = open_program(program, &real);
+    if (status)
+        return status;
+    for (cl_uint i = 0; i < cards->count; i++) {
+        cl_uint at = memobject_place_of(&real, cards->devices[i]);
+        if (at < real.count && !real_out[at])
+            real_out[at] = out[i];
+    }
+    status = dgma_next.clGetProgramInfo(program, CL_PROGRAM_BINARIES,
+                                        real.count * sizeof real_out[0], real_out, NULL);
+    for (cl_uint i = 0; i < cards->count && status == CL_SUCCESS; i++) {
+        cl_uint at = memobject_place_of(&real, cards->devices[i]);
+        if (out[i] && at < real.count && out[i] != real_out[at])
+            memcpy(out[i], real_out[at], real.sizes[at]);
+    }
+    return status;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_program_info(cl_program program, cl_program_info name,
+                                                        size_t size, void *value, size_t *size_ret)
+{
+    const struct dgma_cards *cards = program ? cards_of(program) : NULL;
+    if (cards && cards->count <= DGMA_MAX_CONTEXT_DEVICES) {
+        size_t pointers = cards->count * sizeof(unsigned char *);
+        switch (name) {
+        case CL_PROGRAM_NUM_DEVICES:
+            return dgma_give(&cards->count, sizeof cards->count, size, value, size_ret);
+        case CL_PROGRAM_DEVICES:
+            return dgma_give(cards->devices, cards->count * sizeof cards->devices[0], size, value,
+                             size_ret);
+        case CL_PROGRAM_BINARY_SIZES:
+            return get_sizes(program, cards, size, value, size_ret);
+        case CL_PROGRAM_BINARIES:
+            if (value && size < pointers)
+                return CL_INVALID_VALUE;
+            if (size_ret)
+                *size_ret = pointers;
+            return value ? get_binaries(program, cards, value) : CL_SUCCESS;
+        default:
+            break;
+        }
+    }
+    return dgma_next.clGetProgramInfo(program, name, size, value, size_ret);
+}
+
+static void dgma_alias_info_install(cl_icd_dispatch *table)
+{
+    table->clGetContextInfo = get_context_info;
+    table->clGetCommandQueueInfo = get_queue_info;
+    table->clGetProgramInfo = get_program_info;
+}
+
+/* === alias =================================================================================== */
+/* Shows one device as several cards: the first is the driver's own handle, the others are our
+ * aliases, which the driver must never see. All calls that take devices are wrapped here, and pass
+ * on each device behind the aliases once. The cards of a context, a queue or a program are
+ * recorded, and alias-device.c reports them. */
+
+typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t, void *);
+
+typedef void(CL_CALLBACK *program_notify)(cl_program, void *);
+
+/* The driver's devices for a list of cards. */
+struct real_list {
+    cl_uint count;
+    cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
+    cl_uint source[DGMA_MAX_CONTEXT_DEVICES]; /* the first card of each device */
+};
+
+/* NULL: there is no list. A list longer than any context's is left to the driver. */
+static const cl_device_id *to_real(cl_uint count, const cl_device_id *cards, struct real_list *real)
+{
+    real->count = 0;
+    if (!cards || count > DGMA_MAX_CONTEXT_DEVICES) {
+        real->count = count;
+        return cards;
+    }
+    for (cl_uint i = 0; i < count; i++) {
+        cl_device_id device = dgma_card_device(cards[i]);
+        cl_uint at = 0;
+        while (at < real->count && real->devices[at] != device)
+            at++;
+        if (at < real->count)
+            continue;
+        real->source[at] = i;
+        real->devices[real->count++] = device;
+    }
+    return real->devices;
+}
+
+static CL_API_ENTRY cl_context CL_API_CALL create_context(const cl_context_properties *properties,
+                                                          cl_uint count, const cl_device_id *cards,
+                                                          context_notify notify, void *user_data,
+                                                          cl_int *status)
+{
+    struct real_list real;
+    const cl_device_id *devices = to_real(count, cards, &real);
+    cl_context context =
+        dgma_next.clCreateContext(properties, real.count, devices, notify, user_data, status);
+    if (context)
+        dgma_cards_remember(&dgma_context_cards, context, count, cards);
+    return context;
+}
+
+static CL_API_ENTRY cl_command_queue CL_API_CALL create_queue(
+    cl_context context, cl_device_id card, cl_command_queue_properties properties, cl_int *status)
+{
+    cl_command_queue queue =
+        dgma_next.clCreateCommandQueue(context, dgma_card_device(card), properties, status);
+    if (queue)
+        dgma_cards_remember(&dgma_queue_cards, queue, 1, &card);
+    return queue;
+}
+
+static CL_API_ENTRY cl_command_queue CL_API_CALL create_queue_with_properties(
+    cl_context context, cl_device_id card, const cl_queue_properties *properties, cl_int *status)
+{
+    cl_command_queue queue = dgma_next.clCreateCommandQueueWithProperties(
+        context, dgma_card_device(card), properties, status);
+    if (queue)
+        dgma_cards_remember(&dgma_queue_cards, queue, 1, &card);
+    return queue;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL set_default_queue(cl_context context, cl_device_id card,
+                                                         cl_command_queue queue)
+{
+    return dgma_next.clSetDefaultDeviceCommandQueue(context, dgma_card_device(card), queue);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_both_timers(cl_device_id card, cl_ulong *device,
+                                                       cl_ulong *host)
+{
+    return dgma_next.clGetDeviceAndHostTimer(dgma_card_device(card), device, host);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_host_timer(cl_device_id card, cl_ulong *host)
+{
+    return dgma_next.clGetHostTimer(dgma_card_device(card), host);
+}
+
+/* A program of the whole context has no list of its own. */
+static cl_program of_context(cl_program program)
+{
+    if (program)
+        dgma_cards_remember(&dgma_program_cards, program, 0, NULL);
+    return program;
+}
+
+static CL_API_ENTRY cl_program CL_API_CALL create_with_source(cl_context context, cl_uint count,
+                                                              const char **strings,
+                                                              const size_t *lengths, cl_int *status)
+{
+    return of_context(
+        dgma_next.clCreateProgramWithSource(context, count, strings, lengths, status));
+}
+
+static CL_API_ENTRY cl_program CL_API_CALL create_with_il(cl_context context, const void *il,
+                                                          size_t length, cl_int *status)
+{
+    return of_context(dgma_next.clCreateProgramWithIL(context, il, length, status));
+}
+
+static CL_API_ENTRY cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint count,
+                                                              const cl_device_id *cards,
+                                                              const size_t *lengths,
+                                                              const unsigned char **binaries,
+                                                              cl_int *binary_status, cl_int *status)
+{
+    struct real_list real;
+    const cl_device_id *devices = to_real(count, cards, &real);
+    if (devices == cards || !lengths || !binaries)
+        return dgma_next.clCreateProgramWithBinary(context, count, devices, lengths, binaries,
+                                                   binary_status, status);
+    size_t real_lengths[DGMA_MAX_CONTEXT_DEVICES];
+    const unsigned char *real_binaries[DGMA_MAX_CONTEXT_DEVICES];
+    cl_int real_status[DGMA_MAX_CONTEXT_DEVICES] = {0};
+    for (cl_uint i = 0; i < real.count; i++) {
+        real_lengths[i] = lengths[real.source[i]];
+        real_binaries[i] = binaries[real.source[i]];
+    }
+    cl_program program = dgma_next.clCreateProgramWithBinary(
+        context, real.count, devices, real_lengths, real_binaries, real_status, status);
+    for (cl_uint i = 0; binary_status && i < count; i++)
+        for (cl_uint at = 0; at < real.count; at++)
+            if (real.devices[at] == dgma_card_device(cards[i]))
+                binary_status[i] = real_status[at];
+    if (program)
+        dgma_cards_remember(&dgma_program_cards, program, count, cards);
+    return program;
+}
+
+static CL_API_ENTRY cl_program CL_API_CALL create_with_built_in(cl_context context, cl_uint count,
+                                                                const cl_device_id *cards,
+                                                                const char *names, cl_int *status)
+{
+    struct real_list real = {0};
+    const cl_device_id *devices = to_real(count, cards, &real);
+    cl_program program =
+        dgma_next.clCreateProgramWithBuiltInKernels(context, real.count, devices, names, status);
+    if (program)
+        dgma_cards_remember(&dgma_program_cards, program, count, cards);
+    return program;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL build(cl_program program, cl_uint count,
+                                             const cl_device_id *cards, const char *options,
+                                             program_notify notify, void *user_data)
+{
+    struct real_list real;
+    const cl_device_id *devices = to_real(count, cards, &real);
+    return dgma_next.clBuildProgram(program, real.count, devices, options, notify, user_data);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL compile(cl_program program, cl_uint count,
+                                               const cl_device_id *cards, const char *options,
+                                               cl_uint num_headers, const cl_program *headers,
+                                               const char **names, program_notify notify,
+                                               void *user_data)
+{
+    struct real_list real;
+    const cl_device_id *devices = to_real(count, cards, &real);
+    return dgma_next.clCompileProgram(program, real.count, devices, options, num_headers, headers,
+                                      names, notify, user_data);
+}
+
+static CL_API_ENTRY cl_program CL_API_CALL link_programs(cl_context context, cl_uint count,
+                                                         const cl_device_id *cards,
+                                                         const char *options, cl_uint num_programs,
+                                                         const cl_program *programs,
+                                                         program_notify notify, void *user_data,
+                                                         cl_int *status)
+{
+    struct real_list real = {0};
+    const cl_device_id *devices = to_real(count, cards, &real);
+    cl_program program = dgma_next.clLinkProgram(context, real.count, devices, options,
+                                                 num_programs, programs, notify, user_data, status);
+    if (program)
+        dgma_cards_remember(&dgma_program_cards, program, cards ? count : 0, cards);
+    return program;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_build_info(cl_program program, cl_device_id card,
+                                                      cl_program_build_info name, size_t size,
+                                                      void *value, size_t *size_ret)
+{
+    return dgma_next.clGetProgramBuildInfo(program, dgma_card_device(card), name, size, value,
+                                           size_ret);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_work_group_info(cl_kernel kernel, cl_device_id card,
+                                                           cl_kernel_work_group_info name,
+                                                           size_t size, void *value,
+                                                           size_t *size_ret)
+{
+    return dgma_next.clGetKernelWorkGroupInfo(kernel, dgma_card_device(card), name, size, value,
+                                              size_ret);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_sub_group_info(cl_kernel kernel, cl_device_id card,
+                                                          cl_kernel_sub_group_info name,
+                                                          size_t input_size, const void *input,
+                                                          size_t size, void *value,
+                                                          size_t *size_ret)
+{
+    return dgma_next.clGetKernelSubGroupInfo(kernel, dgma_card_device(card), name, input_size,
+                                             input, size, value, size_ret);
+}
+
+static void *dgma_alias_function(const char *name)
+{
+    if (strcmp(name, "clCreateCommandQueueWithPropertiesKHR") == 0)
+        return (void *)create_queue_with_properties;
+    if (strcmp(name, "clGetKernelSubGroupInfoKHR") == 0)
+        return (void *)get_sub_group_info;
+    if (strcmp(name, "clCreateProgramWithILKHR") == 0)
+        return (void *)create_with_il;
+    return NULL;
+}
+
+static void dgma_alias_install(cl_icd_dispatch *table)
+{
+    table->clCreateContext = create_context;
+    table->clCreateCommandQueue = create_queue;
+    table->clCreateCommandQueueWithProperties = create_queue_with_properties;
+    table->clSetDefaultDeviceCommandQueue = set_default_queue;
+    table->clGetDeviceAndHostTimer = get_both_timers;
+    table->clGetHostTimer = get_host_timer;
+    table->clCreateProgramWithSource = create_with_source;
+    table->clCreateProgramWithIL = create_with_il;
+    table->clCreateProgramWithBinary = create_with_binary;
+    table->clCreateProgramWithBuiltInKernels = create_with_built_in;
+    table->clBuildProgram = build;
+    table->clCompileProgram = compile;
+    table->clLinkProgram = link_programs;
+    table->clGetProgramBuildInfo = get_build_info;
+    table->clGetKernelWorkGroupInfo = get_work_group_info;
+    table->clGetKernelSubGroupInfo = get_sub_group_info;
+    dgma_alias_info_install(table);
 }
 
 /* === firepro ================================================================================= */
@@ -769,23 +1155,8 @@ static CL_API_ENTRY cl_int CL_API_CALL get_platform_info(cl_platform_id platform
     return dgma_next.clGetPlatformInfo(platform, name, size, value, size_ret);
 }
 
-static CL_API_ENTRY cl_int CL_API_CALL get_mem_object_info(cl_mem mem, cl_mem_info name,
-                                                           size_t size, void *value,
-                                                           size_t *size_ret)
-{
-    const struct dgma_buffer *buffer = dgma_buffer_get(mem);
-    if (buffer && name == CL_MEM_FLAGS)
-        return dgma_give(&buffer->flags, sizeof buffer->flags, size, value, size_ret);
-    if (buffer && name == CL_MEM_HOST_PTR) {
-        void *none = NULL; /* the program passed no memory */
-        return dgma_give(&none, sizeof none, size, value, size_ret);
-    }
-    return dgma_next.clGetMemObjectInfo(mem, name, size, value, size_ret);
-}
-
 void dgma_info_install(cl_icd_dispatch *table)
 {
     table->clGetDeviceInfo = get_device_info;
     table->clGetPlatformInfo = get_platform_info;
-    table->clGetMemObjectInfo = get_mem_object_info;
 }

@@ -29,6 +29,19 @@ void dgma_log(const char *format, ...)
     fprintf(stderr, "gpudirect-dgma: %s\n", line);
 }
 
+/* === give ==================================================================================== */
+
+cl_int dgma_give(const void *answer, size_t answer_size, size_t size, void *value, size_t *size_ret)
+{
+    if (value && size < answer_size)
+        return CL_INVALID_VALUE;
+    if (value)
+        memcpy(value, answer, answer_size);
+    if (size_ret)
+        *size_ret = answer_size;
+    return CL_SUCCESS;
+}
+
 /* === layer =================================================================================== */
 /* The layer's interface to the loader: its properties, the driver's functions that it wraps, and
  * the lookup of the extension's functions. Loaders up to ocl-icd 2.3 call clInitLayer; newer ones

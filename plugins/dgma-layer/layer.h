@@ -14,15 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* === alias =================================================================================== */
-
-void dgma_alias_install(cl_icd_dispatch *table);
-
-/* Functions that are found only by name, as extensions are; NULL: not one of the layer's. */
-void *dgma_alias_function(const char *name);
-
-struct dgma_aperture;
-
 /* === next ==================================================================================== */
 /* The functions below the layer, and its log. */
 
@@ -116,10 +107,6 @@ bool dgma_buffer_place(struct dgma_buffer *buffer, cl_device_id device);
 
 void dgma_bring_free(struct dgma_buffer *buffer);
 
-/* `*gate`: the last of its commands; NULL: nothing was written. */
-cl_int dgma_bring_in(struct dgma_buffer *buffer, cl_mem mem, cl_command_queue queue,
-                     cl_event *gate);
-
 /* === card ==================================================================================== */
 /* Devices that are shown as cards, and the objects that were made for them. */
 
@@ -134,11 +121,7 @@ struct dgma_cards {
     cl_device_id devices[];
 };
 
-extern struct dgma_table dgma_context_cards, dgma_queue_cards, dgma_program_cards;
-
-/* count 0: forgets. */
-void dgma_cards_remember(struct dgma_table *table, const void *key, cl_uint count,
-                         const cl_device_id *devices);
+extern struct dgma_table dgma_queue_cards;
 
 /* === commands ================================================================================ */
 /* The three commands of the extension. */
@@ -188,7 +171,6 @@ void *dgma_disguise_function(const char *name);
 /* === event =================================================================================== */
 /* Command types of the events that the layer hands out. */
 
-void dgma_event_track(cl_event event, cl_command_type type); /* the program holds one reference */
 void dgma_event_install(cl_icd_dispatch *table);
 
 /* === give ==================================================================================== */
@@ -233,72 +215,15 @@ struct dgma_box {
     size_t slices, slice_pitch;
 };
 
-/* Returns 0 or an errno. `path`: that of the object, whose slot this process owns. */
-int dgma_written_create(struct dgma_object *object, const char *path);
-
-/* If there is none, the owner works in place. */
-void dgma_written_open(struct dgma_object *object, const char *path);
-void dgma_written_unlink(const char *path);
-void dgma_written_close(struct dgma_object *object);
-
-/* These bytes of the object were written. */
-void dgma_written_add(struct dgma_object *object, size_t at, const struct dgma_box *box);
-
-/* Called before and after the store of the marker. */
-void dgma_written_begin_signal(struct dgma_object *object, uint32_t value);
-void dgma_written_end_signal(struct dgma_object *object);
-
-/* Whether there is nothing to update. */
-bool dgma_written_is_empty(const struct dgma_object *object, const _Atomic uint32_t *marker,
-                           uint32_t seen);
-
-/* === poller ================================================================================== */
-/* The thread that completes the operations that queues wait for. */
-
-enum dgma_op_kind { DGMA_OP_WAIT, DGMA_OP_WRITE, DGMA_OP_RESIDENT };
-
-/* An operation that runs once `gate` has completed (NULL: at once), and then completes `done`. */
-struct dgma_op {
-    struct dgma_op *next;
-    enum dgma_op_kind kind;
-    cl_event gate;      /* owned */
-    cl_event done;      /* a user event, owned */
-    cl_event behind[2]; /* the events that `done` blocks, owned: PoCL aborts if a command fails
-                         * whose event has no reference */
-    cl_mem mem;         /* WAIT, WRITE: retained, keeps `marker` and `object` alive */
-    struct dgma_object *object; /* WRITE: the object whose pending_writes it decrements */
-    _Atomic uint32_t *marker;
-    uint32_t value;           /* WAIT: complete at marker >= value; WRITE: what to store */
-    uint32_t seen;            /* WAIT: the marker when last polled */
-    struct dgma_buffer *copy; /* WAIT: the buffer whose copy is updated; WRITE: the written one */
-    cl_command_queue copy_queue; /* WAIT: the queue for the update, owned */
-    cl_event before_copy;        /* WAIT: the update waits for this event, owned */
-    bool brought;                /* WAIT: the update is done, or will be once `gate` completes */
-    struct dgma_box *boxes;      /* WRITE: the written ranges, owned */
-    cl_uint num_boxes;
-    cl_uint count;           /* RESIDENT */
-    cl_bus_address_amd *out; /* the program's */
-    cl_bus_address_amd addresses[];
+struct dgma_written {
+    _Atomic uint32_t begun, done; /* counts of WriteSignals; different: one runs, or has died */
+    _Atomic uint32_t value;       /* the value that the last one writes */
+    uint32_t unused[13];
+    _Atomic uint64_t bits[];
 };
 
-bool dgma_poller_start(void); /* false: the thread could not be started, logged */
-
-/* Takes ownership of the operation in any case. The poller must have been started. */
-void dgma_poller_submit(struct dgma_op *op);
-
-/* Completes `done` and frees the operation, also one that never reached the poller. */
-void dgma_op_finish(struct dgma_op *op, cl_int status);
-
-/* Releases a gate, unless it has failed: PoCL reports a failure before it has finished with the
- * event, and would abort. Such an event is leaked. */
-void dgma_gate_release(cl_event gate);
-
-/* Registers a callback, so that the poller notices the gate's completion without polling. */
-void dgma_poller_watch(cl_event gate);
+/* The thread that completes the operations that queues wait for. */
 void dgma_poller_finish(void);
-
-/* A release store, which then wakes all sleepers on that word, in any process. */
-void dgma_marker_write(_Atomic uint32_t *marker, uint32_t value);
 
 /* === registry ================================================================================ */
 /* Bus addresses and the shared memory behind them. */
@@ -317,34 +242,24 @@ void dgma_object_unpublish(struct dgma_object *object);
 /* Removes all files of this process from /dev/shm. */
 void dgma_registry_finish(void);
 
-/* === slot ==================================================================================== */
-/* Tracks which slots of the bus address space have a live owner. registry.c calls these, one at a
- * time, under its lock. */
-
-/* false, errno: locks are not available, which is logged. */
-bool dgma_slot_ready(void);
-
-/* Takes the slot for this process, until it gives it back or ends. false, errno: it cannot; EAGAIN
- * or EACCES: another process has it. */
-bool dgma_slot_own(uint32_t slot);
-
-/* Claims a slot without an owner exclusively, until it is given back. Not for a slot that this
- * process owns: the call would succeed, and lose it. */
-bool dgma_slot_claim_dead(uint32_t slot);
-void dgma_slot_give(uint32_t slot);
-
-/* Whether another process owns it. */
-bool dgma_slot_is_owned(uint32_t slot);
-
 /* === unfollowed ============================================================================== */
 /* Writes by the program that the layer cannot track. */
 
 /* From now on everything counts as written. function: the one that writes, for the log. */
 void dgma_unfollowed_note(const char *function);
-bool dgma_unfollowed_any(void);
 
 /* === writes ================================================================================== */
 /* Tracks what the program's commands write into external buffers. */
+
+struct dgma_boxes {
+    struct dgma_box *list; /* owned */
+    cl_uint count;
+};
+
+/* Enqueues what a WriteSignal must send; *gate: its last command. */
+cl_int dgma_writes_send(cl_command_queue queue, cl_mem mem, struct dgma_buffer *buffer,
+                        cl_uint num_events, const cl_event *wait_list, struct dgma_boxes *boxes,
+                        cl_event *gate);
 
 void dgma_writes_free(struct dgma_buffer *buffer);
 void dgma_writes_install(cl_icd_dispatch *table);

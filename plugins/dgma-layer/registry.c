@@ -29,6 +29,154 @@
 
 #include "layer.h"
 
+/* === slot ==================================================================================== */
+/* Detects dead owners. Each user has an empty file for locks, /dev/shm/gpudirect-dgma-UID: the
+ * process that owns slot N holds a read lock on byte N; a process that removes a dead owner's files
+ * holds a write lock meanwhile. A process needs one descriptor for any number of buffers.
+ *
+ * These are POSIX record locks because they belong to the process: a forked helper has the
+ * descriptor but not the lock, so the owner's death shows at once, also after SIGKILL, and across
+ * containers that share /dev/shm, where pids are meaningless. flock and OFD locks belong to the
+ * open file, and would persist in the helper. But with record locks, any close of that file by the
+ * process drops all its locks. So it is opened only here, once, and never closed; and it is never
+ * removed, because a lock on a removed file has no effect. */
+
+static int lock_fd = -1;
+
+/* Retried after a failure, which may have been a temporary lack of descriptors. */
+static bool dgma_slot_ready(void)
+{
+    if (lock_fd >= 0)
+        return true;
+    char path[64];
+    snprintf(path, sizeof path, "/dev/shm/gpudirect-dgma-%u", (unsigned)geteuid());
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st)) {
+        dgma_log("no bus addresses without the file %s for their locks: %s", path, strerror(errno));
+    } else if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
+        dgma_log("no bus addresses: %s is not a file of this user alone; remove it", path);
+        errno = EPERM;
+    } else {
+        lock_fd = fd;
+        return true;
+    }
+    int reason = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = reason;
+    return false;
+}
+
+static bool set_lock(uint32_t slot, short type)
+{
+    if (!dgma_slot_ready())
+        return false;
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+    return fcntl(lock_fd, F_SETLK, &lock) == 0;
+}
+
+static bool dgma_slot_own(uint32_t slot)
+{
+    return set_lock(slot, F_RDLCK);
+}
+
+static bool dgma_slot_claim_dead(uint32_t slot)
+{
+    return set_lock(slot, F_WRLCK);
+}
+
+static void dgma_slot_give(uint32_t slot)
+{
+    set_lock(slot, F_UNLCK);
+}
+
+static bool dgma_slot_is_owned(uint32_t slot)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+    return dgma_slot_ready() && fcntl(lock_fd, F_GETLK, &lock) == 0 && lock.l_type == F_RDLCK;
+}
+
+/* === written ================================================================================= */
+/* The written map: a file beside the object's own, /dev/shm/gpudirect-dgma-UID-SLOT-written, made
+ * by an owner that keeps a copy. Any number of writers set bits; only the owner clears them. */
+
+struct map_name {
+    char text[96];
+};
+
+static struct map_name written_name_of(const char *path)
+{
+    struct map_name name;
+    snprintf(name.text, sizeof name.text, "%s-written", path);
+    return name;
+}
+
+static size_t surface_of(const struct dgma_object *object)
+{
+    return object->total - DGMA_PAGE;
+}
+
+static size_t size_of(const struct dgma_object *object)
+{
+    size_t size = sizeof(struct dgma_written) + surface_of(object) / 8;
+    return (size + DGMA_PAGE - 1) & ~(DGMA_PAGE - 1);
+}
+
+static int map_file(struct dgma_object *object, int fd)
+{
+    void *map = mmap(NULL, size_of(object), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return errno;
+    object->written = map;
+    return 0;
+}
+
+static int dgma_written_create(struct dgma_object *object, const char *path)
+{
+    struct map_name name = written_name_of(path);
+    unlink(name.text); /* the slot is ours, so an existing file is stale */
+    int fd = open(name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    int error = fchmod(fd, 0600) ? errno : 0;
+    if (!error)
+        do
+            error = posix_fallocate(fd, 0, (off_t)size_of(object));
+        while (error == EINTR);
+    if (!error)
+        error = map_file(object, fd);
+    close(fd);
+    if (error)
+        unlink(name.text);
+    return error;
+}
+
+static void dgma_written_open(struct dgma_object *object, const char *path)
+{
+    struct stat st;
+    int fd = open(written_name_of(path).text, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+        (st.st_mode & 077) == 0 && st.st_size == (off_t)size_of(object))
+        map_file(object, fd);
+    close(fd);
+}
+
+static void dgma_written_unlink(const char *path)
+{
+    unlink(written_name_of(path).text);
+}
+
+static void dgma_written_close(struct dgma_object *object)
+{
+    if (object->written)
+        munmap(object->written, size_of(object));
+}
+
+/* === registry ================================================================================ */
+
 #define FOLDER "/dev/shm"
 #define SLOT_SHIFT \
     32 /* objects are smaller than the gap between two slots: ranges cannot overlap */
