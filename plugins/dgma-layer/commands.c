@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 /* === written ================================================================================= */
-/* The written map: which bytes of an object were written. */
+/* The written map, whose bits are bytes of the object. */
 
-static void add_range(struct dgma_written *written, size_t at, size_t length)
+static void written_add(struct dgma_written *written, size_t at, size_t length)
 {
     while (length > 0) {
         size_t bit = at % 64, count = length < 64 - bit ? length : 64 - bit;
@@ -32,36 +32,10 @@ static void add_range(struct dgma_written *written, size_t at, size_t length)
     }
 }
 
-static void dgma_written_add(struct dgma_object *object, size_t at, const struct dgma_box *box)
-{
-    size_t surface = (object->total - DGMA_PAGE);
-    for (size_t slice = 0; object->written && slice < box->slices; slice++)
-        for (size_t row = 0; row < box->rows; row++) {
-            size_t from = at + box->offset + slice * box->slice_pitch + row * box->row_pitch;
-            if (from < surface)
-                add_range(object->written, from,
-                          box->width < surface - from ? box->width : surface - from);
-        }
-}
-
-static void dgma_written_begin_signal(struct dgma_object *object, uint32_t value)
-{
-    if (!object->written)
-        return;
-    atomic_fetch_add(&object->written->begun, 1);
-    atomic_store(&object->written->value, value);
-}
-
-static void dgma_written_end_signal(struct dgma_object *object)
-{
-    if (object->written)
-        atomic_fetch_add(&object->written->done, 1);
-}
-
 /* Whether the marker has a value that no writer announced, so that its writer does not use the map.
  * `seen`: the owner's record of the value at the last check. */
-static bool dgma_written_is_foreign(const struct dgma_object *object,
-                                    const _Atomic uint32_t *marker, uint32_t *seen)
+static bool written_is_foreign(const struct dgma_object *object, const _Atomic uint32_t *marker,
+                               uint32_t *seen)
 {
     const struct dgma_written *written = object->written;
     uint32_t done = atomic_load(&written->done);
@@ -70,47 +44,6 @@ static bool dgma_written_is_foreign(const struct dgma_object *object,
     bool foreign = quiet && now != *seen && now != said;
     *seen = now;
     return foreign;
-}
-
-static bool dgma_written_is_empty(const struct dgma_object *object, const _Atomic uint32_t *marker,
-                                  uint32_t seen)
-{
-    if (dgma_written_is_foreign(object, marker, &seen))
-        return false;
-    for (size_t word = 0; word < (object->total - DGMA_PAGE) / 64; word++)
-        if (atomic_load_explicit(&object->written->bits[word], memory_order_acquire))
-            return false;
-    return true;
-}
-
-/* Calls `give` for each written range, and clears it; stops at the first error. */
-static cl_int dgma_written_take(struct dgma_object *object,
-                                cl_int (*give)(void *user_data, size_t offset, size_t length),
-                                void *user_data)
-{
-    size_t words = (object->total - DGMA_PAGE) / 64, start = 0, end = 0; /* the range so far */
-    cl_int status = CL_SUCCESS;
-    for (size_t word = 0; word < words && status == CL_SUCCESS; word++) {
-        _Atomic uint64_t *at = &object->written->bits[word];
-        uint64_t bits = atomic_load_explicit(at, memory_order_relaxed);
-        if (bits)
-            bits = atomic_exchange_explicit(at, 0, memory_order_acquire);
-        while (bits && status == CL_SUCCESS) {
-            unsigned first = (unsigned)__builtin_ctzll(bits);
-            uint64_t rest = ~(bits >> first);
-            unsigned count = rest ? (unsigned)__builtin_ctzll(rest) : 64;
-            if (word * 64 + first != end) {
-                if (end > start)
-                    status = give(user_data, start, end - start);
-                start = word * 64 + first;
-            }
-            end = word * 64 + first + count;
-            bits = first + count < 64 ? bits >> (first + count) << (first + count) : 0;
-        }
-    }
-    if (end > start && status == CL_SUCCESS)
-        status = give(user_data, start, end - start);
-    return status;
 }
 
 /* === bring =================================================================================== */
@@ -134,25 +67,20 @@ static struct dgma_copy_queue *get_locked(cl_context context, cl_device_id devic
     struct dgma_copy_queue *at = queues;
     while (at && (at->context != context || at->device != device))
         at = at->next;
-    if (at) {
-        at->refs++;
-        return at;
-    }
-    at = calloc(1, sizeof *at);
     if (!at) {
-        *status = CL_OUT_OF_HOST_MEMORY;
-        return NULL;
+        at = calloc(1, sizeof *at);
+        cl_command_queue queue =
+            at ? dgma_next.clCreateCommandQueue(context, device, 0, status) : NULL;
+        if (!queue) {
+            if (!at)
+                *status = CL_OUT_OF_HOST_MEMORY;
+            free(at);
+            return NULL;
+        }
+        *at = (struct dgma_copy_queue){context, device, queue, 0, queues};
+        queues = at;
     }
-    at->queue = dgma_next.clCreateCommandQueue(context, device, 0, status);
-    if (!at->queue) {
-        free(at);
-        return NULL;
-    }
-    at->context = context;
-    at->device = device;
-    at->refs = 1;
-    at->next = queues;
-    queues = at;
+    at->refs++;
     return at;
 }
 
@@ -171,8 +99,7 @@ static cl_command_queue put_locked(struct dgma_copy_queue *of)
 }
 
 /* A queue for that, which the caller releases; the program's own is stalled meanwhile. */
-static cl_command_queue dgma_bring_queue(struct dgma_buffer *buffer, cl_device_id device,
-                                         cl_int *status)
+static cl_command_queue bring_queue(struct dgma_buffer *buffer, cl_device_id device, cl_int *status)
 {
     cl_command_queue queue = NULL, old = NULL;
     *status = CL_SUCCESS;
@@ -213,42 +140,33 @@ struct transfer {
     size_t offset, length, pitch, rows; /* not yet enqueued; rows 0: nothing */
 };
 
-static cl_int write_range(struct transfer *to, size_t offset, size_t length)
-{
-    if (to->last)
-        dgma_next.clReleaseEvent(to->last);
-    to->last = NULL;
-    return dgma_next.clEnqueueWriteBuffer(to->queue, to->mem, CL_FALSE, offset, length,
-                                          to->surface + offset, 0, NULL, &to->last);
-}
-
-static cl_int write_rectangle(struct transfer *to)
-{
-    const size_t origin[3] = {to->offset % to->pitch, to->offset / to->pitch, 0};
-    const size_t region[3] = {to->length, to->rows, 1};
-    if (to->last)
-        dgma_next.clReleaseEvent(to->last);
-    to->last = NULL;
-    return dgma_next.clEnqueueWriteBufferRect(to->queue, to->mem, CL_FALSE, origin, origin, region,
-                                              to->pitch, 0, to->pitch, 0, to->surface, 0, NULL,
-                                              &to->last);
-}
-
 static cl_int flush(struct transfer *to)
 {
+    bool is_rectangle = to->rows > 1 && to->offset % to->pitch + to->length <= to->pitch;
     cl_int status = CL_SUCCESS;
-    if (to->rows > 1 && to->offset % to->pitch + to->length <= to->pitch)
-        status = write_rectangle(to);
-    else
-        for (size_t row = 0; row < to->rows && status == CL_SUCCESS; row++)
-            status = write_range(to, to->offset + row * to->pitch, to->length);
+    for (size_t row = 0; row < (is_rectangle ? 1 : to->rows) && status == CL_SUCCESS; row++) {
+        size_t offset = to->offset + row * to->pitch;
+        if (to->last)
+            dgma_next.clReleaseEvent(to->last);
+        to->last = NULL;
+        if (is_rectangle) {
+            const size_t origin[3] = {offset % to->pitch, offset / to->pitch, 0};
+            const size_t region[3] = {to->length, to->rows, 1};
+            status = dgma_next.clEnqueueWriteBufferRect(to->queue, to->mem, CL_FALSE, origin,
+                                                        origin, region, to->pitch, 0, to->pitch, 0,
+                                                        to->surface, 0, NULL, &to->last);
+        } else {
+            status =
+                dgma_next.clEnqueueWriteBuffer(to->queue, to->mem, CL_FALSE, offset, to->length,
+                                               to->surface + offset, 0, NULL, &to->last);
+        }
+    }
     to->rows = 0;
     return status;
 }
 
-static cl_int bring_add(void *user_data, size_t offset, size_t length)
+static cl_int bring_add(struct transfer *to, size_t offset, size_t length)
 {
-    struct transfer *to = user_data;
     if (to->rows == 1 && length == to->length) {
         to->pitch = offset - to->offset;
         to->rows = 2;
@@ -266,25 +184,43 @@ static cl_int bring_add(void *user_data, size_t offset, size_t length)
     return status;
 }
 
-static cl_int forget_range(void *user_data, size_t offset, size_t length)
+/* Enqueues each written range, and clears it; stops at the first error. */
+static cl_int bring_written(struct transfer *to, struct dgma_object *object)
 {
-    (void)user_data, (void)offset, (void)length;
-    return CL_SUCCESS;
+    size_t words = (object->total - DGMA_PAGE) / 64, start = 0, end = 0; /* the range so far */
+    cl_int status = CL_SUCCESS;
+    for (size_t word = 0; word < words && status == CL_SUCCESS; word++) {
+        _Atomic uint64_t *at = &object->written->bits[word];
+        uint64_t bits = atomic_load_explicit(at, memory_order_relaxed);
+        if (bits)
+            bits = atomic_exchange_explicit(at, 0, memory_order_acquire);
+        while (bits && status == CL_SUCCESS) {
+            unsigned first = (unsigned)__builtin_ctzll(bits);
+            uint64_t rest = ~(bits >> first);
+            unsigned count = rest ? (unsigned)__builtin_ctzll(rest) : 64;
+            if (word * 64 + first != end) {
+                if (end > start)
+                    status = bring_add(to, start, end - start);
+                start = word * 64 + first;
+            }
+            end = word * 64 + first + count;
+            bits = first + count < 64 ? bits >> (first + count) << (first + count) : 0;
+        }
+    }
+    if (end > start && status == CL_SUCCESS)
+        status = bring_add(to, start, end - start);
+    return status == CL_SUCCESS ? flush(to) : status;
 }
 
-static cl_int dgma_bring_in(struct dgma_buffer *buffer, cl_mem mem, cl_command_queue queue,
-                            cl_event *gate)
+/* *gate: the last of its commands; NULL: nothing was written. */
+static cl_int bring_in(struct dgma_buffer *buffer, cl_mem mem, cl_command_queue queue,
+                       cl_event *gate)
 {
     struct transfer to = {.queue = queue, .mem = mem, .surface = buffer->surface};
-    cl_int status;
-    if (dgma_written_is_foreign(buffer->surface_object, buffer->marker, &buffer->seen_marker)) {
-        dgma_written_take(buffer->surface_object, forget_range, NULL);
-        status = write_range(&to, 0, buffer->size);
-    } else {
-        status = dgma_written_take(buffer->surface_object, bring_add, &to);
-        if (status == CL_SUCCESS)
-            status = flush(&to);
-    }
+    struct dgma_object *object = buffer->surface_object;
+    if (written_is_foreign(object, buffer->marker, &buffer->seen_marker))
+        written_add(object->written, 0, buffer->size);
+    cl_int status = bring_written(&to, object);
     if (to.last)
         dgma_next.clFlush(queue);
     *gate = to.last;
@@ -348,32 +284,18 @@ static _Atomic uint32_t bell;
 static atomic_bool stopping;
 static struct dgma_op *ops, **ops_end = &ops; /* outstanding; the thread's own */
 
-static void futex_wake(_Atomic uint32_t *word, bool shared)
-{
-    syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
-}
-
-static void dgma_marker_write(_Atomic uint32_t *marker, uint32_t value)
+/* A release store, which then wakes all sleepers on that word, in any process. */
+static void marker_write(_Atomic uint32_t *marker, uint32_t value)
 {
     atomic_store_explicit(marker, value, memory_order_release);
-    futex_wake(marker, true);
+    syscall(SYS_futex, marker, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Makes the poller check all operations again, because a gate has completed. */
-static void dgma_poller_ring(void)
+/* Makes the poller check all operations again. */
+static void ring(void)
 {
     atomic_fetch_add(&bell, 1);
-    futex_wake(&bell, false);
-}
-
-static void dgma_poller_submit(struct dgma_op *op)
-{
-    op->next = NULL;
-    pthread_mutex_lock(&poller_lock);
-    *incoming_end = op;
-    incoming_end = &op->next;
-    pthread_mutex_unlock(&poller_lock);
-    dgma_poller_ring();
+    syscall(SYS_futex, &bell, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
 /* 0: complete, negative: failed, positive: not yet. */
@@ -386,7 +308,9 @@ static cl_int gate_status(cl_event gate)
     return status;
 }
 
-static void dgma_gate_release(cl_event gate)
+/* Releases a gate, unless it has failed: PoCL reports a failure before it has finished with the
+ * event, and would abort. Such an event is leaked. */
+static void gate_release(cl_event gate)
 {
     if (gate_status(gate) >= 0)
         dgma_next.clReleaseEvent(gate);
@@ -395,10 +319,11 @@ static void dgma_gate_release(cl_event gate)
 static void CL_CALLBACK gate_completed(cl_event gate, cl_int status, void *user_data)
 {
     (void)gate, (void)status, (void)user_data;
-    dgma_poller_ring();
+    ring();
 }
 
-static void dgma_poller_watch(cl_event gate)
+/* So that the poller notices the gate's completion without polling. */
+static void watch(cl_event gate)
 {
     dgma_next.clSetEventCallback(gate, CL_COMPLETE, gate_completed, NULL);
 }
@@ -417,28 +342,46 @@ static cl_int step_wait(struct dgma_op *op)
     cl_int ended = op->before_copy ? gate_status(op->before_copy) : CL_COMPLETE;
     if (ended < 0)
         return ended;
-    if (ended > 0)
-        return dgma_written_is_empty(op->copy->surface_object, op->marker, op->copy->seen_marker)
-                   ? CL_COMPLETE
-                   : CL_QUEUED;
+    if (ended > 0) {
+        uint32_t seen = op->copy->seen_marker;
+        const struct dgma_object *object = op->copy->surface_object;
+        if (written_is_foreign(object, op->marker, &seen))
+            return CL_QUEUED;
+        for (size_t word = 0; word < (object->total - DGMA_PAGE) / 64; word++)
+            if (atomic_load_explicit(&object->written->bits[word], memory_order_acquire))
+                return CL_QUEUED;
+        return CL_COMPLETE;
+    }
     op->brought = true;
-    cl_int status = dgma_bring_in(op->copy, op->mem, op->copy_queue, &op->gate);
+    cl_int status = bring_in(op->copy, op->mem, op->copy_queue, &op->gate);
     if (status || !op->gate)
         return status;
-    dgma_poller_watch(op->gate);
+    watch(op->gate);
     return CL_QUEUED;
 }
 
-static void step_write(struct dgma_op *op)
+static void step_write(const struct dgma_op *op)
 {
-    if (op->copy) {
-        struct dgma_object *object = op->copy->surface_object;
-        for (cl_uint i = 0; i < op->boxes.count; i++)
-            dgma_written_add(object, (size_t)(op->copy->surface - object->map), &op->boxes.list[i]);
+    struct dgma_object *surface = op->copy->surface_object;
+    size_t size = surface->total - DGMA_PAGE, start = (size_t)(op->copy->surface - surface->map);
+    for (cl_uint i = 0; surface->written && i < op->boxes.count; i++) {
+        const struct dgma_box *box = &op->boxes.list[i];
+        for (size_t slice = 0; slice < box->slices; slice++)
+            for (size_t row = 0; row < box->rows; row++) {
+                size_t at = start + box->offset + slice * box->slice_pitch + row * box->row_pitch;
+                if (at < size)
+                    written_add(surface->written, at,
+                                box->width < size - at ? box->width : size - at);
+            }
     }
-    dgma_written_begin_signal(op->object, op->value);
-    dgma_marker_write(op->marker, op->value);
-    dgma_written_end_signal(op->object);
+    struct dgma_written *signalled = op->object->written;
+    if (signalled) {
+        atomic_fetch_add(&signalled->begun, 1);
+        atomic_store(&signalled->value, op->value);
+    }
+    marker_write(op->marker, op->value);
+    if (signalled)
+        atomic_fetch_add(&signalled->done, 1);
 }
 
 /* Polls an operation once; returns a status like gate_status. */
@@ -464,15 +407,16 @@ static cl_int step(struct dgma_op *op)
     return CL_INVALID_VALUE;
 }
 
-static void dgma_op_finish(struct dgma_op *op, cl_int status)
+/* Completes `done` and frees the operation, also one that never reached the poller. */
+static void op_finish(struct dgma_op *op, cl_int status)
 {
     if (op->object)
         atomic_fetch_sub(&op->object->pending_writes, 1);
     dgma_next.clSetUserEventStatus(op->done, status);
     if (op->gate)
-        dgma_gate_release(op->gate);
+        gate_release(op->gate);
     if (op->before_copy)
-        dgma_gate_release(op->before_copy);
+        gate_release(op->before_copy);
     cl_event events[] = {op->done, op->behind[0], op->behind[1]};
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         if (events[i])
@@ -485,33 +429,14 @@ static void dgma_op_finish(struct dgma_op *op, cl_int status)
     free(op);
 }
 
-/* true: there was something. */
-static bool append_incoming(void)
-{
-    pthread_mutex_lock(&poller_lock);
-    bool some = incoming != NULL;
-    *ops_end = incoming;
-    if (incoming)
-        ops_end = incoming_end;
-    incoming = NULL;
-    incoming_end = &incoming;
-    pthread_mutex_unlock(&poller_lock);
-    return some;
-}
-
-/* For kernels before 5.16, and sandboxes that refuse futex_waitv: only the tick notices wakes by
- * other processes. */
-static void sleep_on_bell(uint32_t heard, long look)
-{
-    struct timespec wait = {.tv_nsec = look};
-    syscall(SYS_futex, &bell, FUTEX_WAIT_PRIVATE, heard, ops ? &wait : NULL, NULL, 0);
-}
-
 static void sleep_on_all(uint32_t heard, long look)
 {
     static bool waitv_missing;
     if (waitv_missing || !ops) {
-        sleep_on_bell(heard, look);
+        /* For kernels before 5.16, and sandboxes that refuse futex_waitv: only the tick notices
+         * wakes by other processes. */
+        struct timespec wait = {.tv_nsec = look};
+        syscall(SYS_futex, &bell, FUTEX_WAIT_PRIVATE, heard, ops ? &wait : NULL, NULL, 0);
         return;
     }
     struct futex_waitv words[FUTEX_WAITV_MAX] = {
@@ -535,12 +460,6 @@ static void sleep_on_all(uint32_t heard, long look)
     }
 }
 
-/* Whether the operation waits for the driver. */
-static bool is_at_gate(const struct dgma_op *op)
-{
-    return op->gate || (op->kind == DGMA_OP_WAIT && op->before_copy && op->seen >= op->value);
-}
-
 /* Finishes all operations that can be. Returns how many wait at a gate; *finished: some ended. */
 static unsigned poll_all(bool *finished)
 {
@@ -548,14 +467,16 @@ static unsigned poll_all(bool *finished)
     for (struct dgma_op **at = &ops, *op; (op = *at) != NULL;) {
         cl_int status = step(op);
         if (status > CL_COMPLETE) {
-            at_gate += is_at_gate(op);
+            /* Whether it waits for the driver. */
+            at_gate +=
+                op->gate || (op->kind == DGMA_OP_WAIT && op->before_copy && op->seen >= op->value);
             at = &op->next;
             continue;
         }
         *at = op->next;
         if (ops_end == &op->next)
             ops_end = at;
-        dgma_op_finish(op, status);
+        op_finish(op, status);
         *finished = true;
     }
     return at_gate;
@@ -568,7 +489,14 @@ static void *poll_ops(void *unused)
     long look = TICK_NS;
     while (!atomic_load(&stopping)) {
         uint32_t heard = atomic_load(&bell); /* before polling, as later operations change it */
-        bool news = append_incoming();
+        pthread_mutex_lock(&poller_lock);
+        bool news = incoming != NULL;
+        *ops_end = incoming;
+        if (incoming)
+            ops_end = incoming_end;
+        incoming = NULL;
+        incoming_end = &incoming;
+        pthread_mutex_unlock(&poller_lock);
         unsigned at_gate = poll_all(&news);
         if (at_gate == 0)
             look = TICK_NS;
@@ -583,7 +511,8 @@ static void *poll_ops(void *unused)
     return NULL;
 }
 
-static bool dgma_poller_start(void)
+/* false: the thread cannot be started, logged */
+static bool poller_start(void)
 {
     pthread_mutex_lock(&poller_lock);
     if (!started && !atomic_load(&stopping)) {
@@ -610,7 +539,7 @@ void dgma_poller_finish(void)
     if (atomic_load(&thread_pid) != getpid())
         return;
     atomic_store(&stopping, true);
-    dgma_poller_ring();
+    ring();
     pthread_mutex_lock(&poller_lock);
     bool join = started && !pthread_equal(thread, pthread_self());
     started = false;
@@ -635,7 +564,8 @@ struct tracked {
     atomic_uint refs; /* the program's; the driver's own do not count */
 };
 
-static void dgma_event_track(cl_event event, cl_command_type type)
+/* The program holds one reference. */
+static void event_track(cl_event event, cl_command_type type)
 {
     struct tracked *tracked = malloc(sizeof *tracked);
     if (tracked) {
@@ -662,7 +592,7 @@ static CL_API_ENTRY cl_int CL_API_CALL release_event(cl_event event)
     struct tracked *tracked = dgma_table_get(&events, event);
     /* Removed before the driver can reuse the handle. */
     if (tracked && atomic_fetch_sub(&tracked->refs, 1) == 1)
-        free(dgma_table_take(&events, event));
+        free(dgma_table_take(&events, event, NULL));
     return dgma_next.clReleaseEvent(event);
 }
 
@@ -678,7 +608,7 @@ static CL_API_ENTRY cl_int CL_API_CALL get_event_info(cl_event event, cl_event_i
     return CL_SUCCESS;
 }
 
-void dgma_event_install(cl_icd_dispatch *table)
+void dgma_commands_install(cl_icd_dispatch *table)
 {
     table->clRetainEvent = retain_event;
     table->clReleaseEvent = release_event;
@@ -709,7 +639,7 @@ struct queue {
     bool out_of_order;
 };
 
-static bool commands_open_queue(cl_command_queue handle, struct queue *queue)
+static bool open_queue(cl_command_queue handle, struct queue *queue)
 {
     cl_device_id device = NULL;
     cl_command_queue_properties properties = 0;
@@ -752,7 +682,7 @@ static struct dgma_op *op_new(const struct queue *queue, enum dgma_op_kind kind,
                               cl_int *status)
 {
     *status = CL_OUT_OF_HOST_MEMORY;
-    if (!dgma_poller_start())
+    if (!poller_start())
         return NULL;
     struct dgma_op *op = calloc(1, sizeof *op + count * sizeof op->addresses[0]);
     if (!op)
@@ -784,7 +714,7 @@ static cl_int stall(const struct queue *queue, struct dgma_op *op, cl_command_ty
                                                         op || event ? &barrier : NULL);
     if (status == CL_SUCCESS && event) {
         *event = barrier;
-        dgma_event_track(barrier, type);
+        event_track(barrier, type);
         if (op)
             dgma_next.clRetainEvent(barrier);
     }
@@ -797,23 +727,25 @@ static cl_int stall(const struct queue *queue, struct dgma_op *op, cl_command_ty
     return status;
 }
 
-static cl_int prepare_wait(const struct queue *queue, cl_mem mem, struct dgma_buffer *buffer,
-                           bool gated, cl_uint num_events, const cl_event *wait_list,
-                           struct dgma_op *op)
+/* Stalls the queue until the poller has completed `op`. `status`: of what was done for it so far.
+ */
+static cl_int submit(const struct queue *queue, struct dgma_op *op, cl_int status,
+                     cl_command_type type, cl_event *event)
 {
-    cl_int status = CL_SUCCESS;
-    if (buffer->copies) {
-        op->copy = buffer;
-        op->copy_queue = dgma_bring_queue(buffer, dgma_card_device(queue->device_id), &status);
+    if (status == CL_SUCCESS)
+        status = stall(queue, op, type, event);
+    if (status) {
+        op_finish(op, status);
+        return status;
     }
-    if (status == CL_SUCCESS && (gated || buffer->copies))
-        status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list,
-                                                       gated ? &op->gate : &op->before_copy);
-    if (status == CL_SUCCESS)
-        status = dgma_next.clRetainMemObject(mem);
-    if (status == CL_SUCCESS)
-        op->mem = mem;
-    return status;
+    if (op->gate || op->before_copy)
+        watch(op->gate ? op->gate : op->before_copy);
+    pthread_mutex_lock(&poller_lock);
+    *incoming_end = op;
+    incoming_end = &op->next;
+    pthread_mutex_unlock(&poller_lock);
+    ring();
+    return CL_SUCCESS;
 }
 
 static cl_int wait_signal(const struct queue *queue, cl_mem mem, struct dgma_buffer *buffer,
@@ -831,57 +763,20 @@ static cl_int wait_signal(const struct queue *queue, cl_mem mem, struct dgma_buf
     struct dgma_op *op = op_new(queue, DGMA_OP_WAIT, 0, &status);
     if (!op)
         return status;
-    status = prepare_wait(queue, mem, buffer, gated, num_events, wait_list, op);
-    if (status == CL_SUCCESS)
-        status = stall(queue, op, CL_COMMAND_WAIT_SIGNAL_AMD, event);
-    if (status) {
-        dgma_op_finish(op, status);
-        return status;
-    }
     op->marker = buffer->marker;
     op->value = value;
-    if (op->gate || op->before_copy)
-        dgma_poller_watch(op->gate ? op->gate : op->before_copy);
-    dgma_poller_submit(op);
-    return CL_SUCCESS;
-}
-
-/* The wait list of a write: the program's, and in an out-of-order queue all that was enqueued
- * before. */
-struct joined_list {
-    cl_uint count;
-    const cl_event *events;
-    cl_event *own; /* freed with the struct */
-    cl_event earlier;
-};
-
-static cl_int join_earlier(const struct queue *queue, cl_uint num_events, const cl_event *wait_list,
-                           struct joined_list *list)
-{
-    *list = (struct joined_list){.count = num_events, .events = wait_list};
-    if (!queue->out_of_order)
-        return CL_SUCCESS;
-    list->own = malloc((num_events + 1) * sizeof list->own[0]);
-    if (!list->own)
-        return CL_OUT_OF_HOST_MEMORY;
-    cl_int status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, 0, NULL, &list->earlier);
-    if (status) {
-        free(list->own);
-        return status;
+    if (buffer->copies) {
+        op->copy = buffer;
+        op->copy_queue = bring_queue(buffer, dgma_card_device(queue->device_id), &status);
     }
-    if (num_events)
-        memcpy(list->own, wait_list, num_events * sizeof list->own[0]);
-    list->own[num_events] = list->earlier;
-    list->count = num_events + 1;
-    list->events = list->own;
-    return CL_SUCCESS;
-}
-
-static void joined_list_free(struct joined_list *list)
-{
-    if (list->earlier)
-        dgma_next.clReleaseEvent(list->earlier);
-    free(list->own);
+    if (status == CL_SUCCESS && (gated || buffer->copies))
+        status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list,
+                                                       gated ? &op->gate : &op->before_copy);
+    if (status == CL_SUCCESS)
+        status = dgma_next.clRetainMemObject(mem);
+    if (status == CL_SUCCESS)
+        op->mem = mem;
+    return submit(queue, op, status, CL_COMMAND_WAIT_SIGNAL_AMD, event);
 }
 
 struct host_write {
@@ -895,74 +790,77 @@ struct host_write {
 static void CL_CALLBACK host_write(void *args)
 {
     const struct host_write *write = args;
-    dgma_marker_write(write->marker, write->value);
+    marker_write(write->marker, write->value);
     atomic_fetch_sub(&write->object->pending_writes, 1);
 }
 
 static cl_int write_in_queue(const struct queue *queue, cl_mem mem, struct dgma_buffer *buffer,
-                             _Atomic uint32_t *marker, cl_uint value,
-                             const struct joined_list *list, cl_event *event)
+                             _Atomic uint32_t *marker, cl_uint value, cl_uint num_events,
+                             const cl_event *wait_list, cl_event *event)
 {
     struct host_write write = {.marker = marker, .object = buffer->marker_object, .value = value};
     const void *place = &write.surface;
     /* If a failed wait list prevents the function from running, this is never decremented: waits
      * are then always gated, which is slower but still correct. */
     atomic_fetch_add(&write.object->pending_writes, 1);
-    cl_int status =
-        dgma_next.clEnqueueNativeKernel(queue->handle, host_write, &write, sizeof write, 1, &mem,
-                                        &place, list->count, list->events, event);
+    cl_int status = dgma_next.clEnqueueNativeKernel(queue->handle, host_write, &write, sizeof write,
+                                                    1, &mem, &place, num_events, wait_list, event);
     if (status)
         atomic_fetch_sub(&write.object->pending_writes, 1);
     else if (event)
-        dgma_event_track(*event, CL_COMMAND_WRITE_SIGNAL_AMD);
+        event_track(*event, CL_COMMAND_WRITE_SIGNAL_AMD);
     return status;
 }
 
 static cl_int write_by_poller(const struct queue *queue, cl_mem mem, struct dgma_buffer *buffer,
-                              _Atomic uint32_t *marker, cl_uint value,
-                              const struct joined_list *list, cl_event *event)
+                              _Atomic uint32_t *marker, cl_uint value, cl_uint num_events,
+                              const cl_event *wait_list, cl_event *event)
 {
     cl_int status;
     struct dgma_op *op = op_new(queue, DGMA_OP_WRITE, 0, &status);
     if (!op)
         return status;
-    atomic_fetch_add(&buffer->marker_object->pending_writes, 1);
-    status = dgma_writes_send(queue->handle, mem, buffer, list->count, list->events, &op->boxes,
-                              &op->gate);
-    if (status == CL_SUCCESS)
-        status = dgma_next.clRetainMemObject(mem);
-    if (status == CL_SUCCESS) {
-        op->mem = mem;
-        status = stall(queue, op, CL_COMMAND_WRITE_SIGNAL_AMD, event);
-    }
-    if (status) {
-        atomic_fetch_sub(&buffer->marker_object->pending_writes, 1);
-        dgma_op_finish(op, status);
-        return status;
-    }
     op->copy = buffer;
-    op->object = buffer->marker_object;
     op->marker = marker;
     op->value = value;
-    dgma_poller_watch(op->gate);
-    dgma_poller_submit(op);
-    return CL_SUCCESS;
+    op->object = buffer->marker_object;
+    atomic_fetch_add(&op->object->pending_writes, 1);
+    status =
+        dgma_writes_send(queue->handle, mem, buffer, num_events, wait_list, &op->boxes, &op->gate);
+    if (status == CL_SUCCESS)
+        status = dgma_next.clRetainMemObject(mem);
+    if (status == CL_SUCCESS)
+        op->mem = mem;
+    return submit(queue, op, status, CL_COMMAND_WRITE_SIGNAL_AMD, event);
 }
 
+/* In an out-of-order queue a write waits for all that was enqueued before, too. */
 static cl_int write_signal(const struct queue *queue, cl_mem mem, struct dgma_buffer *buffer,
                            cl_uint value, cl_ulong offset, cl_uint num_events,
                            const cl_event *wait_list, cl_event *event)
 {
-    struct joined_list list;
-    cl_int status = join_earlier(queue, num_events, wait_list, &list);
-    if (status)
-        return status;
-    _Atomic uint32_t *marker = buffer->marker + offset / sizeof *marker;
-    bool declared = buffer->surface_object->written || buffer->marker_object->written;
-    bool in_queue = !buffer->copies && !declared && queue->device->runs_host_functions;
-    status = (in_queue ? write_in_queue : write_by_poller)(queue, mem, buffer, marker, value, &list,
-                                                           event);
-    joined_list_free(&list);
+    cl_event *joined = NULL, earlier = NULL;
+    cl_int status = CL_SUCCESS;
+    if (queue->out_of_order) {
+        joined = malloc((num_events + 1) * sizeof joined[0]);
+        if (!joined)
+            return CL_OUT_OF_HOST_MEMORY;
+        status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, 0, NULL, &earlier);
+        if (num_events)
+            memcpy(joined, wait_list, num_events * sizeof joined[0]);
+        joined[num_events++] = earlier;
+        wait_list = joined;
+    }
+    if (status == CL_SUCCESS) {
+        bool declared = buffer->surface_object->written || buffer->marker_object->written;
+        bool in_queue = !buffer->copies && !declared && queue->device->runs_host_functions;
+        status = (in_queue ? write_in_queue : write_by_poller)(
+            queue, mem, buffer, buffer->marker + offset / sizeof *buffer->marker, value, num_events,
+            wait_list, event);
+    }
+    if (earlier)
+        dgma_next.clReleaseEvent(earlier);
+    free(joined);
     if (status == CL_SUCCESS)
         dgma_next.clFlush(queue->handle);
     return status;
@@ -973,7 +871,7 @@ cl_int CL_API_CALL dgma_enqueue_wait_signal(cl_command_queue handle, cl_mem mem,
                                             cl_event *event)
 {
     struct queue queue;
-    if (!commands_open_queue(handle, &queue))
+    if (!open_queue(handle, &queue))
         return CL_INVALID_COMMAND_QUEUE;
     struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
     if (!buffer && queue.device->native && queue.device->wait_signal)
@@ -991,7 +889,7 @@ cl_int CL_API_CALL dgma_enqueue_write_signal(cl_command_queue handle, cl_mem mem
                                              const cl_event *wait_list, cl_event *event)
 {
     struct queue queue;
-    if (!commands_open_queue(handle, &queue))
+    if (!open_queue(handle, &queue))
         return CL_INVALID_COMMAND_QUEUE;
     struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
     if (!buffer && queue.device->native && queue.device->write_signal)
@@ -1052,10 +950,10 @@ static cl_int make_resident_now(const struct queue *queue, cl_uint num_mems, con
     if (status == CL_SUCCESS)
         give_addresses(num_mems, mems, addresses);
     if (status == CL_SUCCESS && event) {
-        dgma_event_track(reached, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD);
+        event_track(reached, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD);
         *event = reached;
     } else {
-        dgma_gate_release(reached);
+        gate_release(reached);
     }
     return status;
 }
@@ -1071,15 +969,7 @@ static cl_int make_resident_later(const struct queue *queue, cl_uint num_mems, c
     give_addresses(num_mems, mems, op->addresses);
     op->out = addresses;
     status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list, &op->gate);
-    if (status == CL_SUCCESS)
-        status = stall(queue, op, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD, event);
-    if (status) {
-        dgma_op_finish(op, status);
-        return status;
-    }
-    dgma_poller_watch(op->gate);
-    dgma_poller_submit(op);
-    return CL_SUCCESS;
+    return submit(queue, op, status, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD, event);
 }
 
 cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue handle, cl_uint num_mems,
@@ -1088,7 +978,7 @@ cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue handle, cl_uint n
                                               const cl_event *wait_list, cl_event *event)
 {
     struct queue queue;
-    if (!commands_open_queue(handle, &queue))
+    if (!open_queue(handle, &queue))
         return CL_INVALID_COMMAND_QUEUE;
     if (!mems)
         return CL_INVALID_MEM_OBJECT;

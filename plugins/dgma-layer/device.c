@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Devices that look like a FirePro. */
+/* Devices as programs see them: what they can do, and how they look as FirePros. */
 #include "layer.h"
 
 #include <pthread.h>
@@ -23,36 +23,30 @@ struct dgma_card {
 };
 
 static struct dgma_table card_table = DGMA_TABLE_INIT;
-static struct dgma_table dgma_context_cards = DGMA_TABLE_INIT;
+static struct dgma_table context_cards = DGMA_TABLE_INIT;
 struct dgma_table dgma_queue_cards = DGMA_TABLE_INIT;
-static struct dgma_table dgma_program_cards = DGMA_TABLE_INIT;
-
-/* Shows this handle as the card from now on. false: no memory */
-static bool dgma_card_put(cl_device_id handle, struct dgma_card *card)
-{
-    return dgma_table_put(&card_table, handle, card);
-}
+static struct dgma_table program_cards = DGMA_TABLE_INIT;
 
 /* NULL: this device is not disguised. */
-static const struct dgma_card *dgma_card_get(cl_device_id device)
+static const struct dgma_card *card_get(cl_device_id device)
 {
     return dgma_table_get(&card_table, device);
 }
 
 cl_device_id dgma_card_device(cl_device_id device)
 {
-    const struct dgma_card *card = dgma_card_get(device);
+    const struct dgma_card *card = card_get(device);
     return card ? card->device : device;
 }
 
-static void dgma_cards_remember(struct dgma_table *table, const void *key, cl_uint count,
-                                const cl_device_id *devices)
+/* count 0: forgets. */
+static void cards_remember(struct dgma_table *table, const void *key, cl_uint count,
+                           const cl_device_id *devices)
 {
-    free(dgma_table_take(table, key)); /* that of a released object with the same handle */
-    struct dgma_cards *cards = NULL;
+    free(dgma_table_take(table, key, NULL)); /* that of a released object with the same handle */
     if (count == 0)
         return;
-    cards = malloc(sizeof *cards + count * sizeof devices[0]);
+    struct dgma_cards *cards = malloc(sizeof *cards + count * sizeof devices[0]);
     if (cards) {
         cards->count = count;
         memcpy(cards->devices, devices, count * sizeof devices[0]);
@@ -69,7 +63,7 @@ static void dgma_cards_remember(struct dgma_table *table, const void *key, cl_ui
 static struct dgma_table devices_known = DGMA_TABLE_INIT;
 
 /* Whether the blank-separated list contains exactly this name. */
-static bool dgma_list_has(const char *list, const char *name)
+static bool list_has(const char *list, const char *name)
 {
     size_t length = strlen(name);
     for (const char *at = list; (at = strstr(at, name)) != NULL; at += length)
@@ -88,22 +82,9 @@ static bool has_extension(cl_device_id device)
         return false;
     bool has =
         dgma_next.clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, size, list, NULL) == CL_SUCCESS &&
-        dgma_list_has(list, DGMA_EXTENSION_NAME);
+        list_has(list, DGMA_EXTENSION_NAME);
     free(list);
     return has;
-}
-
-static void find_native_functions(cl_device_id device, struct dgma_device *info)
-{
-    cl_platform_id platform = NULL;
-    if (dgma_next.clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL))
-        return;
-    info->wait_signal = (dgma_wait_signal_fn)dgma_next.clGetExtensionFunctionAddressForPlatform(
-        platform, "clEnqueueWaitSignalAMD");
-    info->write_signal = (dgma_write_signal_fn)dgma_next.clGetExtensionFunctionAddressForPlatform(
-        platform, "clEnqueueWriteSignalAMD");
-    info->make_resident = (dgma_make_resident_fn)dgma_next.clGetExtensionFunctionAddressForPlatform(
-        platform, "clEnqueueMakeBuffersResidentAMD");
 }
 
 static void device_ask(cl_device_id device, struct dgma_device *info)
@@ -121,8 +102,16 @@ static void device_ask(cl_device_id device, struct dgma_device *info)
         info->runs_host_functions = false;
     }
     info->native = has_extension(device);
-    if (info->native)
-        find_native_functions(device, info);
+    cl_platform_id platform = NULL;
+    if (!info->native ||
+        dgma_next.clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL))
+        return;
+    info->wait_signal = (dgma_wait_signal_fn)dgma_next.clGetExtensionFunctionAddressForPlatform(
+        platform, "clEnqueueWaitSignalAMD");
+    info->write_signal = (dgma_write_signal_fn)dgma_next.clGetExtensionFunctionAddressForPlatform(
+        platform, "clEnqueueWriteSignalAMD");
+    info->make_resident = (dgma_make_resident_fn)dgma_next.clGetExtensionFunctionAddressForPlatform(
+        platform, "clEnqueueMakeBuffersResidentAMD");
 }
 
 const struct dgma_device *dgma_device_get(cl_device_id device)
@@ -146,7 +135,7 @@ const struct dgma_device *dgma_device_get(cl_device_id device)
 
 cl_uint dgma_context_devices(cl_context context, cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES])
 {
-    const struct dgma_cards *cards = dgma_table_get(&dgma_context_cards, context);
+    const struct dgma_cards *cards = dgma_table_get(&context_cards, context);
     if (cards && cards->count <= DGMA_MAX_CONTEXT_DEVICES) {
         memcpy(devices, cards->devices, cards->count * sizeof devices[0]);
         return cards->count;
@@ -159,45 +148,28 @@ cl_uint dgma_context_devices(cl_context context, cl_device_id devices[DGMA_MAX_C
     return (cl_uint)(size / sizeof devices[0]);
 }
 
-static bool all_devices(cl_context context, bool (*is)(const struct dgma_device *))
+struct dgma_device dgma_context_get(cl_context context)
 {
     cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
     cl_uint count = dgma_context_devices(context, devices);
-    for (cl_uint i = 0; i < count; i++)
-        if (!is(dgma_device_get(devices[i])))
-            return false;
-    return count > 0;
+    struct dgma_device all = {.native = count == 0, .host_memory = count > 0};
+    for (cl_uint i = 0; i < count; i++) {
+        all.native |= dgma_device_get(devices[i])->native;
+        all.host_memory &= dgma_device_get(devices[i])->host_memory;
+    }
+    return all;
 }
 
-static bool lacks_extension(const struct dgma_device *device)
-{
-    return !device->native;
-}
-
-static bool is_host_memory(const struct dgma_device *device)
-{
-    return device->host_memory;
-}
-
-bool dgma_context_is_native(cl_context context)
-{
-    /* One device that has it is enough: its driver made the context and knows the flags. */
-    return !all_devices(context, lacks_extension);
-}
-
-bool dgma_context_is_host_memory(cl_context context)
-{
-    return all_devices(context, is_host_memory);
-}
-
-/* === alias-info ============================================================================== */
-/* Queries for the devices of a context, a queue or a program return the cards that it was made for
- * (memory.c), and a program's binaries once per card. */
+/* === alias =================================================================================== */
+/* Shows one device as several cards: the first is the driver's own handle, the others are our
+ * aliases, which the driver must never see. All calls that take devices are wrapped here, and pass
+ * on each device behind the aliases once. Queries for the devices of a context, a queue or a
+ * program return the cards that it was made for, and a program's binaries once per card. */
 
 static CL_API_ENTRY cl_int CL_API_CALL get_context_info(cl_context context, cl_context_info name,
                                                         size_t size, void *value, size_t *size_ret)
 {
-    const struct dgma_cards *cards = dgma_table_get(&dgma_context_cards, context);
+    const struct dgma_cards *cards = dgma_table_get(&context_cards, context);
     if (cards && name == CL_CONTEXT_NUM_DEVICES)
         return dgma_give(&cards->count, sizeof cards->count, size, value, size_ret);
     if (cards && name == CL_CONTEXT_DEVICES)
@@ -219,11 +191,11 @@ static CL_API_ENTRY cl_int CL_API_CALL get_queue_info(cl_command_queue queue,
 static const struct dgma_cards *cards_of(cl_program program)
 {
     cl_context context;
-    const struct dgma_cards *cards = dgma_table_get(&dgma_program_cards, program);
+    const struct dgma_cards *cards = dgma_table_get(&program_cards, program);
     if (cards ||
         dgma_next.clGetProgramInfo(program, CL_PROGRAM_CONTEXT, sizeof context, &context, NULL))
         return cards;
-    return dgma_table_get(&dgma_context_cards, context);
+    return dgma_table_get(&context_cards, context);
 }
 
 /* The driver's view, once per device, and the device of each card. */
@@ -246,7 +218,7 @@ static cl_int open_program(cl_program program, struct real_program *real)
 }
 
 /* Returns real->count if the program was not made for the card. */
-static cl_uint memobject_place_of(const struct real_program *real, cl_device_id card)
+static cl_uint place_of(const struct real_program *real, cl_device_id card)
 {
     cl_uint at = 0;
     while (at < real->count && real->devices[at] != dgma_card_device(card))
@@ -263,7 +235,7 @@ static cl_int get_sizes(cl_program program, const struct dgma_cards *cards, size
         return status;
     size_t sizes[DGMA_MAX_CONTEXT_DEVICES] = {0};
     for (cl_uint i = 0; i < cards->count; i++) {
-        cl_uint at = memobject_place_of(&real, cards->devices[i]);
+        cl_uint at = place_of(&real, cards->devices[i]);
         sizes[i] = at < real.count ? real.sizes[at] : 0;
     }
     return dgma_give(sizes, cards->count * sizeof sizes[0], size, value, size_ret);
@@ -279,14 +251,14 @@ static cl_int get_binaries(cl_program program, const struct dgma_cards *cards, u
     if (status)
         return status;
     for (cl_uint i = 0; i < cards->count; i++) {
-        cl_uint at = memobject_place_of(&real, cards->devices[i]);
+        cl_uint at = place_of(&real, cards->devices[i]);
         if (at < real.count && !real_out[at])
             real_out[at] = out[i];
     }
     status = dgma_next.clGetProgramInfo(program, CL_PROGRAM_BINARIES,
                                         real.count * sizeof real_out[0], real_out, NULL);
     for (cl_uint i = 0; i < cards->count && status == CL_SUCCESS; i++) {
-        cl_uint at = memobject_place_of(&real, cards->devices[i]);
+        cl_uint at = place_of(&real, cards->devices[i]);
         if (out[i] && at < real.count && out[i] != real_out[at])
             memcpy(out[i], real_out[at], real.sizes[at]);
     }
@@ -297,41 +269,27 @@ static CL_API_ENTRY cl_int CL_API_CALL get_program_info(cl_program program, cl_p
                                                         size_t size, void *value, size_t *size_ret)
 {
     const struct dgma_cards *cards = program ? cards_of(program) : NULL;
-    if (cards && cards->count <= DGMA_MAX_CONTEXT_DEVICES) {
-        size_t pointers = cards->count * sizeof(unsigned char *);
-        switch (name) {
-        case CL_PROGRAM_NUM_DEVICES:
-            return dgma_give(&cards->count, sizeof cards->count, size, value, size_ret);
-        case CL_PROGRAM_DEVICES:
-            return dgma_give(cards->devices, cards->count * sizeof cards->devices[0], size, value,
-                             size_ret);
-        case CL_PROGRAM_BINARY_SIZES:
-            return get_sizes(program, cards, size, value, size_ret);
-        case CL_PROGRAM_BINARIES:
-            if (value && size < pointers)
-                return CL_INVALID_VALUE;
-            if (size_ret)
-                *size_ret = pointers;
-            return value ? get_binaries(program, cards, value) : CL_SUCCESS;
-        default:
-            break;
-        }
+    if (!cards || cards->count > DGMA_MAX_CONTEXT_DEVICES)
+        return dgma_next.clGetProgramInfo(program, name, size, value, size_ret);
+    size_t pointers = cards->count * sizeof(unsigned char *);
+    switch (name) {
+    case CL_PROGRAM_NUM_DEVICES:
+        return dgma_give(&cards->count, sizeof cards->count, size, value, size_ret);
+    case CL_PROGRAM_DEVICES:
+        return dgma_give(cards->devices, cards->count * sizeof cards->devices[0], size, value,
+                         size_ret);
+    case CL_PROGRAM_BINARY_SIZES:
+        return get_sizes(program, cards, size, value, size_ret);
+    case CL_PROGRAM_BINARIES:
+        if (value && size < pointers)
+            return CL_INVALID_VALUE;
+        if (size_ret)
+            *size_ret = pointers;
+        return value ? get_binaries(program, cards, value) : CL_SUCCESS;
+    default:
+        return dgma_next.clGetProgramInfo(program, name, size, value, size_ret);
     }
-    return dgma_next.clGetProgramInfo(program, name, size, value, size_ret);
 }
-
-static void dgma_alias_info_install(cl_icd_dispatch *table)
-{
-    table->clGetContextInfo = get_context_info;
-    table->clGetCommandQueueInfo = get_queue_info;
-    table->clGetProgramInfo = get_program_info;
-}
-
-/* === alias =================================================================================== */
-/* Shows one device as several cards: the first is the driver's own handle, the others are our
- * aliases, which the driver must never see. All calls that take devices are wrapped here, and pass
- * on each device behind the aliases once. The cards of a context, a queue or a program are
- * recorded, and alias-device.c reports them. */
 
 typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t, void *);
 
@@ -375,7 +333,7 @@ static CL_API_ENTRY cl_context CL_API_CALL create_context(const cl_context_prope
     cl_context context =
         dgma_next.clCreateContext(properties, real.count, devices, notify, user_data, status);
     if (context)
-        dgma_cards_remember(&dgma_context_cards, context, count, cards);
+        cards_remember(&context_cards, context, count, cards);
     return context;
 }
 
@@ -385,7 +343,7 @@ static CL_API_ENTRY cl_command_queue CL_API_CALL create_queue(
     cl_command_queue queue =
         dgma_next.clCreateCommandQueue(context, dgma_card_device(card), properties, status);
     if (queue)
-        dgma_cards_remember(&dgma_queue_cards, queue, 1, &card);
+        cards_remember(&dgma_queue_cards, queue, 1, &card);
     return queue;
 }
 
@@ -395,7 +353,7 @@ static CL_API_ENTRY cl_command_queue CL_API_CALL create_queue_with_properties(
     cl_command_queue queue = dgma_next.clCreateCommandQueueWithProperties(
         context, dgma_card_device(card), properties, status);
     if (queue)
-        dgma_cards_remember(&dgma_queue_cards, queue, 1, &card);
+        cards_remember(&dgma_queue_cards, queue, 1, &card);
     return queue;
 }
 
@@ -420,7 +378,7 @@ static CL_API_ENTRY cl_int CL_API_CALL get_host_timer(cl_device_id card, cl_ulon
 static cl_program of_context(cl_program program)
 {
     if (program)
-        dgma_cards_remember(&dgma_program_cards, program, 0, NULL);
+        cards_remember(&program_cards, program, 0, NULL);
     return program;
 }
 
@@ -463,7 +421,7 @@ static CL_API_ENTRY cl_program CL_API_CALL create_with_binary(cl_context context
             if (real.devices[at] == dgma_card_device(cards[i]))
                 binary_status[i] = real_status[at];
     if (program)
-        dgma_cards_remember(&dgma_program_cards, program, count, cards);
+        cards_remember(&program_cards, program, count, cards);
     return program;
 }
 
@@ -476,7 +434,7 @@ static CL_API_ENTRY cl_program CL_API_CALL create_with_built_in(cl_context conte
     cl_program program =
         dgma_next.clCreateProgramWithBuiltInKernels(context, real.count, devices, names, status);
     if (program)
-        dgma_cards_remember(&dgma_program_cards, program, count, cards);
+        cards_remember(&program_cards, program, count, cards);
     return program;
 }
 
@@ -513,7 +471,7 @@ static CL_API_ENTRY cl_program CL_API_CALL link_programs(cl_context context, cl_
     cl_program program = dgma_next.clLinkProgram(context, real.count, devices, options,
                                                  num_programs, programs, notify, user_data, status);
     if (program)
-        dgma_cards_remember(&dgma_program_cards, program, cards ? count : 0, cards);
+        cards_remember(&program_cards, program, cards ? count : 0, cards);
     return program;
 }
 
@@ -544,18 +502,7 @@ static CL_API_ENTRY cl_int CL_API_CALL get_sub_group_info(cl_kernel kernel, cl_d
                                              input, size, value, size_ret);
 }
 
-static void *dgma_alias_function(const char *name)
-{
-    if (strcmp(name, "clCreateCommandQueueWithPropertiesKHR") == 0)
-        return (void *)create_queue_with_properties;
-    if (strcmp(name, "clGetKernelSubGroupInfoKHR") == 0)
-        return (void *)get_sub_group_info;
-    if (strcmp(name, "clCreateProgramWithILKHR") == 0)
-        return (void *)create_with_il;
-    return NULL;
-}
-
-static void dgma_alias_install(cl_icd_dispatch *table)
+static void alias_install(cl_icd_dispatch *table)
 {
     table->clCreateContext = create_context;
     table->clCreateCommandQueue = create_queue;
@@ -573,7 +520,9 @@ static void dgma_alias_install(cl_icd_dispatch *table)
     table->clGetProgramBuildInfo = get_build_info;
     table->clGetKernelWorkGroupInfo = get_work_group_info;
     table->clGetKernelSubGroupInfo = get_sub_group_info;
-    dgma_alias_info_install(table);
+    table->clGetContextInfo = get_context_info;
+    table->clGetCommandQueueInfo = get_queue_info;
+    table->clGetProgramInfo = get_program_info;
 }
 
 /* === firepro ================================================================================= */
@@ -581,16 +530,14 @@ static void dgma_alias_install(cl_icd_dispatch *table)
  * its location. Everything that affects computation (compute units, memory sizes, versions, limits)
  * remains the driver's. */
 
-/* One query of clGetDeviceInfo or clGetPlatformInfo. */
-struct dgma_answer {
+/* The answer to a query of clGetDeviceInfo or clGetPlatformInfo. */
+struct answer {
     size_t size;
     union {
         char text[128];
         cl_uint number;
         cl_ulong wide;
         size_t sizes[2];
-        cl_device_id none;
-        cl_device_partition_property partition;
         uint8_t bytes[24];
     };
 };
@@ -625,36 +572,73 @@ struct pcie_topology {
 
 _Static_assert(sizeof(struct pcie_topology) == 24, "as cl_device_topology_amd");
 
-static bool give_text(struct dgma_answer *answer, const char *text)
-{
-    answer->size = strlen(text) + 1;
-    memcpy(answer->text, text, answer->size);
-    return true;
-}
+/* AMD's drivers return the chip as the device's name, and the card as the board's. */
+static const struct text {
+    cl_uint name;
+    const char *text;
+} device_texts[] =
+    {
+        {CL_DEVICE_NAME, "Hawaii"},
+        {CL_DEVICE_VENDOR, VENDOR},
+        {CL_DRIVER_VERSION, DRIVER " (software DirectGMA)"},
+        {BOARD_NAME, "AMD FirePro W9100"},
+},
+  platform_texts[] = {
+      {CL_PLATFORM_NAME, "AMD Accelerated Parallel Processing"},
+      {CL_PLATFORM_VENDOR, VENDOR},
+      {ICD_SUFFIX_KHR, "AMD"},
+};
 
-static bool give_number(struct dgma_answer *answer, cl_uint number)
-{
-    answer->size = sizeof number;
-    answer->number = number;
-    return true;
-}
+static const struct {
+    cl_device_info name;
+    size_t size;
+    cl_ulong number;
+} device_numbers[] = {
+    {CL_DEVICE_TYPE, sizeof(cl_device_type), CL_DEVICE_TYPE_GPU},
+    {CL_DEVICE_VENDOR_ID, sizeof(cl_uint), VENDOR_ID},
+    {CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool), CL_FALSE},
+    {CL_DEVICE_EXECUTION_CAPABILITIES, sizeof(cl_device_exec_capabilities), CL_EXEC_KERNEL},
+    /* A root device, which cannot be divided. */
+    {CL_DEVICE_PARENT_DEVICE, sizeof(cl_device_id), 0},
+    {CL_DEVICE_REFERENCE_COUNT, sizeof(cl_uint), 1},
+    {CL_DEVICE_PARTITION_MAX_SUB_DEVICES, sizeof(cl_uint), 1},
+    {CL_DEVICE_PARTITION_AFFINITY_DOMAIN, sizeof(cl_device_affinity_domain), 0},
+    {CL_DEVICE_PARTITION_PROPERTIES, sizeof(cl_device_partition_property), 0},
+    {CL_DEVICE_PARTITION_TYPE, sizeof(cl_device_partition_property), 0},
+    {PCIE_ID, sizeof(cl_uint), W9100_PCI_DEVICE},
+    {PROFILING_TIMER_OFFSET, sizeof(cl_ulong), 0},
+    {PREFERRED_CONSTANT_BUFFER_SIZE, sizeof(size_t), 16384},
+    /* The figures of a Hawaii chip, which are only for display. */
+    {0x4040, sizeof(cl_uint), 4},     /* SIMD units in a compute unit */
+    {0x4041, sizeof(cl_uint), 16},    /* their width */
+    {0x4042, sizeof(cl_uint), 1},     /* width of an instruction */
+    {0x4043, sizeof(cl_uint), 64},    /* of a wavefront */
+    {0x4044, sizeof(cl_uint), 16},    /* memory channels */
+    {0x4045, sizeof(cl_uint), 16},    /* banks of each */
+    {0x4046, sizeof(cl_uint), 256},   /* bytes of a bank */
+    {0x4047, sizeof(cl_uint), 65536}, /* local memory of a compute unit */
+    {0x4048, sizeof(cl_uint), 32},    /* its banks */
+    {0x4049, sizeof(cl_uint), 0},     /* thread trace */
+    {0x404A, sizeof(cl_uint), 7},     /* graphics IP, major */
+    {0x404B, sizeof(cl_uint), 0},     /* and minor */
+    {0x404C, sizeof(cl_uint), 2},     /* asynchronous queues */
+};
 
-static bool give_wide(struct dgma_answer *answer, cl_ulong number)
-{
-    answer->size = sizeof number;
-    answer->wide = number;
-    return true;
-}
+#define COUNT(table) (sizeof table / sizeof table[0])
 
-static bool give_size(struct dgma_answer *answer, size_t size)
+static bool give_text(struct answer *answer, const struct text *texts, size_t count, cl_uint name)
 {
-    answer->size = sizeof size;
-    answer->sizes[0] = size;
-    return true;
+    for (size_t i = 0; i < count; i++)
+        if (texts[i].name == name) {
+            answer->size = strlen(texts[i].text) + 1;
+            memcpy(answer->text, texts[i].text, answer->size);
+            return true;
+        }
+    return false;
 }
 
 /* Keeps the number of "OpenCL 3.0 ...", which is the driver's capability. */
-static bool give_version(struct dgma_answer *answer, const char *below)
+static bool give_version(struct answer *answer, const char *below)
 {
     unsigned major, minor;
     if (sscanf(below, "OpenCL %u.%u", &major, &minor) != 2)
@@ -664,153 +648,63 @@ static bool give_version(struct dgma_answer *answer, const char *below)
     return true;
 }
 
-static size_t ask_size(cl_device_id device, cl_device_info name)
-{
-    size_t size = 0;
-    dgma_next.clGetDeviceInfo(device, name, sizeof size, &size, NULL);
-    return size;
-}
-
-static bool give_topology(struct dgma_answer *answer, unsigned index)
-{
-    struct pcie_topology at = {.type = 1, .bus = (uint8_t)(FIRST_PCI_BUS + index)};
-    answer->size = sizeof at;
-    memcpy(answer->bytes, &at, sizeof at);
-    return true;
-}
-
-/* In KiB: all free memory, and its largest block. */
-static bool give_free_memory(struct dgma_answer *answer, cl_device_id device)
-{
-    cl_ulong all = 0, largest = 0;
-    dgma_next.clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof all, &all, NULL);
-    dgma_next.clGetDeviceInfo(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest, &largest, NULL);
-    answer->size = sizeof answer->sizes;
-    answer->sizes[0] = (size_t)(all >> 10);
-    answer->sizes[1] = (size_t)(largest >> 10);
-    return true;
-}
-
-/* The figures of a Hawaii chip, which are only for display. */
-static bool give_chip(struct dgma_answer *answer, cl_device_info name)
-{
-    static const struct {
-        cl_device_info name;
-        cl_uint number;
-    } chip[] = {
-        {0x4040, 4},     /* SIMD units in a compute unit */
-        {0x4041, 16},    /* their width */
-        {0x4042, 1},     /* width of an instruction */
-        {0x4043, 64},    /* of a wavefront */
-        {0x4044, 16},    /* memory channels */
-        {0x4045, 16},    /* banks of each */
-        {0x4046, 256},   /* bytes of a bank */
-        {0x4047, 65536}, /* local memory of a compute unit */
-        {0x4048, 32},    /* its banks */
-        {0x4049, 0},     /* thread trace */
-        {0x404A, 7},     /* graphics IP, major */
-        {0x404B, 0},     /* and minor */
-        {0x404C, 2},     /* asynchronous queues */
-    };
-    for (size_t i = 0; i < sizeof chip / sizeof chip[0]; i++)
-        if (chip[i].name == name)
-            return give_number(answer, chip[i].number);
-    return false;
-}
-
-static bool give_attribute(const struct dgma_card *card, cl_device_info name,
-                           struct dgma_answer *answer)
-{
-    size_t largest;
-    switch (name) {
-    case TOPOLOGY:
-        return give_topology(answer, card->index);
-    case BOARD_NAME:
-        return give_text(answer, "AMD FirePro W9100");
-    case PCIE_ID:
-        return give_number(answer, W9100_PCI_DEVICE);
-    case PROFILING_TIMER_OFFSET:
-        return give_wide(answer, 0);
-    case GLOBAL_FREE_MEMORY:
-        return give_free_memory(answer, card->device);
-    case PREFERRED_CONSTANT_BUFFER_SIZE:
-        return give_size(answer, 16384);
-    case PREFERRED_WORK_GROUP_SIZE:
-    case LARGEST_WORK_GROUP_SIZE:
-        largest = ask_size(card->device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
-        if (name == PREFERRED_WORK_GROUP_SIZE && largest > HAWAII_WORK_GROUP)
-            largest = HAWAII_WORK_GROUP;
-        return give_size(answer, largest);
-    default:
-        return give_chip(answer, name);
-    }
-}
-
 /* false: the query is left to the driver. */
-static bool dgma_firepro_device(const struct dgma_card *card, cl_device_info name,
-                                struct dgma_answer *answer)
+static bool firepro_device(const struct dgma_card *card, cl_device_info name, struct answer *answer)
 {
     char version[128] = "";
+    struct pcie_topology at = {.type = 1, .bus = (uint8_t)(FIRST_PCI_BUS + card->index)};
+    cl_ulong all = 0, largest = 0;
+    size_t group = 0;
     switch (name) {
-    case CL_DEVICE_TYPE:
-        return give_wide(answer, CL_DEVICE_TYPE_GPU);
-    case CL_DEVICE_NAME: /* AMD's drivers return the chip here, and the card as the board name */
-        return give_text(answer, "Hawaii");
-    case CL_DEVICE_VENDOR:
-        return give_text(answer, VENDOR);
-    case CL_DEVICE_VENDOR_ID:
-        return give_number(answer, VENDOR_ID);
-    case CL_DRIVER_VERSION:
-        return give_text(answer, DRIVER " (software DirectGMA)");
     case CL_DEVICE_VERSION:
         dgma_next.clGetDeviceInfo(card->device, name, sizeof version, version, NULL);
         return give_version(answer, version);
-    case CL_DEVICE_HOST_UNIFIED_MEMORY:
-        return give_number(answer, CL_FALSE);
-    case CL_DEVICE_EXECUTION_CAPABILITIES:
-        return give_wide(answer, CL_EXEC_KERNEL);
-    /* A root device, which cannot be divided. */
-    case CL_DEVICE_PARENT_DEVICE:
-        answer->size = sizeof answer->none;
-        answer->none = NULL;
+    case TOPOLOGY:
+        answer->size = sizeof at;
+        memcpy(answer->bytes, &at, sizeof at);
         return true;
-    case CL_DEVICE_REFERENCE_COUNT:
-    case CL_DEVICE_PARTITION_MAX_SUB_DEVICES:
-        return give_number(answer, 1);
-    case CL_DEVICE_PARTITION_AFFINITY_DOMAIN:
-        return give_wide(answer, 0);
-    case CL_DEVICE_PARTITION_PROPERTIES:
-    case CL_DEVICE_PARTITION_TYPE:
-        answer->size = sizeof answer->partition;
-        answer->partition = 0;
+    case GLOBAL_FREE_MEMORY: /* in KiB: all of it, and its largest block */
+        dgma_next.clGetDeviceInfo(card->device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof all, &all, NULL);
+        dgma_next.clGetDeviceInfo(card->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof largest,
+                                  &largest, NULL);
+        answer->size = sizeof answer->sizes;
+        answer->sizes[0] = (size_t)(all >> 10);
+        answer->sizes[1] = (size_t)(largest >> 10);
         return true;
-    default:
-        return give_attribute(card, name, answer);
+    case PREFERRED_WORK_GROUP_SIZE:
+    case LARGEST_WORK_GROUP_SIZE:
+        dgma_next.clGetDeviceInfo(card->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group,
+                                  NULL);
+        if (name == PREFERRED_WORK_GROUP_SIZE && group > HAWAII_WORK_GROUP)
+            group = HAWAII_WORK_GROUP;
+        answer->size = sizeof group;
+        answer->sizes[0] = group;
+        return true;
     }
+    for (size_t i = 0; i < COUNT(device_numbers); i++)
+        if (device_numbers[i].name == name) {
+            answer->size = device_numbers[i].size;
+            if (answer->size == sizeof answer->number)
+                answer->number = (cl_uint)device_numbers[i].number;
+            else
+                answer->wide = device_numbers[i].number;
+            return true;
+        }
+    return give_text(answer, device_texts, COUNT(device_texts), name);
 }
 
-static bool dgma_firepro_platform(cl_platform_id platform, cl_platform_info name,
-                                  struct dgma_answer *answer)
+static bool firepro_platform(cl_platform_id platform, cl_platform_info name, struct answer *answer)
 {
     char version[128] = "";
-    switch (name) {
-    case CL_PLATFORM_NAME:
-        return give_text(answer, "AMD Accelerated Parallel Processing");
-    case CL_PLATFORM_VENDOR:
-        return give_text(answer, VENDOR);
-    case ICD_SUFFIX_KHR:
-        return give_text(answer, "AMD");
-    case CL_PLATFORM_VERSION:
-        dgma_next.clGetPlatformInfo(platform, name, sizeof version, version, NULL);
-        return give_version(answer, version);
-    default:
-        return false;
-    }
+    if (name != CL_PLATFORM_VERSION)
+        return give_text(answer, platform_texts, COUNT(platform_texts), name);
+    dgma_next.clGetPlatformInfo(platform, name, sizeof version, version, NULL);
+    return give_version(answer, version);
 }
 
 /* === disguise ================================================================================ */
 /* The devices that a program sees under GPUDIRECT_DGMA_AS. A card is a device of the driver or, if
- * more are wanted than exist, an alias of its first one (memory.c). Sub-devices do not serve: GPUs
+ * more are wanted than exist, an alias of its first one. Sub-devices do not serve: GPUs
  * cannot be divided, and PoCL's contexts treat two sub-devices as one device. A platform with a
  * device that has DirectGMA itself is left alone. */
 
@@ -835,14 +729,6 @@ typedef cl_context(CL_API_CALL *create_context_fn)(
 
 static create_context_fn next_create_context; /* the one that takes aliases */
 
-static bool any_native(const cl_device_id *devices, cl_uint count)
-{
-    for (cl_uint i = 0; i < count; i++)
-        if (dgma_device_get(devices[i])->native)
-            return true;
-    return false;
-}
-
 static void disguise_choose(struct platform *platform)
 {
     cl_device_id real[MAX_DEVICES];
@@ -851,8 +737,9 @@ static void disguise_choose(struct platform *platform)
         return;
     if (count > MAX_DEVICES)
         count = MAX_DEVICES;
-    if (any_native(real, count))
-        return;
+    for (cl_uint i = 0; i < count; i++)
+        if (dgma_device_get(real[i])->native)
+            return;
     cl_uint shown = wanted ? wanted : count;
     for (cl_uint i = 0; i < shown; i++) {
         bool is_alias = i >= count;
@@ -861,7 +748,7 @@ static void disguise_choose(struct platform *platform)
         cl_device_id handle = is_alias ? (cl_device_id)card : device;
         if (card)
             *card = (struct dgma_card){*(void **)device, device, cards};
-        if (!card || !dgma_card_put(handle, card)) {
+        if (!card || !dgma_table_put(&card_table, handle, card)) {
             free(card);
             dgma_log("out of memory: a card is missing");
             return;
@@ -871,23 +758,15 @@ static void disguise_choose(struct platform *platform)
     }
 }
 
-/* The default platform, which only the loader knows. */
-static cl_platform_id default_platform(void)
-{
-    cl_device_id first;
-    cl_platform_id platform = NULL;
-    if (dgma_next.clGetDeviceIDs(NULL, CL_DEVICE_TYPE_ALL, 1, &first, NULL) == CL_SUCCESS)
-        dgma_next.clGetDeviceInfo(first, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
-    return platform;
-}
-
 /* NULL: not disguised. Entries are permanent. */
 static const struct platform *get_platform(cl_platform_id id)
 {
     if (!on)
         return NULL;
-    if (!id)
-        id = default_platform();
+    /* The default platform, which only the loader knows. */
+    cl_device_id first;
+    if (!id && dgma_next.clGetDeviceIDs(NULL, CL_DEVICE_TYPE_ALL, 1, &first, NULL) == CL_SUCCESS)
+        dgma_next.clGetDeviceInfo(first, CL_DEVICE_PLATFORM, sizeof id, &id, NULL);
     if (!id)
         return NULL;
     pthread_mutex_lock(&lock);
@@ -902,11 +781,6 @@ static const struct platform *get_platform(cl_platform_id id)
     }
     pthread_mutex_unlock(&lock);
     return platform && platform->count ? platform : NULL;
-}
-
-static bool dgma_platform_is_disguised(cl_platform_id platform)
-{
-    return get_platform(platform) != NULL;
 }
 
 static cl_int count_of_type(const struct platform *platform, cl_device_type type, cl_uint *count)
@@ -967,19 +841,19 @@ create_context_from_type(const cl_context_properties *properties, cl_device_type
 /* These do nothing for root devices, and many programs release devices that they did not create. */
 static CL_API_ENTRY cl_int CL_API_CALL retain_device(cl_device_id device)
 {
-    return dgma_card_get(device) ? CL_SUCCESS : dgma_next.clRetainDevice(device);
+    return card_get(device) ? CL_SUCCESS : dgma_next.clRetainDevice(device);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL release_device(cl_device_id device)
 {
-    return dgma_card_get(device) ? CL_SUCCESS : dgma_next.clReleaseDevice(device);
+    return card_get(device) ? CL_SUCCESS : dgma_next.clReleaseDevice(device);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL
 create_sub_devices(cl_device_id device, const cl_device_partition_property *properties,
                    cl_uint num_devices, cl_device_id *out, cl_uint *num_devices_ret)
 {
-    if (!dgma_card_get(device))
+    if (!card_get(device))
         return dgma_next.clCreateSubDevices(device, properties, num_devices, out, num_devices_ret);
     return CL_INVALID_VALUE; /* no kind of partition is supported */
 }
@@ -989,14 +863,18 @@ void *dgma_disguise_function(const char *name)
     static const struct {
         const char *name;
         void *function;
+        bool alias;
     } functions[] = {
-        {"clRetainDeviceEXT", (void *)retain_device},
-        {"clReleaseDeviceEXT", (void *)release_device},
+        {"clRetainDeviceEXT", (void *)retain_device, false},
+        {"clReleaseDeviceEXT", (void *)release_device, false},
+        {"clCreateCommandQueueWithPropertiesKHR", (void *)create_queue_with_properties, true},
+        {"clGetKernelSubGroupInfoKHR", (void *)get_sub_group_info, true},
+        {"clCreateProgramWithILKHR", (void *)create_with_il, true},
     };
-    for (size_t i = 0; on && name && i < sizeof functions / sizeof functions[0]; i++)
-        if (strcmp(name, functions[i].name) == 0)
+    for (size_t i = 0; on && name && i < COUNT(functions); i++)
+        if ((wanted || !functions[i].alias) && strcmp(name, functions[i].name) == 0)
             return functions[i].function;
-    return on && wanted && name ? dgma_alias_function(name) : NULL;
+    return NULL;
 }
 
 /* "firepro" or "firepro:N". */
@@ -1013,29 +891,6 @@ static bool disguise_parse(const char *text)
         return false;
     wanted = (cl_uint)(text[1] - '0');
     return true;
-}
-
-void dgma_disguise_install(cl_icd_dispatch *table)
-{
-    const char *text = getenv("GPUDIRECT_DGMA_AS");
-    if (!text || !*text)
-        return;
-    on = disguise_parse(text);
-    if (!on) {
-        fprintf(stderr,
-                "gpudirect-dgma: GPUDIRECT_DGMA_AS=%s is neither firepro nor firepro:N with N from "
-                "1 to %d, so devices show as what they are\n",
-                text, MAX_CARDS);
-        return;
-    }
-    table->clGetDeviceIDs = get_device_ids;
-    table->clCreateContextFromType = create_context_from_type;
-    table->clRetainDevice = retain_device;
-    table->clReleaseDevice = release_device;
-    table->clCreateSubDevices = create_sub_devices;
-    if (wanted)
-        dgma_alias_install(table);
-    next_create_context = table->clCreateContext;
 }
 
 /* === info ==================================================================================== */
@@ -1062,79 +917,78 @@ static unsigned added(const struct question *q)
     return q->is_card ? MAX_ADDED : 1;
 }
 
-static cl_int info_ask(const struct question *q, size_t size, void *value, size_t *size_ret)
+static cl_int ask(const struct question *q, size_t size, void *value, size_t *size_ret)
 {
     return q->device ? dgma_next.clGetDeviceInfo(q->device, q->name, size, value, size_ret)
                      : dgma_next.clGetPlatformInfo(q->platform, q->name, size, value, size_ret);
 }
 
-static cl_int add_to_string(const struct question *q, size_t size, void *value, size_t *size_ret)
+/* The driver's list, of `below` bytes, with room behind it; the caller frees it. */
+static cl_int ask_list(const struct question *q, size_t room, void **list, size_t *below)
 {
-    size_t below = 0;
-    cl_int status = info_ask(q, 0, NULL, &below);
+    *list = NULL;
+    *below = 0;
+    cl_int status = ask(q, 0, NULL, below);
     if (status)
         return status;
-    char *list = calloc(1, below + MAX_ADDED * CL_NAME_VERSION_MAX_NAME_SIZE);
-    if (!list)
+    *list = calloc(1, *below + room);
+    if (!*list)
         return CL_OUT_OF_HOST_MEMORY;
-    status = below ? info_ask(q, below, list, NULL) : CL_SUCCESS;
-    if (status == CL_SUCCESS) {
-        for (unsigned i = 0; i < added(q); i++)
-            if (!dgma_list_has(list, added_names[i])) {
-                size_t length = strlen(list);
-                if (length > 0 && list[length - 1] != ' ')
-                    list[length++] = ' ';
-                memcpy(list + length, added_names[i], strlen(added_names[i]) + 1);
-            }
-        status = dgma_give(list, strlen(list) + 1, size, value, size_ret);
-    }
-    free(list);
-    return status;
+    return *below ? ask(q, *below, *list, NULL) : CL_SUCCESS;
 }
 
-static bool versions_have(const cl_name_version *list, size_t count, const char *name)
+static cl_int add_to_string(const struct question *q, size_t size, void *value, size_t *size_ret)
 {
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(list[i].name, name, sizeof list[i].name) == 0)
-            return true;
-    return false;
+    size_t below;
+    void *all;
+    cl_int status = ask_list(q, MAX_ADDED * CL_NAME_VERSION_MAX_NAME_SIZE, &all, &below);
+    char *list = all;
+    for (unsigned i = 0; status == CL_SUCCESS && i < added(q); i++)
+        if (!list_has(list, added_names[i])) {
+            size_t length = strlen(list);
+            if (length > 0 && list[length - 1] != ' ')
+                list[length++] = ' ';
+            memcpy(list + length, added_names[i], strlen(added_names[i]) + 1);
+        }
+    if (status == CL_SUCCESS)
+        status = dgma_give(list, strlen(list) + 1, size, value, size_ret);
+    free(all);
+    return status;
 }
 
 static cl_int add_to_versions(const struct question *q, size_t size, void *value, size_t *size_ret)
 {
-    size_t below = 0;
-    cl_int status = info_ask(q, 0, NULL, &below);
-    if (status)
-        return status;
-    size_t count = below / sizeof(cl_name_version);
-    cl_name_version *list = calloc(count + MAX_ADDED, sizeof *list);
-    if (!list)
-        return CL_OUT_OF_HOST_MEMORY;
-    status = count ? info_ask(q, count * sizeof *list, list, NULL) : CL_SUCCESS;
-    if (status == CL_SUCCESS) {
-        for (unsigned i = 0; i < added(q); i++)
-            if (!versions_have(list, count, added_names[i])) {
-                list[count].version = added_versions[i];
-                memcpy(list[count].name, added_names[i], strlen(added_names[i]) + 1);
-                count++;
-            }
-        status = dgma_give(list, count * sizeof *list, size, value, size_ret);
+    size_t below;
+    void *all;
+    cl_int status = ask_list(q, MAX_ADDED * sizeof(cl_name_version), &all, &below);
+    cl_name_version *list = all;
+    size_t count = below / sizeof *list;
+    for (unsigned i = 0; status == CL_SUCCESS && i < added(q); i++) {
+        size_t at = 0;
+        while (at < count && strncmp(list[at].name, added_names[i], sizeof list[at].name) != 0)
+            at++;
+        if (at < count)
+            continue;
+        list[count].version = added_versions[i];
+        memcpy(list[count++].name, added_names[i], strlen(added_names[i]) + 1);
     }
-    free(list);
+    if (status == CL_SUCCESS)
+        status = dgma_give(list, count * sizeof *list, size, value, size_ret);
+    free(all);
     return status;
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info name,
                                                        size_t size, void *value, size_t *size_ret)
 {
-    const struct dgma_card *card = device ? dgma_card_get(device) : NULL;
+    const struct dgma_card *card = device ? card_get(device) : NULL;
     struct question q = {.device = dgma_card_device(device), .name = name, .is_card = card != NULL};
-    struct dgma_answer answer;
+    struct answer answer;
     if (device && name == CL_DEVICE_EXTENSIONS)
         return add_to_string(&q, size, value, size_ret);
     if (device && name == CL_DEVICE_EXTENSIONS_WITH_VERSION)
         return add_to_versions(&q, size, value, size_ret);
-    if (card && dgma_firepro_device(card, name, &answer))
+    if (card && firepro_device(card, name, &answer))
         return dgma_give(&answer.bytes, answer.size, size, value, size_ret);
     return dgma_next.clGetDeviceInfo(q.device, name, size, value, size_ret);
 }
@@ -1149,14 +1003,34 @@ static CL_API_ENTRY cl_int CL_API_CALL get_platform_info(cl_platform_id platform
         return add_to_string(&q, size, value, size_ret);
     if (name == CL_PLATFORM_EXTENSIONS_WITH_VERSION)
         return add_to_versions(&q, size, value, size_ret);
-    struct dgma_answer answer;
-    if (dgma_platform_is_disguised(platform) && dgma_firepro_platform(platform, name, &answer))
+    struct answer answer;
+    if (get_platform(platform) && firepro_platform(platform, name, &answer))
         return dgma_give(&answer.bytes, answer.size, size, value, size_ret);
     return dgma_next.clGetPlatformInfo(platform, name, size, value, size_ret);
 }
 
-void dgma_info_install(cl_icd_dispatch *table)
+/* Reads GPUDIRECT_DGMA_AS. If it is unset or invalid, no platform is disguised. */
+void dgma_devices_install(cl_icd_dispatch *table)
 {
     table->clGetDeviceInfo = get_device_info;
     table->clGetPlatformInfo = get_platform_info;
+    const char *text = getenv("GPUDIRECT_DGMA_AS");
+    if (!text || !*text)
+        return;
+    on = disguise_parse(text);
+    if (!on) {
+        fprintf(stderr,
+                "gpudirect-dgma: GPUDIRECT_DGMA_AS=%s is neither firepro nor firepro:N with N from "
+                "1 to %d, so devices show as what they are\n",
+                text, MAX_CARDS);
+        return;
+    }
+    table->clGetDeviceIDs = get_device_ids;
+    table->clCreateContextFromType = create_context_from_type;
+    table->clRetainDevice = retain_device;
+    table->clReleaseDevice = release_device;
+    table->clCreateSubDevices = create_sub_devices;
+    if (wanted)
+        alias_install(table);
+    next_create_context = table->clCreateContext;
 }

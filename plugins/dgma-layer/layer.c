@@ -29,8 +29,6 @@ void dgma_log(const char *format, ...)
     fprintf(stderr, "gpudirect-dgma: %s\n", line);
 }
 
-/* === give ==================================================================================== */
-
 cl_int dgma_give(const void *answer, size_t answer_size, size_t size, void *value, size_t *size_ret)
 {
     if (value && size < answer_size)
@@ -60,7 +58,7 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void);
 
 static cl_icd_dispatch layer;
 
-static void *extension_function(const char *name)
+static void *find_function(const char *name)
 {
     static const struct {
         const char *name;
@@ -73,34 +71,27 @@ static void *extension_function(const char *name)
     for (size_t i = 0; name && i < sizeof functions / sizeof functions[0]; i++)
         if (strcmp(name, functions[i].name) == 0)
             return functions[i].function;
-    return dgma_disguise_function(name);
-}
-
-/* Commands of other extensions (clEnqueueCommandBufferKHR) may write into a buffer, and bypass the
- * layer. Those that acquire and release objects do not write. */
-static void note_writer(const char *name)
-{
-    if (name && strncmp(name, "clEnqueue", strlen("clEnqueue")) == 0 && !strstr(name, "Acquire") &&
-        !strstr(name, "Release"))
+    void *function = dgma_disguise_function(name);
+    /* Commands of other extensions (clEnqueueCommandBufferKHR) may write into a buffer, and bypass
+     * the layer. Those that acquire and release objects do not write. */
+    if (!function && name && strncmp(name, "clEnqueue", strlen("clEnqueue")) == 0 &&
+        !strstr(name, "Acquire") && !strstr(name, "Release"))
         dgma_unfollowed_note(name);
+    return function;
 }
 
 /* Returns our functions for every platform (also NULL, which is resolved below us): for devices
  * that have the extension themselves, they call the driver. */
 static CL_API_ENTRY void *CL_API_CALL get_function(const char *name)
 {
-    void *function = extension_function(name);
-    if (!function)
-        note_writer(name);
+    void *function = find_function(name);
     return function ? function : dgma_next.clGetExtensionFunctionAddress(name);
 }
 
 static CL_API_ENTRY void *CL_API_CALL get_function_for_platform(cl_platform_id platform,
                                                                 const char *name)
 {
-    void *function = extension_function(name);
-    if (!function)
-        note_writer(name);
+    void *function = find_function(name);
     return function ? function : dgma_next.clGetExtensionFunctionAddressForPlatform(platform, name);
 }
 
@@ -135,12 +126,10 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries,
     layer = dgma_next;
     layer.clGetExtensionFunctionAddress = get_function;
     layer.clGetExtensionFunctionAddressForPlatform = get_function_for_platform;
-    dgma_info_install(&layer);
-    dgma_memobject_install(&layer);
-    dgma_image_install(&layer);
-    dgma_event_install(&layer);
+    dgma_memory_install(&layer);
+    dgma_commands_install(&layer);
     dgma_writes_install(&layer);
-    dgma_disguise_install(&layer);
+    dgma_devices_install(&layer);
     *num_entries_ret = entries;
     *layer_ret = &layer;
     return CL_SUCCESS;
@@ -172,8 +161,6 @@ __attribute__((destructor)) static void at_exit(void)
 }
 
 /* === table =================================================================================== */
-/* A hash table from handles to records. Each frame's events create and release handles, so the
- * locks are striped, and held for a few instructions only, never during a call of the driver. */
 
 struct dgma_table_entry {
     const void *key;
@@ -217,8 +204,7 @@ void *dgma_table_get(struct dgma_table *table, const void *key)
     return value;
 }
 
-/* `only`: just the entry with this value; NULL: the newest one. */
-static void *table_take(struct dgma_table *table, const void *key, const void *only)
+void *dgma_table_take(struct dgma_table *table, const void *key, const void *only)
 {
     if (atomic_load(&table->count) == 0)
         return NULL;
@@ -237,14 +223,4 @@ static void *table_take(struct dgma_table *table, const void *key, const void *o
     free(entry);
     atomic_fetch_sub(&table->count, 1);
     return value;
-}
-
-void *dgma_table_take(struct dgma_table *table, const void *key)
-{
-    return table_take(table, key, NULL);
-}
-
-void dgma_table_drop(struct dgma_table *table, const void *key, const void *value)
-{
-    table_take(table, key, value);
 }

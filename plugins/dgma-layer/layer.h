@@ -14,8 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* === next ==================================================================================== */
-/* The functions below the layer, and its log. */
+/* === layer =================================================================================== */
 
 #define DGMA_PAGE ((size_t)4096)
 
@@ -26,21 +25,10 @@ extern cl_icd_dispatch dgma_next;
 /* With GPUDIRECT_DGMA_LOG=1 explains refusals on stderr, as OpenCL has only numbers for them. */
 void dgma_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* === object ================================================================================== */
-/* Shared memory with a bus address. */
+/* Returns a value in the way of OpenCL's clGet…Info functions. */
+cl_int dgma_give(const void *answer, size_t answer_size, size_t size, void *value,
+                 size_t *size_ret);
 
-struct dgma_object {
-    cl_ulong base; /* bus address of the first byte */
-    size_t total;  /* bytes mapped: the surface, then one marker page */
-    uint8_t *map;
-    int owner_pid;                /* 0: imported */
-    struct dgma_written *written; /* NULL: the owner works in place */
-    atomic_uint refs;
-    atomic_uint pending_writes; /* WriteSignals of this process enqueued and not yet executed */
-    struct dgma_object *next;   /* in the list of owned objects, under the registry's lock */
-};
-
-/* === table =================================================================================== */
 /* A hash table from handles to records. Each frame's events create and release handles, so the
  * locks are striped, and held for a few instructions only, never during a call of the driver. */
 
@@ -66,14 +54,102 @@ struct dgma_table {
 
 /* A newer record hides an older one with the same key. false: no memory */
 bool dgma_table_put(struct dgma_table *table, const void *key, void *value);
-void *dgma_table_get(struct dgma_table *table, const void *key);  /* NULL: unknown */
-void *dgma_table_take(struct dgma_table *table, const void *key); /* get and remove */
+void *dgma_table_get(struct dgma_table *table, const void *key); /* NULL: unknown */
 
-/* Removes that record, but not a newer one with the same key. */
-void dgma_table_drop(struct dgma_table *table, const void *key, const void *value);
+/* Gets and removes the newest record or, where `only` is set, this one. */
+void *dgma_table_take(struct dgma_table *table, const void *key, const void *only);
 
-/* === buffer ================================================================================== */
-/* The records of the two kinds of memory object. */
+/* === registry ================================================================================ */
+/* Bus addresses and the shared memory behind them.
+ *
+ * A device that does not work in the shared memory has a second version of the buffer's bytes. Only
+ * the writers know what they wrote, so they record it:
+ *
+ *   writer                              shared memory                      owner that keeps a copy
+ *   commands that write are followed
+ *   (writes.c)
+ *   WriteSignal: those bytes  ------->  surface
+ *                which bytes  ------->  written map: a bit a byte
+ *                value        ------->  marker  ----------------->  WaitSignal: takes the bits,
+ *                                                                   copies those bytes (commands.c)
+ *
+ * Comparing values would miss a writer that writes the old value again. */
+
+struct dgma_written {
+    _Atomic uint32_t begun, done; /* counts of WriteSignals; different: one runs, or has died */
+    _Atomic uint32_t value;       /* the value that the last one writes */
+    uint32_t unused[13];
+    _Atomic uint64_t bits[];
+};
+
+/* Shared memory with a bus address. */
+struct dgma_object {
+    cl_ulong base; /* bus address of the first byte */
+    size_t total;  /* bytes mapped: the surface, then one marker page */
+    uint8_t *map;
+    int owner_pid;                /* 0: imported */
+    struct dgma_written *written; /* NULL: the owner works in place */
+    atomic_uint refs;
+    atomic_uint pending_writes; /* WriteSignals of this process enqueued and not yet executed */
+    struct dgma_object *next;   /* in the list of owned objects, under the registry's lock */
+};
+
+/* A surface of `surface` bytes (a multiple of a page) with a new address; `keeps_copy`: with a map
+ * of written bytes. NULL: logged why. */
+struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy);
+
+/* The object that contains `address`, of any process, and the offset. NULL: logged why. */
+struct dgma_object *dgma_object_find(cl_ulong address, size_t *offset);
+void dgma_object_unref(struct dgma_object *object); /* NULL is fine */
+
+/* Prevents new imports; existing mappings stay. */
+void dgma_object_unpublish(struct dgma_object *object);
+
+/* Removes all files of this process from /dev/shm. */
+void dgma_registry_finish(void);
+
+/* === devices ================================================================================= */
+/* The capabilities of the driver's devices, and GPUDIRECT_DGMA_AS=firepro or firepro:N: shows what
+ * programs for FirePro cards check before they use DirectGMA. */
+
+enum { DGMA_MAX_CONTEXT_DEVICES = 64 };
+
+struct dgma_device {
+    bool native;              /* has the extension itself: leave it alone */
+    bool host_memory;         /* works on the host's memory in place: no copies around signals */
+    bool runs_host_functions; /* clEnqueueNativeKernel works */
+    dgma_wait_signal_fn wait_signal; /* the driver's own, where native */
+    dgma_write_signal_fn write_signal;
+    dgma_make_resident_fn make_resident;
+};
+
+/* Never NULL for a valid device: an unknown or failing one has no capabilities. */
+const struct dgma_device *dgma_device_get(cl_device_id device);
+
+/* Of a context's devices: `native` if one is, because its driver made the context and knows the
+ * flags; `host_memory` if all of them work there. */
+struct dgma_device dgma_context_get(cl_context context);
+
+/* Returns the number of the context's devices; 0: the query failed. */
+cl_uint dgma_context_devices(cl_context context, cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES]);
+
+/* The driver's device, of a card; any other device is itself. */
+cl_device_id dgma_card_device(cl_device_id device);
+
+/* The cards that a context, a queue or a program was made for, as the program named them. */
+struct dgma_cards {
+    cl_uint count;
+    cl_device_id devices[];
+};
+
+extern struct dgma_table dgma_queue_cards;
+
+/* Functions that are found only by name, as extensions are; NULL: not one of the layer's. */
+void *dgma_disguise_function(const char *name);
+void dgma_devices_install(cl_icd_dispatch *table);
+
+/* === memory ================================================================================== */
+/* The two kinds of memory object. */
 
 enum dgma_kind { DGMA_BUS, DGMA_EXTERNAL };
 
@@ -86,13 +162,12 @@ struct dgma_buffer {
     bool copies; /* the driver keeps its own copy: move the bytes at each signal */
     struct dgma_object *surface_object, *marker_object; /* one reference each; often the same */
     uint8_t *surface;
-    _Atomic uint32_t *marker; /* start of the marker page */
-    size_t marker_room;       /* bytes of the mapping from there on */
-    struct dgma_write
-        *writes;      /* DGMA_EXTERNAL: commands whose bytes are not sent yet, commands.c */
-    bool all_written; /* the whole buffer counts as written */
-    struct dgma_copy_queue *copy_queue; /* DGMA_BUS that copies, commands.c */
-    uint32_t seen_marker;               /* the last one seen; the poller's alone: commands.c */
+    _Atomic uint32_t *marker;           /* start of the marker page */
+    size_t marker_room;                 /* bytes of the mapping from there on */
+    struct dgma_write *writes;          /* DGMA_EXTERNAL: commands whose bytes are not sent yet */
+    bool all_written;                   /* the whole buffer counts as written */
+    struct dgma_copy_queue *copy_queue; /* DGMA_BUS that copies */
+    uint32_t seen_marker;               /* the last one seen; the poller's alone */
     struct dgma_aperture *aperture;     /* DGMA_BUS; NULL until its device is known */
 };
 
@@ -101,27 +176,32 @@ struct dgma_buffer *dgma_buffer_get(cl_mem mem);
 
 /* Places the bus buffer on this device, unless it has one. false: it does not fit, logged. */
 bool dgma_buffer_place(struct dgma_buffer *buffer, cl_device_id device);
+void dgma_memory_install(cl_icd_dispatch *table);
 
-/* === bring =================================================================================== */
-/* Updates an owner's copy with what writers wrote. */
+/* === writes ================================================================================== */
+/* What the program's commands write into external buffers. */
 
-void dgma_bring_free(struct dgma_buffer *buffer);
-
-/* === card ==================================================================================== */
-/* Devices that are shown as cards, and the objects that were made for them. */
-
-enum { DGMA_MAX_CONTEXT_DEVICES = 64 };
-
-/* The driver's device, of a card; any other device is itself. */
-cl_device_id dgma_card_device(cl_device_id device);
-
-/* The cards that a context, a queue or a program was made for, as the program named them. */
-struct dgma_cards {
-    cl_uint count;
-    cl_device_id devices[];
+/* Rows of bytes, as a command writes them; one row: contiguous. */
+struct dgma_box {
+    size_t offset, width;
+    size_t rows, row_pitch;
+    size_t slices, slice_pitch;
 };
 
-extern struct dgma_table dgma_queue_cards;
+struct dgma_boxes {
+    struct dgma_box *list; /* owned */
+    cl_uint count;
+};
+
+/* Enqueues what a WriteSignal must send; *gate: its last command. */
+cl_int dgma_writes_send(cl_command_queue queue, cl_mem mem, struct dgma_buffer *buffer,
+                        cl_uint num_events, const cl_event *wait_list, struct dgma_boxes *boxes,
+                        cl_event *gate);
+void dgma_writes_free(struct dgma_buffer *buffer);
+
+/* From now on everything counts as written. function: the one that writes, for the log. */
+void dgma_unfollowed_note(const char *function);
+void dgma_writes_install(cl_icd_dispatch *table);
 
 /* === commands ================================================================================ */
 /* The three commands of the extension. */
@@ -137,131 +217,13 @@ cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue queue, cl_uint nu
                                               cl_bus_address_amd *addresses, cl_uint num_events,
                                               const cl_event *wait_list, cl_event *event);
 
-/* === device ================================================================================== */
-/* The capabilities of the driver's devices. */
+/* For a buffer that ends. */
+void dgma_bring_free(struct dgma_buffer *buffer);
 
-struct dgma_device {
-    bool native;              /* has the extension itself: leave it alone */
-    bool host_memory;         /* works on the host's memory in place: no copies around signals */
-    bool runs_host_functions; /* clEnqueueNativeKernel works */
-    dgma_wait_signal_fn wait_signal; /* the driver's own, where native */
-    dgma_write_signal_fn write_signal;
-    dgma_make_resident_fn make_resident;
-};
-
-/* Never NULL for a valid device: an unknown or failing one has no capabilities. */
-const struct dgma_device *dgma_device_get(cl_device_id device);
-bool dgma_context_is_native(cl_context context);
-bool dgma_context_is_host_memory(cl_context context);
-
-/* Returns the number of the context's devices; 0: the query failed. */
-cl_uint dgma_context_devices(cl_context context, cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES]);
-
-/* === disguise ================================================================================ */
-/* GPUDIRECT_DGMA_AS=firepro or firepro:N: shows what programs for FirePro cards check before they
- * use DirectGMA. device.c makes the devices, device.c answers queries about them. */
-
-/* Reads the variable. If it is unset or invalid, nothing is installed, and no platform disguised.
- */
-void dgma_disguise_install(cl_icd_dispatch *table);
-
-/* Functions that are found only by name, as extensions are; NULL: not one of the layer's. */
-void *dgma_disguise_function(const char *name);
-
-/* === event =================================================================================== */
 /* Command types of the events that the layer hands out. */
+void dgma_commands_install(cl_icd_dispatch *table);
 
-void dgma_event_install(cl_icd_dispatch *table);
-
-/* === give ==================================================================================== */
-
-/* Returns a value in the way of OpenCL's clGet…Info functions. */
-cl_int dgma_give(const void *answer, size_t answer_size, size_t size, void *value,
-                 size_t *size_ret);
-
-/* === image =================================================================================== */
-/* No images on the bus. */
-
-void dgma_image_install(cl_icd_dispatch *table);
-
-/* === info ==================================================================================== */
-/* Extension strings, flags and sizes. */
-
-void dgma_info_install(cl_icd_dispatch *table);
-
-/* === memobject =============================================================================== */
-/* The memory objects of the extension: created, shared and released. */
-
-void dgma_memobject_install(cl_icd_dispatch *table);
-
-/* === written ================================================================================= */
-/* Merges copies. A device that does not work in the shared memory has a second version of the
- * buffer's bytes. Only the writers know what they wrote, so they record it:
- *
- *   writer                              shared memory                      owner that keeps a copy
- *   commands that write are followed
- *   (commands.c)
- *   WriteSignal: those bytes  ------->  surface
- *                which bytes  ------->  written map: a bit a byte
- *                value        ------->  marker  ----------------->  WaitSignal: takes the bits,
- *                                                                   copies those bytes (commands.c)
- *
- * Comparing values would miss a writer that writes the old value again. */
-
-/* Rows of bytes, as a command writes them; one row: contiguous. */
-struct dgma_box {
-    size_t offset, width;
-    size_t rows, row_pitch;
-    size_t slices, slice_pitch;
-};
-
-struct dgma_written {
-    _Atomic uint32_t begun, done; /* counts of WriteSignals; different: one runs, or has died */
-    _Atomic uint32_t value;       /* the value that the last one writes */
-    uint32_t unused[13];
-    _Atomic uint64_t bits[];
-};
-
-/* The thread that completes the operations that queues wait for. */
+/* Ends the thread that completes what queues wait for. */
 void dgma_poller_finish(void);
-
-/* === registry ================================================================================ */
-/* Bus addresses and the shared memory behind them. */
-
-/* A surface of `surface` bytes (a multiple of a page) with a new address; `keeps_copy`: with a map
- * of written bytes (layer.h). NULL: logged why. */
-struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy);
-
-/* The object that contains `address`, of any process, and the offset. NULL: logged why. */
-struct dgma_object *dgma_object_find(cl_ulong address, size_t *offset);
-void dgma_object_unref(struct dgma_object *object); /* NULL is fine */
-
-/* Prevents new imports; existing mappings stay. */
-void dgma_object_unpublish(struct dgma_object *object);
-
-/* Removes all files of this process from /dev/shm. */
-void dgma_registry_finish(void);
-
-/* === unfollowed ============================================================================== */
-/* Writes by the program that the layer cannot track. */
-
-/* From now on everything counts as written. function: the one that writes, for the log. */
-void dgma_unfollowed_note(const char *function);
-
-/* === writes ================================================================================== */
-/* Tracks what the program's commands write into external buffers. */
-
-struct dgma_boxes {
-    struct dgma_box *list; /* owned */
-    cl_uint count;
-};
-
-/* Enqueues what a WriteSignal must send; *gate: its last command. */
-cl_int dgma_writes_send(cl_command_queue queue, cl_mem mem, struct dgma_buffer *buffer,
-                        cl_uint num_events, const cl_event *wait_list, struct dgma_boxes *boxes,
-                        cl_event *gate);
-
-void dgma_writes_free(struct dgma_buffer *buffer);
-void dgma_writes_install(cl_icd_dispatch *table);
 
 #endif

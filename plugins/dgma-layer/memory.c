@@ -32,30 +32,15 @@ static size_t limit;
 /* "96M", "1G", "512K" or bytes; 0: not a size. */
 static size_t parse_size(const char *text)
 {
+    static const char units[] = "KkMmGg";
     char *end;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
     if (errno || end == text || *text == '-')
         return 0;
-    unsigned shift = 0;
-    switch (*end) {
-    case 'K':
-    case 'k':
-        shift = 10;
-        end++;
-        break;
-    case 'M':
-    case 'm':
-        shift = 20;
-        end++;
-        break;
-    case 'G':
-    case 'g':
-        shift = 30;
-        end++;
-        break;
-    }
-    if (*end != '\0' || number > LARGEST_APERTURE >> shift)
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    size_t shift = unit ? 10 * (size_t)((unit - units) / 2 + 1) : 0;
+    if (end[unit ? 1 : 0] != '\0' || number > LARGEST_APERTURE >> shift)
         return 0;
     return (size_t)number << shift;
 }
@@ -75,22 +60,6 @@ static void read_limit(void)
             text);
 }
 
-static struct dgma_aperture *aperture_of(cl_device_id device)
-{
-    struct dgma_aperture *aperture = apertures;
-    while (aperture && aperture->device != device)
-        aperture = aperture->next;
-    if (aperture)
-        return aperture;
-    aperture = calloc(1, sizeof *aperture);
-    if (!aperture)
-        return NULL;
-    aperture->device = device;
-    aperture->next = apertures;
-    apertures = aperture;
-    return aperture;
-}
-
 static void log_no_room(size_t size, size_t left)
 {
     dgma_log("a bus addressable buffer of %zu bytes does not fit: the aperture has %zu of %zu "
@@ -99,88 +68,96 @@ static void log_no_room(size_t size, size_t left)
              size, left, limit, limit - MIB);
 }
 
-/* Under the lock. NULL: it does not fit, and `*left` is raised to the space that is left. */
-static struct dgma_aperture *fitting(cl_device_id device, size_t size, size_t bytes, size_t *left)
+/* What a buffer takes of the aperture: its marker page, too. */
+static size_t bytes_of(const struct dgma_buffer *buffer)
+{
+    return buffer->size + DGMA_PAGE;
+}
+
+/* Under the lock: the device's aperture. NULL: the buffer does not fit, and `*left` is raised to
+ * the space that is left. */
+static struct dgma_aperture *fitting(cl_device_id device, const struct dgma_buffer *buffer,
+                                     size_t *left)
 {
     if (!limit)
         read_limit();
-    struct dgma_aperture *aperture = aperture_of(device);
-    if (!aperture)
-        return NULL;
-    if (*left < limit - aperture->used)
-        *left = limit - aperture->used;
-    return size <= limit - MIB && bytes <= limit - aperture->used ? aperture : NULL;
+    struct dgma_aperture *aperture = apertures;
+    while (aperture && aperture->device != device)
+        aperture = aperture->next;
+    if (!aperture) {
+        aperture = calloc(1, sizeof *aperture);
+        if (!aperture)
+            return NULL;
+        aperture->device = device;
+        aperture->next = apertures;
+        apertures = aperture;
+    }
+    size_t free_bytes = limit - aperture->used;
+    if (*left < free_bytes)
+        *left = free_bytes;
+    return buffer->size <= limit - MIB && bytes_of(buffer) <= free_bytes ? aperture : NULL;
 }
 
-/* Whether a buffer of `size`, which takes `bytes`, fits on one of the devices. If not, logs why. */
-static bool dgma_aperture_has_room(const cl_device_id *devices, cl_uint count, size_t size,
-                                   size_t bytes)
+bool dgma_buffer_place(struct dgma_buffer *buffer, cl_device_id device)
 {
+    size_t left = 0;
+    pthread_mutex_lock(&lock);
+    struct dgma_aperture *aperture = buffer->aperture ? NULL : fitting(device, buffer, &left);
+    if (aperture) {
+        aperture->used += bytes_of(buffer);
+        buffer->aperture = aperture;
+    }
+    bool has = buffer->aperture != NULL;
+    pthread_mutex_unlock(&lock);
+    if (!has)
+        log_no_room(buffer->size, left);
+    return has;
+}
+
+/* In a context of several devices, the buffer's device is known only when a queue makes it
+ * resident; until then it has to fit on one of them. */
+static bool find_room(struct dgma_buffer *buffer)
+{
+    cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
+    cl_uint count = dgma_context_devices(buffer->context, devices);
+    if (count == 1)
+        return dgma_buffer_place(buffer, devices[0]);
     bool room = false;
     size_t left = 0;
     pthread_mutex_lock(&lock);
     for (cl_uint i = 0; i < count && !room; i++)
-        room = fitting(devices[i], size, bytes, &left) != NULL;
+        room = fitting(devices[i], buffer, &left) != NULL;
     pthread_mutex_unlock(&lock);
     if (!room)
-        log_no_room(size, left);
+        log_no_room(buffer->size, left);
     return room;
 }
 
-/* Reserves that on the device and stores it in `*booked`, unless that is set. false: it does not
- * fit, logged. */
-static bool dgma_aperture_book(struct dgma_aperture **booked, cl_device_id device, size_t size,
-                               size_t bytes)
+/* Frees the buffer's share. */
+static void leave(struct dgma_buffer *buffer)
 {
-    size_t left = 0;
-    pthread_mutex_lock(&lock);
-    struct dgma_aperture *aperture = *booked ? NULL : fitting(device, size, bytes, &left);
-    if (aperture) {
-        aperture->used += bytes;
-        *booked = aperture;
-    }
-    bool has = *booked != NULL;
-    pthread_mutex_unlock(&lock);
-    if (!has)
-        log_no_room(size, left);
-    return has;
-}
-
-static void dgma_aperture_give(struct dgma_aperture *aperture, size_t bytes)
-{
-    if (!aperture)
+    if (!buffer->aperture)
         return;
     pthread_mutex_lock(&lock);
-    aperture->used -= bytes;
+    buffer->aperture->used -= bytes_of(buffer);
     pthread_mutex_unlock(&lock);
+    buffer->aperture = NULL;
 }
 
 /* === buffer ================================================================================== */
 /* The records of the two kinds of memory object. */
 
-static inline bool dgma_flags_are_ours(cl_mem_flags flags)
+static bool flags_are_ours(cl_mem_flags flags)
 {
     /* AMD's header sign-extends bit 31, so nothing above it may be looked at. */
     return (flags & (CL_MEM_BUS_ADDRESSABLE_AMD | CL_MEM_EXTERNAL_PHYSICAL_AMD)) != 0;
 }
 
-static struct dgma_table dgma_buffers = DGMA_TABLE_INIT;
+static struct dgma_table buffers = DGMA_TABLE_INIT;
 
 struct dgma_buffer *dgma_buffer_get(cl_mem mem)
 {
-    return dgma_table_get(&dgma_buffers, mem);
-}
-
-bool dgma_buffer_place(struct dgma_buffer *buffer, cl_device_id device)
-{
-    return dgma_aperture_book(&buffer->aperture, device, buffer->size, buffer->size + DGMA_PAGE);
-}
-
-/* Frees its share of the aperture. */
-static void dgma_buffer_leave(struct dgma_buffer *buffer)
-{
-    dgma_aperture_give(buffer->aperture, buffer->size + DGMA_PAGE);
-    buffer->aperture = NULL;
+    return dgma_table_get(&buffers, mem);
 }
 
 /* === memobject =============================================================================== */
@@ -196,7 +173,7 @@ static void dgma_buffer_leave(struct dgma_buffer *buffer)
 
 static void buffer_destroy(struct dgma_buffer *buffer)
 {
-    dgma_buffer_leave(buffer);
+    leave(buffer);
     dgma_writes_free(buffer);
     dgma_bring_free(buffer);
     if (buffer->kind == DGMA_BUS && buffer->surface_object)
@@ -236,17 +213,6 @@ static void set_marker(struct dgma_buffer *buffer, struct dgma_object *object, s
     buffer->marker_object = object;
     buffer->marker = (_Atomic uint32_t *)(void *)(object->map + offset);
     buffer->marker_room = object->total - offset;
-}
-
-/* In a context of several devices, the buffer's device is known only when a queue makes it
- * resident. */
-static bool find_room(struct dgma_buffer *buffer)
-{
-    cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
-    cl_uint count = dgma_context_devices(buffer->context, devices);
-    if (count == 1)
-        return dgma_buffer_place(buffer, devices[0]);
-    return dgma_aperture_has_room(devices, count, buffer->size, buffer->size + DGMA_PAGE);
 }
 
 static bool back_bus(struct dgma_buffer *buffer, const void *content, size_t content_size)
@@ -298,10 +264,10 @@ static cl_mem_flags driver_flags(const struct dgma_buffer *buffer)
                           : flags | CL_MEM_USE_HOST_PTR;
 }
 
-static void CL_CALLBACK memobject_forget(cl_mem mem, void *user_data)
+static void CL_CALLBACK forget(cl_mem mem, void *user_data)
 {
     /* For programs that never release the object, only its context. */
-    dgma_table_drop(&dgma_buffers, mem, user_data);
+    dgma_table_take(&buffers, mem, user_data);
     buffer_destroy(user_data);
 }
 
@@ -313,13 +279,13 @@ static cl_int adopt(struct dgma_buffer *buffer, cl_mem *mem_ret)
                                           buffer->surface, &status);
     if (!mem)
         return status;
-    if (!dgma_table_put(&dgma_buffers, mem, buffer)) {
+    if (!dgma_table_put(&buffers, mem, buffer)) {
         dgma_next.clReleaseMemObject(mem);
         return CL_OUT_OF_HOST_MEMORY;
     }
-    status = dgma_next.clSetMemObjectDestructorCallback(mem, memobject_forget, buffer);
+    status = dgma_next.clSetMemObjectDestructorCallback(mem, forget, buffer);
     if (status) {
-        dgma_table_drop(&dgma_buffers, mem, buffer);
+        dgma_table_take(&buffers, mem, buffer);
         dgma_next.clReleaseMemObject(mem);
         return status;
     }
@@ -346,7 +312,7 @@ static cl_int memobject_create(cl_context context, cl_mem_flags flags, size_t si
     buffer->flags = flags;
     buffer->context = context;
     buffer->size = (size + DGMA_PAGE - 1) & ~(DGMA_PAGE - 1);
-    buffer->copies = !dgma_context_is_host_memory(context);
+    buffer->copies = !dgma_context_get(context).host_memory;
     bool backed = buffer->kind == DGMA_BUS ? back_bus(buffer, host_ptr, size)
                                            : back_external(buffer, host_ptr);
     status = backed ? adopt(buffer, mem) : CL_MEM_OBJECT_ALLOCATION_FAILURE;
@@ -355,11 +321,14 @@ static cl_int memobject_create(cl_context context, cl_mem_flags flags, size_t si
     return status;
 }
 
-static bool is_valid_context(cl_context context)
+/* Whether the driver makes the buffer: without the extension's flags, or with its own. */
+static bool is_foreign(cl_context context, cl_mem_flags flags)
 {
     cl_uint refs;
-    return context && dgma_next.clGetContextInfo(context, CL_CONTEXT_REFERENCE_COUNT, sizeof refs,
-                                                 &refs, NULL) == CL_SUCCESS;
+    return !flags_are_ours(flags) || !context ||
+           dgma_next.clGetContextInfo(context, CL_CONTEXT_REFERENCE_COUNT, sizeof refs, &refs,
+                                      NULL) ||
+           dgma_context_get(context).native;
 }
 
 static cl_mem create_and_report(cl_context context, cl_mem_flags flags, size_t size, void *host_ptr,
@@ -375,8 +344,7 @@ static cl_mem create_and_report(cl_context context, cl_mem_flags flags, size_t s
 static CL_API_ENTRY cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags,
                                                      size_t size, void *host_ptr, cl_int *status)
 {
-    if (!dgma_flags_are_ours(flags) || !is_valid_context(context) ||
-        dgma_context_is_native(context))
+    if (is_foreign(context, flags))
         return dgma_next.clCreateBuffer(context, flags, size, host_ptr, status);
     return create_and_report(context, flags, size, host_ptr, status);
 }
@@ -385,8 +353,7 @@ static CL_API_ENTRY cl_mem CL_API_CALL
 create_buffer_with_properties(cl_context context, const cl_mem_properties *properties,
                               cl_mem_flags flags, size_t size, void *host_ptr, cl_int *status)
 {
-    if (!dgma_flags_are_ours(flags) || !is_valid_context(context) ||
-        dgma_context_is_native(context))
+    if (is_foreign(context, flags))
         return dgma_next.clCreateBufferWithProperties(context, properties, flags, size, host_ptr,
                                                       status);
     if (properties && properties[0] != 0) {
@@ -413,8 +380,8 @@ static CL_API_ENTRY cl_int CL_API_CALL release_mem_object(cl_mem mem)
 {
     struct dgma_buffer *buffer = dgma_buffer_get(mem);
     if (buffer && atomic_fetch_sub(&buffer->refs, 1) == 1) {
-        dgma_table_drop(&dgma_buffers, mem, buffer);
-        dgma_buffer_leave(buffer);
+        dgma_table_take(&buffers, mem, buffer);
+        leave(buffer);
         dgma_writes_free(buffer);
         dgma_bring_free(buffer);
     }
@@ -461,18 +428,6 @@ static CL_API_ENTRY cl_int CL_API_CALL get_mem_object_info(cl_mem mem, cl_mem_in
     return dgma_next.clGetMemObjectInfo(mem, name, size, value, size_ret);
 }
 
-void dgma_memobject_install(cl_icd_dispatch *table)
-{
-    table->clCreateBuffer = create_buffer;
-    table->clRetainMemObject = retain_mem_object;
-    table->clReleaseMemObject = release_mem_object;
-    table->clGetMemObjectInfo = get_mem_object_info;
-    table->clCreateSubBuffer = create_sub_buffer;
-    table->clEnqueueMapBuffer = map_buffer;
-    if (table->clCreateBufferWithProperties)
-        table->clCreateBufferWithProperties = create_buffer_with_properties;
-}
-
 /* === image =================================================================================== */
 /* Refuses images that are bus addressable or external, or made from such a buffer. */
 
@@ -480,7 +435,7 @@ static bool image_refuse(cl_context context, cl_mem_flags flags, const cl_image_
                          cl_int *status)
 {
     cl_int reason = CL_SUCCESS;
-    if (dgma_flags_are_ours(flags) && context && !dgma_context_is_native(context))
+    if (flags_are_ours(flags) && context && !dgma_context_get(context).native)
         reason = CL_INVALID_VALUE;
     else if (desc && desc->mem_object && dgma_buffer_get(desc->mem_object))
         reason = CL_INVALID_IMAGE_DESCRIPTOR;
@@ -532,8 +487,16 @@ static CL_API_ENTRY cl_mem CL_API_CALL create_image_3d(cl_context context, cl_me
                                            slice_pitch, host_ptr, status);
 }
 
-void dgma_image_install(cl_icd_dispatch *table)
+void dgma_memory_install(cl_icd_dispatch *table)
 {
+    table->clCreateBuffer = create_buffer;
+    table->clRetainMemObject = retain_mem_object;
+    table->clReleaseMemObject = release_mem_object;
+    table->clGetMemObjectInfo = get_mem_object_info;
+    table->clCreateSubBuffer = create_sub_buffer;
+    table->clEnqueueMapBuffer = map_buffer;
+    if (table->clCreateBufferWithProperties)
+        table->clCreateBufferWithProperties = create_buffer_with_properties;
     table->clCreateImage = create_image;
     table->clCreateImage2D = create_image_2d;
     table->clCreateImage3D = create_image_3d;

@@ -9,9 +9,9 @@
  *   bus address  | slot (20 bits, random) | offset (32 bits) |
  *   file         /dev/shm/gpudirect-dgma-UID-SLOT
  *
- * An owner whose device keeps a copy has a second file beside it (commands.c). A lock shows that
- * a slot's owner lives (signal.c); a slot without one was left by a dead process, and is removed.
- * Files are not trusted: owner, mode and size are checked before anything is mapped. */
+ * An owner whose device keeps a copy has a second file beside it. A lock shows that a slot's owner
+ * lives; a slot without one was left by a dead process, and is removed. Files are not trusted:
+ * owner, mode and size are checked before anything is mapped. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -44,7 +44,7 @@
 static int lock_fd = -1;
 
 /* Retried after a failure, which may have been a temporary lack of descriptors. */
-static bool dgma_slot_ready(void)
+static bool slot_ready(void)
 {
     if (lock_fd >= 0)
         return true;
@@ -68,114 +68,19 @@ static bool dgma_slot_ready(void)
     return false;
 }
 
-static bool set_lock(uint32_t slot, short type)
+/* F_RDLCK takes the slot for this process, until it gives it back or ends. F_WRLCK claims a slot
+ * without an owner exclusively, until it is given back; not for a slot that this process owns: the
+ * call would succeed, and lose it. F_UNLCK gives it back. false, errno: it cannot; EAGAIN or
+ * EACCES: another process has it. */
+static bool slot_lock(uint32_t slot, short type)
 {
-    if (!dgma_slot_ready())
+    if (!slot_ready())
         return false;
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
     return fcntl(lock_fd, F_SETLK, &lock) == 0;
 }
 
-static bool dgma_slot_own(uint32_t slot)
-{
-    return set_lock(slot, F_RDLCK);
-}
-
-static bool dgma_slot_claim_dead(uint32_t slot)
-{
-    return set_lock(slot, F_WRLCK);
-}
-
-static void dgma_slot_give(uint32_t slot)
-{
-    set_lock(slot, F_UNLCK);
-}
-
-static bool dgma_slot_is_owned(uint32_t slot)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
-    return dgma_slot_ready() && fcntl(lock_fd, F_GETLK, &lock) == 0 && lock.l_type == F_RDLCK;
-}
-
-/* === written ================================================================================= */
-/* The written map: a file beside the object's own, /dev/shm/gpudirect-dgma-UID-SLOT-written, made
- * by an owner that keeps a copy. Any number of writers set bits; only the owner clears them. */
-
-struct map_name {
-    char text[96];
-};
-
-static struct map_name written_name_of(const char *path)
-{
-    struct map_name name;
-    snprintf(name.text, sizeof name.text, "%s-written", path);
-    return name;
-}
-
-static size_t surface_of(const struct dgma_object *object)
-{
-    return object->total - DGMA_PAGE;
-}
-
-static size_t size_of(const struct dgma_object *object)
-{
-    size_t size = sizeof(struct dgma_written) + surface_of(object) / 8;
-    return (size + DGMA_PAGE - 1) & ~(DGMA_PAGE - 1);
-}
-
-static int map_file(struct dgma_object *object, int fd)
-{
-    void *map = mmap(NULL, size_of(object), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
-        return errno;
-    object->written = map;
-    return 0;
-}
-
-static int dgma_written_create(struct dgma_object *object, const char *path)
-{
-    struct map_name name = written_name_of(path);
-    unlink(name.text); /* the slot is ours, so an existing file is stale */
-    int fd = open(name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return errno;
-    int error = fchmod(fd, 0600) ? errno : 0;
-    if (!error)
-        do
-            error = posix_fallocate(fd, 0, (off_t)size_of(object));
-        while (error == EINTR);
-    if (!error)
-        error = map_file(object, fd);
-    close(fd);
-    if (error)
-        unlink(name.text);
-    return error;
-}
-
-static void dgma_written_open(struct dgma_object *object, const char *path)
-{
-    struct stat st;
-    int fd = open(written_name_of(path).text, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-        (st.st_mode & 077) == 0 && st.st_size == (off_t)size_of(object))
-        map_file(object, fd);
-    close(fd);
-}
-
-static void dgma_written_unlink(const char *path)
-{
-    unlink(written_name_of(path).text);
-}
-
-static void dgma_written_close(struct dgma_object *object)
-{
-    if (object->written)
-        munmap(object->written, size_of(object));
-}
-
-/* === registry ================================================================================ */
+/* === files =================================================================================== */
 
 #define FOLDER "/dev/shm"
 #define SLOT_SHIFT \
@@ -184,26 +89,27 @@ static void dgma_written_close(struct dgma_object *object)
 #define SLOT_COUNT (0x100000u - SLOT_FIRST) /* addresses from 2^40 to 2^52, as physical ones go */
 #define CREATE_ATTEMPTS 16
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct dgma_object *owned;
-static _Atomic pid_t owner; /* the process of `owned`, which a forked child inherits */
-static pthread_once_t swept_at_start = PTHREAD_ONCE_INIT;
-
 struct name {
     char text[64];
 };
 
-static uint32_t slot_of(cl_ulong address)
+static uint32_t slot_of(cl_ulong base)
 {
-    return (uint32_t)(address >> SLOT_SHIFT);
+    return (uint32_t)(base >> SLOT_SHIFT);
 }
 
-static struct name registry_name_of(cl_ulong base)
+static struct name name_of(cl_ulong base, const char *end)
 {
     struct name name;
-    snprintf(name.text, sizeof name.text, FOLDER "/gpudirect-dgma-%u-%05" PRIx32,
-             (unsigned)geteuid(), slot_of(base));
+    snprintf(name.text, sizeof name.text, FOLDER "/gpudirect-dgma-%u-%05" PRIx32 "%s",
+             (unsigned)geteuid(), slot_of(base), end);
     return name;
+}
+
+static void remove_files(cl_ulong base)
+{
+    unlink(name_of(base, "").text);
+    unlink(name_of(base, "-written").text);
 }
 
 /* Whether the open file is the one with that name, and accessible only to this user. */
@@ -215,6 +121,71 @@ static bool is_ours(int fd, const char *path)
            opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
+/* Allocates the memory now: if it were missing later, the first access would raise SIGBUS. */
+static int reserve(int fd, size_t total)
+{
+    int error;
+    do
+        error = posix_fallocate(fd, 0, (off_t)total);
+    while (error == EINTR);
+    return error;
+}
+
+/* NULL, errno: it cannot be mapped. */
+static void *map_shared(int fd, size_t size)
+{
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+/* === written ================================================================================= */
+/* The written map: a file beside the object's own, /dev/shm/gpudirect-dgma-UID-SLOT-written, made
+ * by an owner that keeps a copy. Any number of writers set bits; only the owner clears them. */
+
+static size_t written_size(const struct dgma_object *object)
+{
+    size_t size = sizeof(struct dgma_written) + (object->total - DGMA_PAGE) / 8;
+    return (size + DGMA_PAGE - 1) & ~(DGMA_PAGE - 1);
+}
+
+/* Returns 0 or an errno. This process owns the object's slot. */
+static int written_create(struct dgma_object *object)
+{
+    struct name name = name_of(object->base, "-written");
+    unlink(name.text); /* the slot is ours, so an existing file is stale */
+    int fd = open(name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno;
+    int error = fchmod(fd, 0600) ? errno : reserve(fd, written_size(object));
+    if (!error && !(object->written = map_shared(fd, written_size(object))))
+        error = errno;
+    close(fd);
+    if (error)
+        unlink(name.text);
+    return error;
+}
+
+/* If there is none, the owner works in place. */
+static void written_open(struct dgma_object *object)
+{
+    struct stat st;
+    int fd =
+        open(name_of(object->base, "-written").text, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+        (st.st_mode & 077) == 0 && st.st_size == (off_t)written_size(object))
+        object->written = map_shared(fd, written_size(object));
+    close(fd);
+}
+
+/* === registry ================================================================================ */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct dgma_object *owned;
+static _Atomic pid_t owner; /* the process of `owned`, which a forked child inherits */
+static pthread_once_t swept_at_start = PTHREAD_ONCE_INIT;
+
 /* Under the lock. */
 static struct dgma_object *owned_at(cl_ulong base)
 {
@@ -224,22 +195,16 @@ static struct dgma_object *owned_at(cl_ulong base)
     return object;
 }
 
-static void remove_files(cl_ulong base)
-{
-    unlink(registry_name_of(base).text);
-    dgma_written_unlink(registry_name_of(base).text);
-}
-
 /* Removes the slot's files if its owner is dead. */
 static bool reclaim(cl_ulong base)
 {
     pthread_mutex_lock(&lock);
     /* Only one process can claim a slot, and a creator that loses this race sees that its file is
      * unlinked. */
-    bool dead = !owned_at(base) && dgma_slot_claim_dead(slot_of(base));
+    bool dead = !owned_at(base) && slot_lock(slot_of(base), F_WRLCK);
     if (dead) {
         remove_files(base);
-        dgma_slot_give(slot_of(base));
+        slot_lock(slot_of(base), F_UNLCK);
     }
     pthread_mutex_unlock(&lock);
     return dead;
@@ -262,35 +227,30 @@ static void sweep(void)
     closedir(folder);
 }
 
-static bool is_swept(int fd)
-{
-    struct stat st;
-    return fstat(fd, &st) || st.st_nlink == 0;
-}
-
 /* Opens a fresh, empty file in a slot that this process owns; the base address is its name. */
-static int create_file(cl_ulong *base, struct name *name)
+static int create_file(cl_ulong *base)
 {
     for (int i = 0; i < CREATE_ATTEMPTS; i++) {
         uint32_t random;
         if (getrandom(&random, sizeof random, 0) != sizeof random)
             return -1;
         *base = (cl_ulong)(SLOT_FIRST + random % SLOT_COUNT) << SLOT_SHIFT;
-        *name = registry_name_of(*base);
-        int fd = open(name->text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        struct name name = name_of(*base, "");
+        int fd = open(name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0 && errno != EEXIST)
             return -1;
         if (fd < 0)
             continue;
-        bool taken = dgma_slot_own(slot_of(*base));
+        bool taken = slot_lock(slot_of(*base), F_RDLCK);
         int reason = errno;
-        if (taken && fchmod(fd, 0600) == 0 && !is_swept(fd))
+        struct stat st;
+        /* Before the lock is taken, another process may consider the file stale, and remove it. */
+        if (taken && fchmod(fd, 0600) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0)
             return fd;
-        /* Before the lock is taken, another process may consider the file stale. */
         if (taken)
-            dgma_slot_give(slot_of(*base));
-        if (is_ours(fd, name->text))
-            unlink(name->text);
+            slot_lock(slot_of(*base), F_UNLCK);
+        if (is_ours(fd, name.text))
+            unlink(name.text);
         close(fd);
         errno = reason;
         if (!taken && reason != EAGAIN && reason != EACCES)
@@ -298,16 +258,6 @@ static int create_file(cl_ulong *base, struct name *name)
     }
     errno = EAGAIN;
     return -1;
-}
-
-/* Allocates the memory now: if it were missing later, the first access would raise SIGBUS. */
-static int reserve(int fd, size_t total)
-{
-    int error;
-    do
-        error = posix_fallocate(fd, 0, (off_t)total);
-    while (error == EINTR);
-    return error;
 }
 
 /* Checks the limit of file sizes (ulimit -f), because exceeding it raises SIGXFSZ, which kills. */
@@ -338,37 +288,12 @@ static const char *advice(int error)
     }
 }
 
-static bool map_object(struct dgma_object *object, int fd, size_t total)
-{
-    void *map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
-        return false;
-    object->map = map;
-    object->total = total;
-    return true;
-}
-
 static struct dgma_object *object_new(void)
 {
     struct dgma_object *object = calloc(1, sizeof *object);
     if (object)
         atomic_init(&object->refs, 1);
     return object;
-}
-
-/* Takes the slot and the file; under the lock, so that no thread here reclaims it meanwhile. */
-static int registry_publish(struct dgma_object *object, struct name *name)
-{
-    pthread_mutex_lock(&lock);
-    int fd = dgma_slot_ready() ? create_file(&object->base, name) : -1;
-    if (fd >= 0) {
-        object->owner_pid = getpid();
-        atomic_store(&owner, object->owner_pid);
-        object->next = owned;
-        owned = object;
-    }
-    pthread_mutex_unlock(&lock);
-    return fd;
 }
 
 struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy)
@@ -380,8 +305,15 @@ struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy)
     struct dgma_object *object = object_new();
     if (!object)
         return NULL;
-    struct name name;
-    int fd = registry_publish(object, &name);
+    pthread_mutex_lock(&lock); /* so that no thread here reclaims the slot meanwhile */
+    int fd = slot_ready() ? create_file(&object->base) : -1;
+    if (fd >= 0) {
+        object->owner_pid = getpid();
+        atomic_store(&owner, object->owner_pid);
+        object->next = owned;
+        owned = object;
+    }
+    pthread_mutex_unlock(&lock);
     if (fd < 0) {
         dgma_log("no shared memory for a bus address: %s in %s%s", strerror(errno), FOLDER,
                  advice(errno));
@@ -393,13 +325,14 @@ struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy)
         sweep();
         error = reserve(fd, total);
     }
-    pthread_mutex_lock(&lock); /* against find_owned */
-    if (!error && !map_object(object, fd, total))
+    object->total = total;
+    pthread_mutex_lock(&lock); /* against dgma_object_find() */
+    if (!error && !(object->map = map_shared(fd, total)))
         error = errno;
     pthread_mutex_unlock(&lock);
     close(fd);
     if (!error && keeps_copy)
-        error = dgma_written_create(object, name.text);
+        error = written_create(object);
     if (!error)
         return object;
     dgma_log("no %zu bytes of shared memory: %s%s", total, strerror(error), advice(error));
@@ -410,33 +343,18 @@ struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy)
     return NULL;
 }
 
-static struct dgma_object *find_owned(cl_ulong base)
-{
-    pthread_mutex_lock(&lock);
-    struct dgma_object *object = owned_at(base);
-    if (object && object->map) /* else it is being created, and its address is still unknown */
-        atomic_fetch_add(&object->refs, 1);
-    else
-        object = NULL;
-    pthread_mutex_unlock(&lock);
-    return object;
-}
-
-static bool is_owned_elsewhere(cl_ulong base)
-{
-    pthread_mutex_lock(&lock);
-    bool is = dgma_slot_is_owned(slot_of(base));
-    pthread_mutex_unlock(&lock);
-    return is;
-}
-
 /* Why the file may not be imported; NULL: it may, and `*total` is its size. */
 static const char *registry_refuse(int fd, cl_ulong base, size_t *total)
 {
     struct stat st;
-    if (!is_ours(fd, registry_name_of(base).text))
+    struct flock slot = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = slot_of(base), .l_len = 1};
+    if (!is_ours(fd, name_of(base, "").text))
         return "it is not a file of this user alone";
-    if (!is_owned_elsewhere(base)) {
+    pthread_mutex_lock(&lock);
+    bool is_owned = slot_ready() && fcntl(lock_fd, F_GETLK, &slot) == 0 && slot.l_type == F_RDLCK;
+    pthread_mutex_unlock(&lock);
+    if (!is_owned) {
         reclaim(base);
         return "the process that owned it is dead";
     }
@@ -450,10 +368,9 @@ static const char *registry_refuse(int fd, cl_ulong base, size_t *total)
     return NULL;
 }
 
-static struct dgma_object *registry_import(cl_ulong base)
+static struct dgma_object *import_object(cl_ulong base)
 {
-    struct name name = registry_name_of(base);
-    int fd = open(name.text, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = open(name_of(base, "").text, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) {
         dgma_log("a bus address that no buffer of this user has (%s): was it made resident, and "
                  "does its owner live?%s",
@@ -463,16 +380,15 @@ static struct dgma_object *registry_import(cl_ulong base)
     size_t total = 0;
     const char *reason = registry_refuse(fd, base, &total);
     struct dgma_object *object = reason ? NULL : object_new();
-    if (object && !map_object(object, fd, total)) {
-        free(object);
-        object = NULL;
-    }
-    if (object) {
+    if (object && (object->map = map_shared(fd, total))) {
+        object->total = total;
         object->base = base;
-        dgma_written_open(object, name.text);
+        written_open(object);
     } else {
         dgma_log("a bus address cannot be mapped: %s%s", reason ? reason : strerror(errno),
                  reason ? "" : advice(errno));
+        free(object);
+        object = NULL;
     }
     close(fd);
     return object;
@@ -482,9 +398,15 @@ struct dgma_object *dgma_object_find(cl_ulong address, size_t *offset)
 {
     pthread_once(&swept_at_start, sweep);
     cl_ulong base = address >> SLOT_SHIFT << SLOT_SHIFT;
-    struct dgma_object *object = find_owned(base);
+    pthread_mutex_lock(&lock);
+    struct dgma_object *object = owned_at(base);
+    if (object && object->map) /* else it is being created, and its address is still unknown */
+        atomic_fetch_add(&object->refs, 1);
+    else
+        object = NULL;
+    pthread_mutex_unlock(&lock);
     if (!object)
-        object = registry_import(base);
+        object = import_object(base);
     if (object && address - base >= object->total) {
         dgma_log("a bus address behind the end of its buffer");
         dgma_object_unref(object);
@@ -508,7 +430,7 @@ void dgma_object_unpublish(struct dgma_object *object)
     if (*at) {
         *at = object->next;
         remove_files(object->base);
-        dgma_slot_give(slot_of(object->base));
+        slot_lock(slot_of(object->base), F_UNLCK);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -517,7 +439,8 @@ void dgma_object_unref(struct dgma_object *object)
 {
     if (!object || atomic_fetch_sub(&object->refs, 1) > 1)
         return;
-    dgma_written_close(object);
+    if (object->written)
+        munmap(object->written, written_size(object));
     munmap(object->map, object->total);
     free(object);
 }

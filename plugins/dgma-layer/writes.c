@@ -12,18 +12,13 @@
 /* === unfollowed ============================================================================== */
 /* Writes by the program that the layer cannot track. */
 
-static atomic_bool any;
+static atomic_bool unfollowed;
 
 void dgma_unfollowed_note(const char *function)
 {
-    if (!atomic_exchange(&any, true))
+    if (!atomic_exchange(&unfollowed, true))
         dgma_log("what %s writes is not followed: each WriteSignal sends its whole buffer",
                  function);
-}
-
-static bool dgma_unfollowed_any(void)
-{
-    return atomic_load(&any);
 }
 
 /* === kernels ================================================================================= */
@@ -52,7 +47,7 @@ static bool is_external(cl_mem mem)
 
 static void kernels_put(cl_kernel handle, struct kernel *kernel)
 {
-    free(dgma_table_take(&kernels, handle));
+    free(dgma_table_take(&kernels, handle, NULL));
     if (kernel && !dgma_table_put(&kernels, handle, kernel)) {
         free(kernel);
         dgma_unfollowed_note("a kernel (out of memory)");
@@ -113,24 +108,6 @@ static CL_API_ENTRY cl_int CL_API_CALL release_kernel(cl_kernel kernel)
     return dgma_next.clReleaseKernel(kernel);
 }
 
-/* Calls `give` for each of them. */
-static void dgma_kernel_externals(cl_kernel handle, void (*give)(void *user_data, cl_mem mem),
-                                  void *user_data)
-{
-    const struct kernel *kernel = dgma_table_get(&kernels, handle);
-    for (unsigned i = 0; kernel && i < kernel->count; i++)
-        if (is_external(kernel->arguments[i].mem))
-            give(user_data, kernel->arguments[i].mem);
-}
-
-static void dgma_kernels_install(cl_icd_dispatch *table)
-{
-    table->clSetKernelArg = set_kernel_arg;
-    table->clReleaseKernel = release_kernel;
-    if (table->clCloneKernel)
-        table->clCloneKernel = clone_kernel;
-}
-
 /* === writes ================================================================================== */
 /* Tracks what the program's commands write into external buffers, until a WriteSignal sends it. A
  * command specifies the bytes; a kernel does not, and counts as writing the whole buffer. Only
@@ -147,9 +124,9 @@ struct dgma_write {
 
 static pthread_mutex_t writes_lock = PTHREAD_MUTEX_INITIALIZER; /* every buffer's writes */
 
-static struct dgma_box whole_of(const struct dgma_buffer *buffer)
+static struct dgma_box line(size_t offset, size_t size)
 {
-    return (struct dgma_box){.width = buffer->size, .rows = 1, .slices = 1};
+    return (struct dgma_box){.offset = offset, .width = size, .rows = 1, .slices = 1};
 }
 
 static bool covers(const struct dgma_buffer *buffer, const struct dgma_box *box,
@@ -167,30 +144,6 @@ static void writes_drop(struct dgma_write **at)
     free(write);
 }
 
-/* Takes ownership of `event`. */
-static void add_locked(struct dgma_buffer *buffer, const struct dgma_box *box,
-                       cl_command_queue queue, cl_event event)
-{
-    unsigned count = 0;
-    struct dgma_write **at = &buffer->writes;
-    while (*at)
-        if ((*at)->queue == queue && covers(buffer, box, &(*at)->box)) {
-            writes_drop(at); /* a later command of the queue overwrites it */
-        } else {
-            at = &(*at)->next;
-            count++;
-        }
-    struct dgma_write *write = calloc(1, sizeof *write);
-    if (!write || count >= MOST_WRITES) {
-        free(write);
-        dgma_next.clReleaseEvent(event);
-        buffer->all_written = true; /* permanently, as the end of this write is not tracked */
-        return;
-    }
-    *write = (struct dgma_write){NULL, *box, queue, event};
-    *at = write;
-}
-
 /* Before a command: where its event goes. p->buffer is NULL if the command is not tracked. */
 struct pending {
     struct dgma_buffer *buffer;
@@ -206,16 +159,33 @@ static cl_event *writes_begin(struct pending *p, cl_mem mem, cl_event *event)
     return follow && !event ? &p->own : event;
 }
 
-static cl_int writes_end(struct pending *p, cl_int status, cl_command_queue queue,
-                         const struct dgma_box *box, const cl_event *event)
+static cl_int writes_end(const struct pending *p, cl_int status, cl_command_queue queue,
+                         struct dgma_box box, const cl_event *event)
 {
-    if (!p->buffer || status)
+    struct dgma_buffer *buffer = p->buffer;
+    if (!buffer || status)
         return status;
     cl_event done = p->own ? p->own : *event;
     if (!p->own)
         dgma_next.clRetainEvent(done);
     pthread_mutex_lock(&writes_lock);
-    add_locked(p->buffer, box, queue, done);
+    unsigned count = 0;
+    struct dgma_write **at = &buffer->writes;
+    while (*at)
+        if ((*at)->queue == queue && covers(buffer, &box, &(*at)->box)) {
+            writes_drop(at); /* a later command of the queue overwrites it */
+        } else {
+            at = &(*at)->next;
+            count++;
+        }
+    struct dgma_write *write = count < MOST_WRITES ? calloc(1, sizeof *write) : NULL;
+    if (write) {
+        *write = (struct dgma_write){NULL, box, queue, done};
+        *at = write;
+    } else {
+        dgma_next.clReleaseEvent(done);
+        buffer->all_written = true; /* permanently, as the end of this write is not tracked */
+    }
     pthread_mutex_unlock(&writes_lock);
     return status;
 }
@@ -245,18 +215,16 @@ static bool is_settled(const struct dgma_write *write, cl_command_queue queue, c
     return state <= CL_COMPLETE;
 }
 
-static cl_int writes_take(struct dgma_buffer *buffer, cl_command_queue queue, cl_uint num_events,
-                          const cl_event *wait_list, struct dgma_boxes *boxes)
+/* The written ranges, of which those that this signal certainly sends are forgotten. */
+static bool writes_take(struct dgma_buffer *buffer, cl_command_queue queue, cl_uint num_events,
+                        const cl_event *wait_list, struct dgma_boxes *boxes)
 {
-    cl_int status = CL_SUCCESS;
     pthread_mutex_lock(&writes_lock);
-    cl_uint count = 0;
+    cl_uint count = 1;
     for (const struct dgma_write *write = buffer->writes; write; write = write->next)
         count++;
-    bool all = buffer->all_written || dgma_unfollowed_any();
-    boxes->list = calloc(all ? 1 : count + 1, sizeof boxes->list[0]);
-    if (!boxes->list)
-        status = CL_OUT_OF_HOST_MEMORY;
+    bool all = buffer->all_written || atomic_load(&unfollowed);
+    boxes->list = calloc(all ? 1 : count, sizeof boxes->list[0]);
     for (struct dgma_write **at = &buffer->writes; boxes->list && *at;) {
         if (!all)
             boxes->list[boxes->count++] = (*at)->box;
@@ -266,9 +234,9 @@ static cl_int writes_take(struct dgma_buffer *buffer, cl_command_queue queue, cl
             at = &(*at)->next;
     }
     if (boxes->list && all)
-        boxes->list[boxes->count++] = whole_of(buffer);
+        boxes->list[boxes->count++] = line(0, buffer->size);
     pthread_mutex_unlock(&writes_lock);
-    return status;
+    return boxes->list != NULL;
 }
 
 static cl_int read_box(cl_command_queue queue, cl_mem mem, uint8_t *surface,
@@ -292,18 +260,18 @@ static cl_int read_box(cl_command_queue queue, cl_mem mem, uint8_t *surface,
                                              num_events, wait_list, event);
 }
 
-/* Enqueues what a WriteSignal must send, and fills in the gate and the written ranges of `op`. */
 cl_int dgma_writes_send(cl_command_queue queue, cl_mem mem, struct dgma_buffer *buffer,
                         cl_uint num_events, const cl_event *wait_list, struct dgma_boxes *boxes,
                         cl_event *gate)
 {
-    cl_int status = writes_take(buffer, queue, num_events, wait_list, boxes);
-    if (status || !buffer->copies || boxes->count == 0)
-        return status ? status
-                      : dgma_next.clEnqueueMarkerWithWaitList(queue, num_events, wait_list, gate);
+    if (!writes_take(buffer, queue, num_events, wait_list, boxes))
+        return CL_OUT_OF_HOST_MEMORY;
+    if (!buffer->copies || boxes->count == 0)
+        return dgma_next.clEnqueueMarkerWithWaitList(queue, num_events, wait_list, gate);
     cl_event *events = calloc(boxes->count, sizeof *events);
     if (!events)
         return CL_OUT_OF_HOST_MEMORY;
+    cl_int status = CL_SUCCESS;
     cl_uint count = 0;
     while (count < boxes->count && status == CL_SUCCESS) {
         status = read_box(queue, mem, buffer->surface, &boxes->list[count], num_events, wait_list,
@@ -320,11 +288,6 @@ cl_int dgma_writes_send(cl_command_queue queue, cl_mem mem, struct dgma_buffer *
 }
 
 /* ---- the commands ---- */
-
-static struct dgma_box line(size_t offset, size_t size)
-{
-    return (struct dgma_box){.offset = offset, .width = size, .rows = 1, .slices = 1};
-}
 
 static struct dgma_box box_of(const size_t origin[3], const size_t region[3], size_t row_pitch,
                               size_t slice_pitch)
@@ -346,11 +309,10 @@ static CL_API_ENTRY cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_m
 {
     struct pending p;
     cl_event *at = writes_begin(&p, mem, event);
-    struct dgma_box box = line(offset, size);
     return writes_end(&p,
                       dgma_next.clEnqueueWriteBuffer(queue, mem, blocking, offset, size, from,
                                                      num_events, wait_list, at),
-                      queue, &box, at);
+                      queue, line(offset, size), at);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL
@@ -366,8 +328,7 @@ write_buffer_rect(cl_command_queue queue, cl_mem mem, cl_bool blocking, const si
         host_slice_pitch, from, num_events, wait_list, at);
     if (status)
         return status;
-    struct dgma_box box = box_of(origin, region, row_pitch, slice_pitch);
-    return writes_end(&p, status, queue, &box, at);
+    return writes_end(&p, status, queue, box_of(origin, region, row_pitch, slice_pitch), at);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem mem,
@@ -377,11 +338,10 @@ static CL_API_ENTRY cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_me
 {
     struct pending p;
     cl_event *at = writes_begin(&p, mem, event);
-    struct dgma_box box = line(offset, size);
     return writes_end(&p,
                       dgma_next.clEnqueueFillBuffer(queue, mem, pattern, pattern_size, offset, size,
                                                     num_events, wait_list, at),
-                      queue, &box, at);
+                      queue, line(offset, size), at);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL copy_buffer(cl_command_queue queue, cl_mem from, cl_mem to,
@@ -391,11 +351,10 @@ static CL_API_ENTRY cl_int CL_API_CALL copy_buffer(cl_command_queue queue, cl_me
 {
     struct pending p;
     cl_event *at = writes_begin(&p, to, event);
-    struct dgma_box box = line(offset, size);
     return writes_end(&p,
                       dgma_next.clEnqueueCopyBuffer(queue, from, to, from_offset, offset, size,
                                                     num_events, wait_list, at),
-                      queue, &box, at);
+                      queue, line(offset, size), at);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL copy_buffer_rect(
@@ -410,8 +369,7 @@ static CL_API_ENTRY cl_int CL_API_CALL copy_buffer_rect(
                                                       slice_pitch, num_events, wait_list, at);
     if (status)
         return status;
-    struct dgma_box box = box_of(origin, region, row_pitch, slice_pitch);
-    return writes_end(&p, status, queue, &box, at);
+    return writes_end(&p, status, queue, box_of(origin, region, row_pitch, slice_pitch), at);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL copy_image_to_buffer(
@@ -425,52 +383,46 @@ static CL_API_ENTRY cl_int CL_API_CALL copy_image_to_buffer(
                                                          num_events, wait_list, at);
     if (status || !p.buffer)
         return status;
-    struct dgma_box box = whole_of(p.buffer);
+    struct dgma_box box = line(0, p.buffer->size);
     if (dgma_next.clGetImageInfo(image, CL_IMAGE_ELEMENT_SIZE, sizeof element, &element, NULL) ==
         CL_SUCCESS)
         box = line(offset, region[0] * region[1] * region[2] * element);
-    return writes_end(&p, status, queue, &box, at);
+    return writes_end(&p, status, queue, box, at);
 }
 
-/* A kernel may have several external buffers: each holds its event. */
-struct launch {
-    cl_command_queue queue;
-    cl_event event;
-};
-
-static void wrote_all(void *user_data, cl_mem mem)
+/* Each buffer holds the event. */
+static void wrote_all(cl_command_queue queue, cl_mem mem, cl_event event)
 {
-    struct launch *launch = user_data;
     struct pending p;
-    cl_event *at = writes_begin(&p, mem, &launch->event);
-    struct dgma_box box = p.buffer ? whole_of(p.buffer) : line(0, 0);
-    writes_end(&p, CL_SUCCESS, launch->queue, &box, at);
+    cl_event *at = writes_begin(&p, mem, &event);
+    writes_end(&p, CL_SUCCESS, queue, line(0, p.buffer ? p.buffer->size : 0), at);
 }
 
-static void finds(void *user_data, cl_mem mem)
+static void pass_on(cl_event own, cl_event *event)
 {
-    (void)mem;
-    *(bool *)user_data = true;
-}
-
-static bool writes_external(cl_kernel kernel)
-{
-    bool found = false;
-    dgma_kernel_externals(kernel, finds, &found);
-    return found;
-}
-
-static cl_int launched(cl_int status, bool external, cl_kernel kernel, struct launch *launch,
-                       cl_event *event)
-{
-    if (status || !external)
-        return status;
-    dgma_kernel_externals(kernel, wrote_all, launch);
     if (event)
-        *event = launch->event;
+        *event = own;
     else
-        dgma_next.clReleaseEvent(launch->event);
-    return CL_SUCCESS;
+        dgma_next.clReleaseEvent(own);
+}
+
+static bool writes_external(cl_kernel handle)
+{
+    const struct kernel *kernel = dgma_table_get(&kernels, handle);
+    for (unsigned i = 0; kernel && i < kernel->count; i++)
+        if (is_external(kernel->arguments[i].mem))
+            return true;
+    return false;
+}
+
+/* `own`: its event, where it has external buffers as arguments. */
+static void launched(cl_command_queue queue, cl_kernel handle, cl_event own, cl_event *event)
+{
+    const struct kernel *kernel = dgma_table_get(&kernels, handle);
+    for (unsigned i = 0; kernel && i < kernel->count; i++)
+        if (is_external(kernel->arguments[i].mem))
+            wrote_all(queue, kernel->arguments[i].mem, own);
+    pass_on(own, event);
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL run_kernel(cl_command_queue queue, cl_kernel kernel,
@@ -479,23 +431,27 @@ static CL_API_ENTRY cl_int CL_API_CALL run_kernel(cl_command_queue queue, cl_ker
                                                   cl_uint num_events, const cl_event *wait_list,
                                                   cl_event *event)
 {
-    struct launch launch = {.queue = queue};
+    cl_event own = NULL;
     bool external = writes_external(kernel);
     cl_int status =
         dgma_next.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local,
-                                         num_events, wait_list, external ? &launch.event : event);
-    return launched(status, external, kernel, &launch, event);
+                                         num_events, wait_list, external ? &own : event);
+    if (external && status == CL_SUCCESS)
+        launched(queue, kernel, own, event);
+    return status;
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL run_task(cl_command_queue queue, cl_kernel kernel,
                                                 cl_uint num_events, const cl_event *wait_list,
                                                 cl_event *event)
 {
-    struct launch launch = {.queue = queue};
+    cl_event own = NULL;
     bool external = writes_external(kernel);
-    cl_int status = dgma_next.clEnqueueTask(queue, kernel, num_events, wait_list,
-                                            external ? &launch.event : event);
-    return launched(status, external, kernel, &launch, event);
+    cl_int status =
+        dgma_next.clEnqueueTask(queue, kernel, num_events, wait_list, external ? &own : event);
+    if (external && status == CL_SUCCESS)
+        launched(queue, kernel, own, event);
+    return status;
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL run_native(cl_command_queue queue,
@@ -505,18 +461,15 @@ static CL_API_ENTRY cl_int CL_API_CALL run_native(cl_command_queue queue,
                                                   cl_uint num_events, const cl_event *wait_list,
                                                   cl_event *event)
 {
-    struct launch launch = {.queue = queue};
+    cl_event own = NULL;
     cl_int status =
         dgma_next.clEnqueueNativeKernel(queue, function, args, args_size, num_mems, mems, places,
-                                        num_events, wait_list, num_mems ? &launch.event : event);
+                                        num_events, wait_list, num_mems ? &own : event);
     if (status || !num_mems)
         return status;
     for (cl_uint i = 0; i < num_mems; i++)
-        wrote_all(&launch, mems[i]);
-    if (event)
-        *event = launch.event;
-    else
-        dgma_next.clReleaseEvent(launch.event);
+        wrote_all(queue, mems[i], own);
+    pass_on(own, event);
     return CL_SUCCESS;
 }
 
@@ -531,5 +484,8 @@ void dgma_writes_install(cl_icd_dispatch *table)
     table->clEnqueueNDRangeKernel = run_kernel;
     table->clEnqueueTask = run_task;
     table->clEnqueueNativeKernel = run_native;
-    dgma_kernels_install(table);
+    table->clSetKernelArg = set_kernel_arg;
+    table->clReleaseKernel = release_kernel;
+    if (table->clCloneKernel)
+        table->clCloneKernel = clone_kernel;
 }
