@@ -123,11 +123,6 @@ struct slot_memory {
 /* The slot of a memory, or of the memory of which it is a part; NULL: it is not this plugin's. */
 struct slot_memory *slot_memory_of(GstMemory *memory);
 
-static inline gboolean slot_memory_is_unused(struct slot_memory *slot)
-{
-    return !slot->store->kind->is_unused || slot->store->kind->is_unused(slot);
-}
-
 /* The slot of a buffer that contains exactly one, whole and unchanged; else NULL. */
 struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer);
 
@@ -410,7 +405,6 @@ void slot_store_unref(struct slot_store *store);
 
 /* From now on (until it is opened again) memories are freed with their last reference. */
 void slot_store_close(struct slot_store *store);
-void slot_store_open(struct slot_store *store);
 
 /* Attaches the frame to its slot's idle memory, or to a new one. Takes the frame, and releases it
  * on failure (NULL), which is logged. */
@@ -420,18 +414,6 @@ GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame);
  * it is kept for the next call, so that GPU memory is not allocated per frame. NULL: out of memory,
  * which is logged. */
 GstMemory *slot_store_get_extra(struct slot_store *store);
-
-/* Puts another frame of the same slot into a memory that has no other owner. Takes the frame. */
-void slot_memory_attach(struct slot_memory *slot, struct gpud_frame *frame);
-
-/* Takes the frame out of a memory that has no other owner. */
-struct gpud_frame *slot_memory_detach(struct slot_memory *slot);
-
-/* The slot gets a new user, which need not preserve its content. */
-void slot_memory_forget(struct slot_memory *slot);
-
-/* Releases a frame and counts it as returned. */
-void slot_store_give_back(struct slot_store *store, struct gpud_frame *frame);
 
 /* === sender ================================================================================== */
 /* The core's sender, shared by gpudirectsink and the buffer pools that it proposed: upstream's
