@@ -48,14 +48,6 @@ static GstAllocator *new_allocator(void)
     return g_object_new(GST_TYPE_GPUDIRECT_DMABUF_ALLOCATOR, NULL);
 }
 
-/* The size of the whole dma-buf, because some drivers require whole pages. */
-static gsize dmabuf_measure(gint fd, gsize needed)
-{
-    off_t end = lseek(fd, 0, SEEK_END);
-
-    return end > 0 && (gsize)end > needed ? (gsize)end : needed;
-}
-
 static enum gpud_status export_frame(struct gpud_frame *frame, gint *fd, struct gpud_error *error)
 {
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
@@ -117,8 +109,11 @@ static GstMemory *new_memory(struct slot_store *store, struct gpud_frame *frame,
         GST_CAT_WARNING(gpud_gst_debug, "a slot has no dma-buf: %s", error.reason);
         return NULL;
     }
+    /* The memory is all of the dma-buf, because some drivers require whole pages. */
     gsize size = (gsize)layout->size;
-    GstMemory *memory = gst_dmabuf_allocator_alloc(store->allocator, fd, dmabuf_measure(fd, size));
+    off_t end = lseek(fd, 0, SEEK_END);
+    GstMemory *memory =
+        gst_dmabuf_allocator_alloc(store->allocator, fd, MAX(size, (gsize)MAX(end, 0)));
     gst_memory_resize(memory, 0, size);
     return memory;
 }
@@ -138,7 +133,9 @@ static gint export_fence(gint fd, guint32 access)
     return -1;
 }
 
-gboolean dmabuf_wait(gint fd, gboolean reads_too, gint64 timeout_ns)
+/* Waits for the work of other drivers on a dma-buf: for their writes, so that it can be read, or
+ * (reads_too) for all of it, so that it can be written. FALSE: it took longer. */
+static gboolean dmabuf_wait(gint fd, gboolean reads_too, gint64 timeout_ns)
 {
     gint64 until = g_get_monotonic_time() + timeout_ns / 1000, left;
     gint fence = export_fence(fd, reads_too ? DMA_BUF_SYNC_WRITE : DMA_BUF_SYNC_READ), got;
@@ -194,16 +191,6 @@ static void arrived(struct slot_memory *slot)
     sync_caches(fd, DMA_BUF_SYNC_WRITE | DMA_BUF_SYNC_END);
 }
 
-/* A slot is about to be given back to its writer, which does not look at fences. */
-static void await_readers(const struct slot_memory *slot, gint fd)
-{
-    if (!dmabuf_wait(fd, TRUE, SLOT_MAP_TIMEOUT))
-        GST_CAT_ERROR(gpud_gst_debug,
-                      "slot %u is still read by a driver downstream, and is given back all the "
-                      "same: has its device stopped?",
-                      slot->slot);
-}
-
 /* At a sender it makes a card's writes visible to CPUs that read the ring as plain memory. */
 static void leaving(struct slot_memory *slot)
 {
@@ -212,7 +199,12 @@ static void leaving(struct slot_memory *slot)
     if (slot->extra)
         return;
     if (!slot->store->sender) {
-        await_readers(slot, fd);
+        /* The slot is about to be given back to its writer, which does not look at fences. */
+        if (!dmabuf_wait(fd, TRUE, SLOT_MAP_TIMEOUT))
+            GST_CAT_ERROR(gpud_gst_debug,
+                          "slot %u is still read by a driver downstream, and is given back all the "
+                          "same: has its device stopped?",
+                          slot->slot);
         return;
     }
     sync_caches(fd, DMA_BUF_SYNC_READ | DMA_BUF_SYNC_START);

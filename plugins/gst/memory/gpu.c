@@ -189,27 +189,6 @@ gchar *gpu_get_name(gint number)
     return g_strdup_printf("%s%d", gpu_get_vendor(number)->prefix, number % GPUS_MAX);
 }
 
-static struct gpu *open_gpu(gint number, struct gpud_error *error)
-{
-    struct gpud_context *context = gpud_gst_context_get(error);
-    struct gpu *gpu = g_new0(struct gpu, 1);
-    gchar *name = gpu_get_name(number);
-
-    gpu->vendor = gpu_get_vendor(number);
-    gpu->number = number;
-    gpu->ordinal = number % GPUS_MAX;
-    if (context && gpud_device_open(context, name, &gpu->device, error) == GPUD_OK)
-        gpu->context = gpu->vendor->wrap_context(gpu, error);
-    g_free(name);
-    if (gpu->context) {
-        GST_OBJECT_FLAG_SET(gpu->context, GST_OBJECT_FLAG_MAY_BE_LEAKED);
-        return gpu;
-    }
-    gpud_device_close(&gpu->device);
-    g_free(gpu);
-    return NULL;
-}
-
 struct gpu *gpu_get(gint number, struct gpud_error *error)
 {
     static GMutex lock;
@@ -224,8 +203,24 @@ struct gpu *gpu_get(gint number, struct gpud_error *error)
         return NULL;
     }
     g_mutex_lock(&lock);
-    if (!gpus[number])
-        gpus[number] = open_gpu(number, error);
+    if (!gpus[number]) {
+        struct gpud_context *context = gpud_gst_context_get(error);
+        struct gpu *gpu = g_new0(struct gpu, 1);
+        gchar *name = gpu_get_name(number);
+        gpu->vendor = vendor;
+        gpu->number = number;
+        gpu->ordinal = number % GPUS_MAX;
+        if (context && gpud_device_open(context, name, &gpu->device, error) == GPUD_OK)
+            gpu->context = vendor->wrap_context(gpu, error);
+        g_free(name);
+        if (gpu->context) {
+            GST_OBJECT_FLAG_SET(gpu->context, GST_OBJECT_FLAG_MAY_BE_LEAKED);
+            gpus[number] = gpu;
+        } else {
+            gpud_device_close(&gpu->device);
+            g_free(gpu);
+        }
+    }
     struct gpu *gpu = gpus[number];
     g_mutex_unlock(&lock);
     return gpu;
@@ -306,18 +301,6 @@ static GstObject *get_given(const struct gpu_vendor *vendor, GstElement *element
     return context;
 }
 
-static GstObject *ask_neighbour(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad)
-{
-    GstQuery *query = gst_query_new_context(vendor->context_type);
-    GstContext *context = NULL;
-
-    if (gst_pad_peer_query(pad, query))
-        gst_query_parse_context(query, &context);
-    GstObject *found = context ? vendor->read_context(element, context) : NULL;
-    gst_query_unref(query);
-    return found;
-}
-
 /* The vendor's GPU that the core would choose for this address. */
 static gint ask_core(const struct gpu_vendor *vendor, const gchar *address, gchar **reason)
 {
@@ -342,15 +325,19 @@ static gint ask_core(const struct gpu_vendor *vendor, const gchar *address, gcha
 gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
               struct gpu_contexts *contexts, const gchar *address, gchar **reason)
 {
-    gint ordinal;
-
     if (!vendor->is_available()) {
         *reason = g_strdup_printf("%s is not available", vendor->driver);
         return number_of(vendor, 0);
     }
     GstObject *context = get_given(vendor, element, contexts);
-    if (!context)
-        context = ask_neighbour(vendor, element, pad);
+    if (!context) {
+        GstQuery *query = gst_query_new_context(vendor->context_type);
+        GstContext *answer = NULL;
+        if (gst_pad_peer_query(pad, query))
+            gst_query_parse_context(query, &answer);
+        context = answer ? vendor->read_context(element, answer) : NULL;
+        gst_query_unref(query);
+    }
     if (!context) {
         gst_element_post_message(
             element, gst_message_new_need_context(GST_OBJECT(element), vendor->context_type));
@@ -358,7 +345,7 @@ gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
     }
     if (!context)
         return ask_core(vendor, address, reason);
-    ordinal = vendor->get_ordinal(context);
+    gint ordinal = vendor->get_ordinal(context);
     g_clear_object(&context);
     gint number = number_of(vendor, CLAMP(ordinal, 0, GPUS_MAX - 1));
     gchar *name = gpu_get_name(number);
@@ -400,7 +387,6 @@ gboolean gpu_answer_query(GstElement *element, GstQuery *query, enum gpu_use use
 }
 
 /* === gpuslot ================================================================================= */
-/* Slots in GPU memory: the code that all vendors share. */
 
 static const struct gpu_vendor *vendor_of(const struct slot_memory *slot)
 {
@@ -449,17 +435,6 @@ static void wait_on_cpu(struct slot_memory *slot)
     gpu->vendor->leave(gpu);
 }
 
-/* Under the lock: neither call waits. */
-static enum gpud_status order_stream(struct slot_memory *slot, struct gpud_error *error)
-{
-    gpointer stream = stream_of(slot);
-    enum gpud_status status = gpud_frame_wait(slot->frame, stream, error);
-
-    if (status == GPUD_PEER) /* the frame is now flagged as corrupted, and can still be shown */
-        status = gpud_frame_wait(slot->frame, stream, error);
-    return status;
-}
-
 /* Orders the memory's stream after the frame's bytes. Under the lock, which is dropped if the CPU
  * has to wait for them. */
 static gboolean make_visible(struct slot_memory *slot)
@@ -468,7 +443,10 @@ static gboolean make_visible(struct slot_memory *slot)
 
     if (slot->visible)
         return TRUE;
-    enum gpud_status status = order_stream(slot, &error);
+    gpointer stream = stream_of(slot);
+    enum gpud_status status = gpud_frame_wait(slot->frame, stream, &error); /* does not wait */
+    if (status == GPUD_PEER) /* the frame is now flagged as corrupted, and can still be shown */
+        status = gpud_frame_wait(slot->frame, stream, &error);
     if (status == GPUD_UNSUPPORTED) {
         g_mutex_unlock(&slot->lock);
         gboolean mapped = slot_memory_map(slot, GST_MAP_READ) != NULL;
@@ -519,40 +497,31 @@ void gpu_slot_leaving(struct slot_memory *slot)
 
 /* --- mapping ------------------------------------------------------------------------------ */
 
-static gpointer map_for_gpu(struct slot_memory *slot, GstMapFlags flags)
-{
-    g_mutex_lock(&slot->lock);
-    gboolean visible = make_visible(slot);
-    slot->used |= visible;
-    if (visible && (flags & GST_MAP_WRITE)) {
-        slot->written = slot->filled = TRUE;
-        vendor_of(slot)->set_pending(slot->memory);
-    }
-    g_mutex_unlock(&slot->lock);
-    return visible ? gpu_slot_pointer(slot->frame) : NULL;
-}
-
-/* Several threads may wait for the same work; none returns the bytes before it is done. */
-static void await_written(struct slot_memory *slot)
-{
-    g_mutex_lock(&slot->lock);
-    gboolean written = slot->written;
-    g_mutex_unlock(&slot->lock);
-    if (!written)
-        return;
-    wait_on_cpu(slot);
-    g_mutex_lock(&slot->lock);
-    slot->written = FALSE;
-    g_mutex_unlock(&slot->lock);
-}
-
 static gpointer gpu_slot_map(GstMemory *memory, GstMapInfo *info, gsize maxsize)
 {
     struct slot_memory *slot = slot_memory_of(memory);
 
-    if (info->flags & vendor_of(slot)->map_flag)
-        return map_for_gpu(slot, info->flags);
-    await_written(slot);
+    if (info->flags & vendor_of(slot)->map_flag) {
+        g_mutex_lock(&slot->lock);
+        gboolean visible = make_visible(slot);
+        slot->used |= visible;
+        if (visible && (info->flags & GST_MAP_WRITE)) {
+            slot->written = slot->filled = TRUE;
+            vendor_of(slot)->set_pending(slot->memory);
+        }
+        g_mutex_unlock(&slot->lock);
+        return visible ? gpu_slot_pointer(slot->frame) : NULL;
+    }
+    /* Several threads may wait for the same work; none returns the bytes before it is done. */
+    g_mutex_lock(&slot->lock);
+    gboolean written = slot->written;
+    g_mutex_unlock(&slot->lock);
+    if (written) {
+        wait_on_cpu(slot);
+        g_mutex_lock(&slot->lock);
+        slot->written = FALSE;
+        g_mutex_unlock(&slot->lock);
+    }
     return slot_memory_map(slot, info->flags);
 }
 
@@ -574,8 +543,7 @@ static void gpu_slot_unmap(GstMemory *memory, GstMapInfo *info)
 
 /* --- copies ------------------------------------------------------------------------------- */
 
-static gboolean gpuslot_copy_rows(const struct slot_memory *slot, const struct gpu_rows *rows,
-                                  guint count)
+static gboolean copy_rows(const struct slot_memory *slot, const struct gpu_rows *rows, guint count)
 {
     const struct gpu *gpu = slot->store->gpu;
     gboolean copied = gpu->vendor->enter(gpu);
@@ -628,7 +596,7 @@ static GstMemory *gpu_slot_copy(GstMemory *memory, gssize offset, gssize size)
     if (gst_memory_map(memory, &from, GST_MAP_READ | for_gpu)) {
         if (gst_memory_map(copy, &to, GST_MAP_WRITE | for_gpu)) {
             const struct gpu_rows all = {from.data, to.data, length, length, length, 1};
-            copied = gpuslot_copy_rows(slot, &all, 1);
+            copied = copy_rows(slot, &all, 1);
             gst_memory_unmap(copy, &to);
         }
         gst_memory_unmap(memory, &from);
@@ -665,7 +633,7 @@ gboolean gpu_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *
                 .bytes = layout.plane[i].row_bytes,
                 .rows = layout.plane[i].rows,
             };
-        copied = gpuslot_copy_rows(slot, rows, layout.planes);
+        copied = copy_rows(slot, rows, layout.planes);
         gst_video_frame_unmap(&target);
     }
     gst_video_frame_unmap(&source);
@@ -680,9 +648,7 @@ void gpu_slot_init_allocator(GstAllocator *allocator)
 }
 
 /* === gpuframe ================================================================================ */
-/* Pictures in GPU memory that another element allocated, which the core reads in place.
- *
- * The pointer is wrapped anew for each picture, because only the release of the wrapper shows that
+/* The pointer is wrapped anew for each picture, because only the release of the wrapper shows that
  * the core's copy is done and the buffer may return to its pool. */
 
 struct mapped {
@@ -707,18 +673,6 @@ static void G_GNUC_PRINTF(2, 3) refuse(struct gpud_error *error, const gchar *fo
     va_start(arguments, format);
     g_vsnprintf(error->reason, sizeof(error->reason), format, arguments);
     va_end(arguments);
-}
-
-static struct gpu *get_gpu(const struct gpu_vendor *vendor, gint ordinal, struct gpud_error *error)
-{
-    gchar *name = g_strdup_printf("%s%d", vendor->prefix, ordinal);
-    gint number = gpu_of_name(name);
-
-    g_free(name);
-    if (number >= 0)
-        return gpu_get(number, error);
-    refuse(error, "GPU %d is beyond the supported number of GPUs", ordinal);
-    return NULL;
 }
 
 static struct gpud_frame *gpuframe_wrap(struct gpu *gpu, struct mapped *mapped,
@@ -755,7 +709,11 @@ struct gpud_frame *gpu_wrap_buffer(const struct gpu_vendor *vendor, GstBuffer *b
                vendor->memory, vendor->maker, vendor->upload);
         return NULL;
     }
-    struct gpu *gpu = get_gpu(vendor, ordinal, error);
+    if (ordinal < 0 || ordinal >= GPUS_MAX) {
+        refuse(error, "GPU %d is beyond the supported number of GPUs", ordinal);
+        return NULL;
+    }
+    struct gpu *gpu = gpu_get(number_of(vendor, ordinal), error);
     if (!gpu)
         return NULL;
     mapped = g_new0(struct mapped, 1);

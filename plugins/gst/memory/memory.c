@@ -12,14 +12,6 @@
 #include <unistd.h>
 
 /* === slot ==================================================================================== */
-/* A GstMemory that is a slot: it owns a gpud_frame, maps it for users, and releases it with the
- * last reference to the memory (not to a buffer: think of tee).
- *
- * Each slot's GstMemory is kept and reused for the next frame in that slot, so that anything
- * downstream caches about a memory stays valid, and nothing is allocated while frames flow.
- *
- * There are several kinds: memory that the CPU maps (memory.c), and one for each vendor of
- * GPUs (in its folder). */
 
 static GQuark slot_quark(void)
 {
@@ -42,14 +34,6 @@ static const char plain_type[] = "GpudirectSlot";
 static gboolean slot_is_plain(const GstMemory *memory)
 {
     return memory->allocator && memory->allocator->mem_type == plain_type;
-}
-
-/* For the store only: makes a memory a slot. */
-static void slot_memory_bind(GstMemory *memory, struct slot_memory *slot, GDestroyNotify destroy)
-{
-    if (slot_is_plain(memory))
-        ((struct plain_memory *)memory)->slot = slot;
-    gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory), slot_quark(), slot, destroy);
 }
 
 struct slot_memory *slot_memory_of(GstMemory *memory)
@@ -126,36 +110,6 @@ static guint64 checksum(const void *data, gsize size)
     return sum ^ word;
 }
 
-/* Under the lock: whether a map for reading may be used for writing. A submitted slot is no longer
- * written. */
-static gboolean may_be_misused(const struct slot_memory *self, unsigned access)
-{
-    return access == GPUD_READ && self->on_device && self->store->sender &&
-           !GST_MINI_OBJECT_FLAG_IS_SET(self->memory, GST_MEMORY_FLAG_READONLY);
-}
-
-static void begin_check(struct slot_memory *self, const void *data)
-{
-    self->checking = self->checks < CHECKS && !g_atomic_int_get(&self->store->misused);
-    if (!self->checking)
-        return;
-    self->checks++;
-    self->checksum = checksum(data, self->size);
-}
-
-/* TRUE: the slot was written to. */
-static gboolean end_check(struct slot_memory *self)
-{
-    gboolean written = self->checking && checksum(self->data, self->size) != self->checksum;
-
-    self->checking = FALSE;
-    if (!written)
-        return FALSE;
-    g_atomic_int_set(&self->store->misused, TRUE);
-    counter_add(&self->store->counters->misuses);
-    return TRUE;
-}
-
 /* Copies into the slot, which is unused otherwise: its user has not passed it on yet. */
 static void write_back(struct slot_memory *self, const void *bytes)
 {
@@ -172,18 +126,6 @@ static void write_back(struct slot_memory *self, const void *bytes)
 
 /* --- mapping ------------------------------------------------------------------------------ */
 
-/* The access to request from the core. GStreamer has no flag for overwriting everything, so a map
- * for writing must also read, to keep what is not written. Before the first write there is nothing
- * to keep, which saves that copy. */
-static unsigned widen(struct slot_memory *self, unsigned access)
-{
-    if (access == GPUD_WRITE && self->filled)
-        return GPUD_READ | GPUD_WRITE;
-    if (may_be_misused(self, access) && (!self->filled || g_atomic_int_get(&self->store->misused)))
-        return GPUD_READ | GPUD_WRITE;
-    return access;
-}
-
 /* Under the lock. GLib asks the kernel at each broadcast, whether or not a thread waits. */
 static void end_busy(struct slot_memory *self)
 {
@@ -196,9 +138,17 @@ static void end_busy(struct slot_memory *self)
 static enum gpud_status map_first(struct slot_memory *self, unsigned access, void **data,
                                   struct gpud_error *error)
 {
-    gboolean looks = may_be_misused(self, access);
+    /* Whether a map for reading may be used for writing. A submitted slot is no longer written. */
+    gboolean looks = access == GPUD_READ && self->on_device && self->store->sender &&
+                     !GST_MINI_OBJECT_FLAG_IS_SET(self->memory, GST_MEMORY_FLAG_READONLY);
 
-    access = widen(self, access);
+    /* GStreamer has no flag for overwriting everything, so a map for writing must also read, to
+     * keep what is not written. Before the first write there is nothing to keep, which saves that
+     * copy.
+     */
+    if ((access == GPUD_WRITE && self->filled) ||
+        (looks && (!self->filled || g_atomic_int_get(&self->store->misused))))
+        access = GPUD_READ | GPUD_WRITE;
     gboolean reads = access == GPUD_READ && self->on_device;
     if (reads && !need_reader(self, error))
         return error->status;
@@ -206,8 +156,13 @@ static enum gpud_status map_first(struct slot_memory *self, unsigned access, voi
     self->busy = TRUE;
     g_mutex_unlock(&self->lock);
     enum gpud_status status = map_frame(self->mapped, access, data, error);
-    if (status == GPUD_OK && looks)
-        begin_check(self, *data);
+    if (status == GPUD_OK && looks) {
+        self->checking = self->checks < CHECKS && !g_atomic_int_get(&self->store->misused);
+        if (self->checking) {
+            self->checks++;
+            self->checksum = checksum(*data, self->size);
+        }
+    }
     g_mutex_lock(&self->lock);
     end_busy(self);
     if (status == GPUD_OK) {
@@ -254,8 +209,13 @@ static gboolean unmap_last(struct slot_memory *self)
 
     self->busy = TRUE;
     g_mutex_unlock(&self->lock);
-    if (end_check(self) && !goes_up && !late)
-        bytes = g_memdup2(self->data, self->size);
+    if (self->checking && checksum(self->data, self->size) != self->checksum) {
+        g_atomic_int_set(&self->store->misused, TRUE);
+        counter_add(&self->store->counters->misuses);
+        if (!goes_up && !late)
+            bytes = g_memdup2(self->data, self->size);
+    }
+    self->checking = FALSE;
     gpud_frame_unmap(self->mapped);
     if (bytes)
         write_back(self, bytes);
@@ -349,12 +309,6 @@ struct outstanding *outstanding_new(void)
     return outstanding;
 }
 
-static struct outstanding *outstanding_ref(struct outstanding *outstanding)
-{
-    g_atomic_ref_count_inc(&outstanding->references);
-    return outstanding;
-}
-
 void outstanding_unref(struct outstanding *outstanding)
 {
     if (!outstanding || !g_atomic_ref_count_dec(&outstanding->references))
@@ -362,21 +316,6 @@ void outstanding_unref(struct outstanding *outstanding)
     g_cond_clear(&outstanding->changed);
     g_mutex_clear(&outstanding->lock);
     g_free(outstanding);
-}
-
-static void outstanding_add(struct outstanding *outstanding)
-{
-    g_atomic_int_inc(&outstanding->count);
-}
-
-static void outstanding_remove(struct outstanding *outstanding)
-{
-    g_atomic_int_add(&outstanding->count, -1);
-    if (g_atomic_int_get(&outstanding->waiting)) {
-        g_mutex_lock(&outstanding->lock);
-        g_cond_broadcast(&outstanding->changed);
-        g_mutex_unlock(&outstanding->lock);
-    }
 }
 
 gint outstanding_count(struct outstanding *outstanding)
@@ -428,12 +367,14 @@ static void put_frame(struct slot_memory *self, struct gpud_frame *frame)
     self->store->kind->arrived(self);
 }
 
+/* Puts another frame of the same slot into a memory that has no other owner. Takes the frame. */
 static void slot_memory_attach(struct slot_memory *self, struct gpud_frame *frame)
 {
-    outstanding_add(self->store->outstanding);
+    g_atomic_int_inc(&self->store->outstanding->count);
     put_frame(self, frame);
 }
 
+/* Takes the frame out of a memory that has no other owner. */
 static struct gpud_frame *slot_memory_detach(struct slot_memory *self)
 {
     if (self->frame)
@@ -442,27 +383,22 @@ static struct gpud_frame *slot_memory_detach(struct slot_memory *self)
     return g_steal_pointer(&self->frame);
 }
 
+/* Releases a frame and counts it as returned. */
 static void slot_store_give_back(struct slot_store *store, struct gpud_frame *frame)
 {
+    struct outstanding *outstanding = store->outstanding;
+
     gpud_frame_release(&frame);
-    outstanding_remove(store->outstanding);
+    g_atomic_int_add(&outstanding->count, -1);
+    if (g_atomic_int_get(&outstanding->waiting)) {
+        g_mutex_lock(&outstanding->lock);
+        g_cond_broadcast(&outstanding->changed);
+        g_mutex_unlock(&outstanding->lock);
+    }
 }
 
 /* The most idle extra memories to keep: more than a healthy pipeline ever uses. */
 #define EXTRAS_MAX 16
-
-/* Keeps the memory with its frame, on which a GPU may still be working. FALSE: free it. */
-static gboolean keep_extra(struct slot_store *store, struct slot_memory *self)
-{
-    g_mutex_lock(&store->lock);
-    gboolean kept = !store->closed && store->extras.length < EXTRAS_MAX;
-    if (kept)
-        g_queue_push_head(&store->extras, gst_memory_ref(self->memory));
-    g_mutex_unlock(&store->lock);
-    return kept;
-}
-
-static struct slot_store *slot_store_ref(struct slot_store *store);
 
 /* The last reference is gone. The memory becomes idle before its frame is released, because the
  * same slot may be wrapped again at once, by another thread. */
@@ -470,12 +406,19 @@ static gboolean slot_dispose(GstMiniObject *object)
 {
     GstMemory *memory = (GstMemory *)object;
     struct slot_memory *self = slot_memory_of(memory);
-    gboolean kept = FALSE;
+    struct slot_store *store = self->store;
+    gboolean extra = self->extra, kept = FALSE;
 
-    if (self->extra && keep_extra(self->store, self))
-        return FALSE;
-    struct slot_store *store = slot_store_ref(self->store);
-    gboolean extra = self->extra;
+    if (extra) { /* keeps its frame, on which a GPU may still be working */
+        g_mutex_lock(&store->lock);
+        kept = !store->closed && store->extras.length < EXTRAS_MAX;
+        if (kept)
+            g_queue_push_head(&store->extras, gst_memory_ref(memory));
+        g_mutex_unlock(&store->lock);
+        if (kept)
+            return FALSE;
+    }
+    g_atomic_ref_count_inc(&store->references);
     struct gpud_frame *frame = slot_memory_detach(self);
 
     g_mutex_lock(&store->lock);
@@ -504,25 +447,20 @@ static void slot_free(gpointer slot)
     g_free(self);
 }
 
-static gboolean is_on_device(const struct gpud_frame_info *frame)
-{
-    struct gpud_device_info info = GPUD_INFO_INIT(info);
-
-    gpud_device_get_info(frame->device, &info);
-    return strcmp(info.name, "host") != 0;
-}
-
 static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame *frame)
 {
     struct slot_memory *self = g_new0(struct slot_memory, 1);
+    struct gpud_device_info device = GPUD_INFO_INIT(device);
     struct gpud_frame_info info;
 
     info.size = sizeof(info);
     gpud_frame_get_info(frame, &info);
+    gpud_device_get_info(info.device, &device);
     g_mutex_init(&self->lock);
     g_cond_init(&self->idle);
-    self->on_device = is_on_device(&info);
-    self->store = slot_store_ref(store);
+    g_atomic_ref_count_inc(&store->references);
+    self->on_device = strcmp(device.name, "host") != 0;
+    self->store = store;
     self->slot = info.slot;
     self->sender = store->sender;
     self->epoch = store->epoch;
@@ -542,7 +480,9 @@ static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame 
     if (!store->sender)
         GST_MINI_OBJECT_FLAG_SET(self->memory, GST_MEMORY_FLAG_READONLY);
     GST_MINI_OBJECT_CAST(self->memory)->dispose = slot_dispose;
-    slot_memory_bind(self->memory, self, slot_free);
+    if (slot_is_plain(self->memory))
+        ((struct plain_memory *)self->memory)->slot = self;
+    gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(self->memory), slot_quark(), self, slot_free);
     return self;
 }
 
@@ -635,17 +575,12 @@ struct slot_store *slot_store_new(const struct slot_store_params *params)
     store->sender = params->sender;
     store->epoch = params->epoch;
     store->host = params->host;
-    store->outstanding = outstanding_ref(params->outstanding);
+    store->outstanding = params->outstanding;
+    g_atomic_ref_count_inc(&store->outstanding->references);
     store->counters = counters_ref(params->counters);
     g_mutex_init(&store->lock);
     store->idle = g_ptr_array_new();
     g_queue_init(&store->extras);
-    return store;
-}
-
-static struct slot_store *slot_store_ref(struct slot_store *store)
-{
-    g_atomic_ref_count_inc(&store->references);
     return store;
 }
 
@@ -661,13 +596,6 @@ void slot_store_unref(struct slot_store *store)
     if (store->stream)
         store->stream_free(store->stream);
     g_free(store);
-}
-
-static void slot_store_open(struct slot_store *store)
-{
-    g_mutex_lock(&store->lock);
-    store->closed = FALSE;
-    g_mutex_unlock(&store->lock);
 }
 
 void slot_store_close(struct slot_store *store)
@@ -713,6 +641,7 @@ GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame)
 
 /* --- beyond the ring ---------------------------------------------------------------------- */
 
+/* The slot gets a new user, which need not preserve its content. */
 static void slot_memory_forget(struct slot_memory *self)
 {
     g_mutex_lock(&self->lock);
@@ -757,30 +686,21 @@ static enum gpud_status alloc_memory(struct slot_store *store, uint64_t size,
     return status;
 }
 
-static struct gpud_frame *alloc_extra(struct slot_store *store)
+GstMemory *slot_store_get_extra(struct slot_store *store)
 {
-    struct gpud_memory *memory = NULL;
+    GstMemory *memory = take_extra(store);
+    struct gpud_memory *bytes = NULL;
     struct gpud_frame *frame = NULL;
     struct gpud_layout layout;
     struct gpud_error error;
 
-    if (!layout_from_info(&layout, &store->info))
-        return NULL;
-    if (alloc_memory(store, layout.size, &memory, &error) != GPUD_OK ||
-        gpud_frame_wrap(memory, 0, &layout, &frame, &error) != GPUD_OK)
-        GST_CAT_ERROR(gpud_gst_debug, "no memory to replace a slot: %s", error.reason);
-    gpud_memory_unref(&memory);
-    return frame;
-}
-
-GstMemory *slot_store_get_extra(struct slot_store *store)
-{
-    GstMemory *memory = take_extra(store);
-    struct gpud_frame *frame = memory ? NULL : alloc_extra(store);
-
-    if (!frame)
+    if (memory || !layout_from_info(&layout, &store->info))
         return memory;
-    struct slot_memory *self = slot_new(store, frame);
+    if (alloc_memory(store, layout.size, &bytes, &error) != GPUD_OK ||
+        gpud_frame_wrap(bytes, 0, &layout, &frame, &error) != GPUD_OK)
+        GST_CAT_ERROR(gpud_gst_debug, "no memory to replace a slot: %s", error.reason);
+    gpud_memory_unref(&bytes);
+    struct slot_memory *self = frame ? slot_new(store, frame) : NULL;
     if (!self) {
         gpud_frame_release(&frame);
         return NULL;
@@ -793,7 +713,6 @@ GstMemory *slot_store_get_extra(struct slot_store *store)
 }
 
 /* === sender ================================================================================== */
-/* The core's sender, shared by gpudirectsink and the buffer pools that it proposed. */
 
 /* How long upstream waits for a free slot before it gets a stand-in, which costs a copy. Longer
  * than a frame at any rate in use, shorter than a perceptible hang. */
@@ -882,11 +801,6 @@ void shared_sender_set_slow_receiver(struct shared_sender *sender, enum gpud_slo
     g_rw_lock_reader_unlock(&sender->life);
 }
 
-static gboolean shared_sender_is_host(struct shared_sender *sender)
-{
-    return sender->host;
-}
-
 void shared_sender_get_info(struct shared_sender *sender, struct gpud_sender_info *info)
 {
     g_rw_lock_reader_lock(&sender->life);
@@ -898,11 +812,6 @@ void shared_sender_get_info(struct shared_sender *sender, struct gpud_sender_inf
 guint shared_sender_epoch(struct shared_sender *sender)
 {
     return sender->epoch;
-}
-
-static struct outstanding *shared_sender_outstanding(struct shared_sender *sender)
-{
-    return sender->outstanding;
 }
 
 /* The sink's request may change while it is being applied. */
@@ -921,25 +830,18 @@ gboolean shared_sender_is_interrupted(struct shared_sender *sender)
     return g_atomic_int_get(&sender->interrupted);
 }
 
-static guint64 longest_latency(struct gpud_sender *core)
-{
-    struct gpud_link_info link[GPUD_RECEIVERS_MAX] = {GPUD_INFO_INIT(link[0])};
-    size_t count = gpud_sender_list_links(core, link, GPUD_RECEIVERS_MAX);
-    guint64 longest = 0;
-
-    for (size_t i = 0; i < count; i++)
-        longest = MAX(longest, link[i].latency_ns);
-    return longest;
-}
-
 guint64 shared_sender_latency(struct shared_sender *sender)
 {
+    struct gpud_link_info link[GPUD_RECEIVERS_MAX] = {GPUD_INFO_INIT(link[0])};
     guint64 longest = 0;
+    size_t count = 0;
 
     g_rw_lock_reader_lock(&sender->life);
     if (sender->core)
-        longest = longest_latency(sender->core);
+        count = gpud_sender_list_links(sender->core, link, GPUD_RECEIVERS_MAX);
     g_rw_lock_reader_unlock(&sender->life);
+    for (size_t i = 0; i < count; i++)
+        longest = MAX(longest, link[i].latency_ns);
     return longest;
 }
 
@@ -972,21 +874,6 @@ void shared_sender_interrupt(struct shared_sender *sender, gboolean interrupted)
     g_rw_lock_reader_unlock(&sender->life);
 }
 
-/* Whether there are no slots at all, rather than no free one, or one of another format. */
-static gboolean is_lack(enum gpud_status status)
-{
-    return status == GPUD_NO_MEMORY || status == GPUD_IO || status == GPUD_UNSUPPORTED ||
-           status == GPUD_NO_ACCESS || status == GPUD_NO_DEVICE;
-}
-
-static void note_lack(struct shared_sender *sender, const struct gpud_error *error)
-{
-    g_mutex_lock(&sender->lack_lock);
-    sender->lack = *error;
-    g_atomic_int_compare_and_exchange(&sender->lacks, LACK_NONE, LACK_FOUND);
-    g_mutex_unlock(&sender->lack_lock);
-}
-
 gboolean shared_sender_take_lack(struct shared_sender *sender, struct gpud_error *error)
 {
     if (g_atomic_int_get(&sender->lacks) != LACK_FOUND)
@@ -1011,8 +898,14 @@ enum gpud_status shared_sender_acquire(struct shared_sender *sender, guint epoch
         gint64 timeout = may_wait && g_atomic_int_get(&sender->may_block) ? ACQUIRE_TIMEOUT : 0;
         status =
             exhausted ? GPUD_TIMEOUT : gpud_sender_acquire(sender->core, timeout, frame, &error);
-        if (is_lack(status))
-            note_lack(sender, &error);
+        /* There are no slots at all, rather than no free one, or one of another format. */
+        if (status == GPUD_NO_MEMORY || status == GPUD_IO || status == GPUD_UNSUPPORTED ||
+            status == GPUD_NO_ACCESS || status == GPUD_NO_DEVICE) {
+            g_mutex_lock(&sender->lack_lock);
+            sender->lack = error;
+            g_atomic_int_compare_and_exchange(&sender->lacks, LACK_NONE, LACK_FOUND);
+            g_mutex_unlock(&sender->lack_lock);
+        }
     }
     g_rw_lock_reader_unlock(&sender->lock);
     return status;
@@ -1031,8 +924,6 @@ struct slot_pool {
     gboolean dmabufs;             /* all buffers have one */
     gint no_slots;                /* atomic: slots have no dma-bufs, all buffers are stand-ins */
     struct shared_sender *sender; /* NULL: a receiving pool */
-    guint epoch;
-    struct counters *counters;
     struct slot_store *store;
 
     /* Atomic, by slot: a buffer with the slot's idle memory inside, or NULL. */
@@ -1056,14 +947,6 @@ struct wrap_params {
 static GstBuffer *take_idle(struct slot_pool *self, uint32_t slot)
 {
     return slot < IDLE_MAX ? __atomic_exchange_n(&self->idle[slot], NULL, __ATOMIC_ACQUIRE) : NULL;
-}
-
-static gboolean put_idle(struct slot_pool *self, uint32_t slot, GstBuffer *buffer)
-{
-    GstBuffer *none = NULL;
-
-    return slot < IDLE_MAX && __atomic_compare_exchange_n(&self->idle[slot], &none, buffer, FALSE,
-                                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 /* Elements may change the meta of a writable buffer, so it is rewritten for each frame. */
@@ -1113,18 +996,6 @@ static GstBuffer *wrap_frame(struct slot_pool *self, struct gpud_frame *frame)
 
 /* --- stand-ins for slots ------------------------------------------------------------------ */
 
-static GstBuffer *new_stand_in(struct slot_pool *self)
-{
-    if (!self->gpu && !self->dmabufs)
-        return gst_buffer_new_allocate(NULL, self->info.size, NULL);
-    GstMemory *memory = slot_store_get_extra(self->store);
-    if (!memory)
-        return NULL;
-    GstBuffer *buffer = gst_buffer_new();
-    gst_buffer_append_memory(buffer, memory);
-    return buffer;
-}
-
 static GstBuffer *take_stand_in(struct slot_pool *self)
 {
     g_mutex_lock(&self->lock);
@@ -1139,7 +1010,15 @@ static GstBuffer *take_stand_in(struct slot_pool *self)
     g_mutex_unlock(&self->lock);
 
     if (!buffer) {
-        buffer = new_stand_in(self);
+        GstMemory *memory = NULL;
+        if (!self->gpu && !self->dmabufs)
+            buffer = gst_buffer_new_allocate(NULL, self->info.size, NULL);
+        else
+            memory = slot_store_get_extra(self->store);
+        if (memory) {
+            buffer = gst_buffer_new();
+            gst_buffer_append_memory(buffer, memory);
+        }
         GST_CAT_DEBUG_OBJECT(gpud_gst_debug, self->pool, "no slot is free: using plain memory");
     }
     if (!buffer)
@@ -1154,192 +1033,6 @@ static GstBuffer *take_stand_in(struct slot_pool *self)
     GST_BUFFER_FLAG_UNSET(buffer, GST_BUFFER_FLAG_TAG_MEMORY);
     set_video_meta(self, buffer, &planes);
     return buffer;
-}
-
-/* A slot that cannot be wrapped as this pool's kind is released, and no other is tried. */
-static GstBuffer *lend(struct slot_pool *self, struct gpud_frame *frame)
-{
-    GstBuffer *buffer = wrap_frame(self, frame);
-
-    if (!buffer)
-        g_atomic_int_set(&self->no_slots, TRUE);
-    return buffer;
-}
-
-/* --- the implementation ------------------------------------------------------------------- */
-
-static GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
-                                       GstBufferPoolAcquireParams *params)
-{
-    struct gpud_frame *frame = NULL;
-
-    if (params && (params->flags & ACQUIRE_FLAG_FRAME)) {
-        *buffer = wrap_frame(self, g_steal_pointer(&((struct wrap_params *)params)->frame));
-        return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
-    }
-    if (!self->sender)
-        return GST_FLOW_NOT_SUPPORTED;
-
-    gboolean may_wait = !params || !(params->flags & GST_BUFFER_POOL_ACQUIRE_FLAG_DONTWAIT);
-    enum gpud_status status =
-        g_atomic_int_get(&self->no_slots)
-            ? GPUD_TIMEOUT
-            : shared_sender_acquire(self->sender, self->epoch, may_wait, &frame);
-    if (GST_BUFFER_POOL_IS_FLUSHING(self->pool)) {
-        if (status == GPUD_OK)
-            gpud_frame_release(&frame);
-        return GST_FLOW_FLUSHING;
-    }
-    *buffer = status == GPUD_OK ? lend(self, frame) : NULL;
-    if (!*buffer)
-        *buffer = take_stand_in(self);
-    return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
-}
-
-/* Whether the buffer can be reused: its memory has no other owner, and is as the pool made it. */
-static gboolean is_intact(GstBuffer *buffer, GstMemory **memory)
-{
-    if (gst_buffer_n_memory(buffer) != 1)
-        return FALSE;
-    *memory = gst_buffer_peek_memory(buffer, 0);
-    return GST_MINI_OBJECT_REFCOUNT_VALUE(*memory) == 1;
-}
-
-static void slot_pool_release(struct slot_pool *self, GstBuffer *buffer)
-{
-    GstMemory *memory;
-
-    if (!is_intact(buffer, &memory)) {
-        gst_buffer_unref(buffer); /* the memory's last reference releases the frame */
-        return;
-    }
-    struct slot_memory *slot = slot_memory_of(memory);
-    if (slot && !memory->parent && slot->store == self->store && !slot->extra) {
-        struct gpud_frame *frame = slot_memory_detach(slot);
-        if (!put_idle(self, slot->slot, buffer))
-            gst_buffer_unref(buffer);
-        if (frame)
-            slot_store_give_back(self->store, frame);
-        return;
-    }
-    if (GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_TAG_MEMORY)) {
-        gst_buffer_unref(buffer);
-        return;
-    }
-    g_mutex_lock(&self->lock);
-    g_queue_push_head(&self->plain, buffer);
-    g_mutex_unlock(&self->lock);
-}
-
-static void slot_pool_start(struct slot_pool *self)
-{
-    slot_store_open(self->store);
-}
-
-static void slot_pool_stop(struct slot_pool *self)
-{
-    slot_store_close(self->store);
-    for (uint32_t i = 0; i < IDLE_MAX; i++) {
-        GstBuffer *buffer = take_idle(self, i);
-        gst_clear_buffer(&buffer);
-    }
-    g_mutex_lock(&self->lock);
-    g_queue_clear_full(&self->plain, (GDestroyNotify)gst_buffer_unref);
-    g_mutex_unlock(&self->lock);
-}
-
-static const gchar **slot_pool_get_options(GstBufferPool *pool)
-{
-    static const gchar *options[] = {GST_BUFFER_POOL_OPTION_VIDEO_META, NULL};
-    return options;
-}
-
-/* Whether pictures of these caps lie in the pool's kind of memory. */
-static gboolean is_memory_of(const struct slot_pool *self, const GstCaps *caps)
-{
-    const GstCapsFeatures *features = gst_caps_get_features(caps, 0);
-
-    if (self->gpu)
-        return !gst_caps_features_is_any(features) &&
-               gst_caps_features_contains(features, self->gpu->vendor->feature);
-    if (caps_are_dmabufs(caps))
-        return self->dmabufs;
-    for (guint i = 0; i < gst_caps_features_get_size(features); i++) {
-        const gchar *feature = gst_caps_features_get_nth(features, i);
-        if (g_str_has_prefix(feature, "memory:") &&
-            !g_str_equal(feature, GST_CAPS_FEATURE_MEMORY_SYSTEM_MEMORY))
-            return FALSE;
-    }
-    return TRUE;
-}
-
-/* A driver that writes pictures itself states their size: larger ones have other strides, unless
- * they are rounded to whole pages, as dma-bufs are. */
-static gboolean is_size(const struct slot_pool *self, guint size)
-{
-    gsize page = (gsize)getpagesize();
-    gsize pages = (self->info.size + page - 1) / page * page;
-
-    return size <= self->info.size || (self->dmabufs && size == pages);
-}
-
-/* The pool has one format: an element that needs another, or padding around the picture, uses its
- * own pool, and the sink copies. */
-static gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
-{
-    GstCaps *caps;
-    GstVideoInfo info;
-    guint size, min, max;
-
-    if (!gst_buffer_pool_config_get_params(config, &caps, &size, &min, &max) || !caps ||
-        !video_info_from_caps(&info, caps))
-        return FALSE;
-    if (GST_VIDEO_INFO_FORMAT(&info) != GST_VIDEO_INFO_FORMAT(&self->info) ||
-        info.width != self->info.width || info.height != self->info.height ||
-        !is_size(self, size) || !is_memory_of(self, caps)) {
-        GST_CAT_DEBUG_OBJECT(gpud_gst_debug, self->pool,
-                             "has no slots of %u bytes for %" GST_PTR_FORMAT, size, caps);
-        return FALSE;
-    }
-    return TRUE;
-}
-
-static void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
-                           const struct slot_pool_params *params)
-{
-    struct shared_sender *sender = params->sender;
-    struct slot_store_params store = {
-        .kind = params->gpu       ? params->gpu->vendor->slot_kind
-                : params->dmabufs ? &dmabuf_slot_kind
-                                  : &plain_slot_kind,
-        .info = params->info,
-        .gpu = params->gpu,
-        .sender = sender,
-        .epoch = sender ? shared_sender_epoch(sender) : 0,
-        .host = sender && shared_sender_is_host(sender),
-        .outstanding = sender ? shared_sender_outstanding(sender) : params->outstanding,
-        .counters = params->counters,
-    };
-
-    self->pool = pool;
-    self->info = *params->info;
-    self->gpu = params->gpu;
-    self->dmabufs = params->dmabufs;
-    self->sender = sender ? shared_sender_ref(sender) : NULL;
-    self->epoch = store.epoch;
-    self->counters = counters_ref(params->counters);
-    self->store = slot_store_new(&store);
-    g_mutex_init(&self->lock);
-    g_queue_init(&self->plain);
-}
-
-static void slot_pool_clear(struct slot_pool *self)
-{
-    slot_pool_stop(self); /* an active pool that is dropped was not stopped */
-    g_mutex_clear(&self->lock);
-    slot_store_unref(self->store);
-    counters_unref(self->counters);
-    shared_sender_unref(self->sender);
 }
 
 /* --- the classes -------------------------------------------------------------------------- */
@@ -1364,41 +1057,147 @@ static struct slot_pool *slots_of(GstBufferPool *pool)
 static GstFlowReturn pool_acquire_buffer(GstBufferPool *pool, GstBuffer **buffer,
                                          GstBufferPoolAcquireParams *params)
 {
-    return slot_pool_acquire(slots_of(pool), buffer, params);
+    struct slot_pool *self = slots_of(pool);
+    struct gpud_frame *frame = NULL;
+
+    if (params && (params->flags & ACQUIRE_FLAG_FRAME)) {
+        *buffer = wrap_frame(self, g_steal_pointer(&((struct wrap_params *)params)->frame));
+        return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
+    }
+    if (!self->sender)
+        return GST_FLOW_NOT_SUPPORTED;
+
+    gboolean may_wait = !params || !(params->flags & GST_BUFFER_POOL_ACQUIRE_FLAG_DONTWAIT);
+    enum gpud_status status =
+        g_atomic_int_get(&self->no_slots)
+            ? GPUD_TIMEOUT
+            : shared_sender_acquire(self->sender, self->store->epoch, may_wait, &frame);
+    if (GST_BUFFER_POOL_IS_FLUSHING(pool)) {
+        if (status == GPUD_OK)
+            gpud_frame_release(&frame);
+        return GST_FLOW_FLUSHING;
+    }
+    *buffer = status == GPUD_OK ? wrap_frame(self, frame) : NULL;
+    /* A slot that cannot be wrapped as this pool's kind is released, and no other is tried. */
+    if (status == GPUD_OK && !*buffer)
+        g_atomic_int_set(&self->no_slots, TRUE);
+    if (!*buffer)
+        *buffer = take_stand_in(self);
+    return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
 }
 
 static void pool_release_buffer(GstBufferPool *pool, GstBuffer *buffer)
 {
-    slot_pool_release(slots_of(pool), buffer);
+    struct slot_pool *self = slots_of(pool);
+    GstMemory *memory = gst_buffer_n_memory(buffer) == 1 ? gst_buffer_peek_memory(buffer, 0) : NULL;
+
+    /* It can be reused if its memory has no other owner, and is as the pool made it. */
+    if (!memory || GST_MINI_OBJECT_REFCOUNT_VALUE(memory) != 1) {
+        gst_buffer_unref(buffer); /* the memory's last reference releases the frame */
+        return;
+    }
+    struct slot_memory *slot = slot_memory_of(memory);
+    if (slot && !memory->parent && slot->store == self->store && !slot->extra) {
+        struct gpud_frame *frame = slot_memory_detach(slot);
+        GstBuffer *none = NULL;
+        if (slot->slot >= IDLE_MAX ||
+            !__atomic_compare_exchange_n(&self->idle[slot->slot], &none, buffer, FALSE,
+                                         __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+            gst_buffer_unref(buffer);
+        if (frame)
+            slot_store_give_back(self->store, frame);
+        return;
+    }
+    if (GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_TAG_MEMORY)) {
+        gst_buffer_unref(buffer);
+        return;
+    }
+    g_mutex_lock(&self->lock);
+    g_queue_push_head(&self->plain, buffer);
+    g_mutex_unlock(&self->lock);
 }
 
 static gboolean pool_start(GstBufferPool *pool)
 {
-    slot_pool_start(slots_of(pool));
+    struct slot_store *store = slots_of(pool)->store;
+
+    g_mutex_lock(&store->lock);
+    store->closed = FALSE;
+    g_mutex_unlock(&store->lock);
     return TRUE;
 }
 
 static gboolean pool_stop(GstBufferPool *pool)
 {
-    slot_pool_stop(slots_of(pool));
+    struct slot_pool *self = slots_of(pool);
+
+    slot_store_close(self->store);
+    for (uint32_t i = 0; i < IDLE_MAX; i++) {
+        GstBuffer *buffer = take_idle(self, i);
+        gst_clear_buffer(&buffer);
+    }
+    g_mutex_lock(&self->lock);
+    g_queue_clear_full(&self->plain, (GDestroyNotify)gst_buffer_unref);
+    g_mutex_unlock(&self->lock);
     return TRUE;
 }
 
-/* A vendor's method would allocate memory to find its own size, so GstBufferPool's is called. The
+static const gchar **pool_get_options(GstBufferPool *pool)
+{
+    static const gchar *options[] = {GST_BUFFER_POOL_OPTION_VIDEO_META, NULL};
+    return options;
+}
+
+/* Whether pictures of these caps lie in the pool's kind of memory. */
+static gboolean is_memory_of(const struct slot_pool *self, const GstCaps *caps)
+{
+    const GstCapsFeatures *features = gst_caps_get_features(caps, 0);
+
+    if (self->gpu)
+        return !gst_caps_features_is_any(features) &&
+               gst_caps_features_contains(features, self->gpu->vendor->feature);
+    if (caps_are_dmabufs(caps))
+        return self->dmabufs;
+    for (guint i = 0; i < gst_caps_features_get_size(features); i++) {
+        const gchar *feature = gst_caps_features_get_nth(features, i);
+        if (g_str_has_prefix(feature, "memory:") &&
+            !g_str_equal(feature, GST_CAPS_FEATURE_MEMORY_SYSTEM_MEMORY))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+/* The pool has one format: an element that needs another, or padding around the picture, uses its
+ * own pool, and the sink copies.
+ *
+ * A vendor's method would allocate memory to find its own size, so GstBufferPool's is called. The
  * slots' size goes into the configuration, where the vendor's elements read it. */
 static gboolean pool_set_config(GstBufferPool *pool, GstStructure *config)
 {
-    struct slot_pool *slots = slots_of(pool);
+    struct slot_pool *self = slots_of(pool);
     GstBufferPoolClass *base = g_type_class_peek(GST_TYPE_BUFFER_POOL);
-    guint min, max;
+    gsize page = (gsize)getpagesize();
+    gsize pages = (self->info.size + page - 1) / page * page;
+    guint size, min, max;
+    GstVideoInfo info;
     GstCaps *caps;
 
-    if (!slot_pool_accepts(slots, config))
+    if (!gst_buffer_pool_config_get_params(config, &caps, &size, &min, &max) || !caps ||
+        !video_info_from_caps(&info, caps))
         return FALSE;
-    if (slots->gpu) {
-        gst_buffer_pool_config_get_params(config, &caps, NULL, &min, &max);
-        gst_buffer_pool_config_set_params(config, caps, (guint)slots->info.size, min, max);
-        slots->gpu->vendor->configure_pool(slots->store, config);
+    /* A driver that writes pictures itself states their size: larger ones have other strides,
+     * unless they are rounded to whole pages, as dma-bufs are. */
+    if (GST_VIDEO_INFO_FORMAT(&info) != GST_VIDEO_INFO_FORMAT(&self->info) ||
+        info.width != self->info.width || info.height != self->info.height ||
+        (size > self->info.size && !(self->dmabufs && size == pages)) ||
+        !is_memory_of(self, caps)) {
+        GST_CAT_DEBUG_OBJECT(gpud_gst_debug, pool, "has no slots of %u bytes for %" GST_PTR_FORMAT,
+                             size, caps);
+        return FALSE;
+    }
+    if (self->gpu) {
+        gst_buffer_pool_config_set_params(config, caps, (guint)self->info.size, min, max);
+        self->gpu->vendor->configure_pool(self->store, config);
     }
     return base->set_config(pool, config);
 }
@@ -1406,8 +1205,12 @@ static gboolean pool_set_config(GstBufferPool *pool, GstStructure *config)
 static void pool_finalize(GObject *object)
 {
     GObjectClass *parent = g_type_class_peek_parent(G_OBJECT_GET_CLASS(object));
+    struct slot_pool *self = slots_of(GST_BUFFER_POOL(object));
 
-    slot_pool_clear(slots_of(GST_BUFFER_POOL(object)));
+    pool_stop(self->pool); /* an active pool that is dropped was not stopped */
+    g_mutex_clear(&self->lock);
+    slot_store_unref(self->store);
+    shared_sender_unref(self->sender);
     parent->finalize(object);
 }
 
@@ -1421,7 +1224,7 @@ static void pool_class_init(gpointer class, gpointer data)
         known++;
     *known = (struct pool_class){class, GPOINTER_TO_SIZE(data)};
     G_OBJECT_CLASS(class)->finalize = pool_finalize;
-    pool_class->get_options = slot_pool_get_options;
+    pool_class->get_options = pool_get_options;
     pool_class->set_config = pool_set_config;
     pool_class->acquire_buffer = pool_acquire_buffer;
     pool_class->release_buffer = pool_release_buffer;
@@ -1451,26 +1254,39 @@ static GType pool_type(GType parent, const gchar *name)
     return type;
 }
 
-/* --- every pool --------------------------------------------------------------------------- */
-
-static GstBufferPool *pool_new(const struct slot_pool_params *params)
+GstBufferPool *gst_gpudirect_pool_new(const struct slot_pool_params *params, GstCaps *caps)
 {
     const struct gpu_vendor *vendor = params->gpu ? params->gpu->vendor : NULL;
     GType type = vendor ? pool_type(vendor->get_pool_type(), vendor->pool_name)
                         : pool_type(GST_TYPE_BUFFER_POOL, "GstGpudirectPool");
     GstBufferPool *pool = gst_object_ref_sink(g_object_new(type, NULL));
+    struct slot_pool *self = slots_of(pool);
+    struct shared_sender *sender = params->sender;
+    struct slot_store_params store = {
+        .kind = vendor            ? vendor->slot_kind
+                : params->dmabufs ? &dmabuf_slot_kind
+                                  : &plain_slot_kind,
+        .info = params->info,
+        .gpu = params->gpu,
+        .sender = sender,
+        .epoch = sender ? sender->epoch : 0,
+        .host = sender && sender->host,
+        .outstanding = sender ? sender->outstanding : params->outstanding,
+        .counters = params->counters,
+    };
 
     if (vendor)
         vendor->init_pool(pool, params->gpu);
-    slot_pool_init(slots_of(pool), pool, params);
-    return pool;
-}
+    self->pool = pool;
+    self->info = *params->info;
+    self->gpu = params->gpu;
+    self->dmabufs = params->dmabufs;
+    self->sender = sender ? shared_sender_ref(sender) : NULL;
+    self->store = slot_store_new(&store);
+    g_mutex_init(&self->lock);
+    g_queue_init(&self->plain);
 
-GstBufferPool *gst_gpudirect_pool_new(const struct slot_pool_params *params, GstCaps *caps)
-{
-    GstBufferPool *pool = pool_new(params);
     GstStructure *config = gst_buffer_pool_get_config(pool);
-
     gst_buffer_pool_config_set_params(config, caps, (guint)params->info->size, 0, 0);
     gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
     if (!gst_buffer_pool_set_config(pool, config))

@@ -140,18 +140,11 @@ gboolean dmabuf_can_be_made(struct gpud_error *error);
 /* Whether one of the buffer's memories is a dma-buf. */
 gboolean dmabuf_is_in_buffer(GstBuffer *buffer);
 
-/* Waits for the work of other drivers on a dma-buf: for their writes, so that it can be read, or
- * (reads_too) for all of it, so that it can be written. FALSE: it took longer. */
-gboolean dmabuf_wait(gint fd, gboolean reads_too, gint64 timeout_ns);
-
-/* Waits for the writes to all of the buffer's dma-bufs. */
+/* Waits for other drivers' writes to all of the buffer's dma-bufs. FALSE: it took longer. */
 gboolean dmabuf_wait_for_buffer(GstBuffer *buffer, gint64 timeout_ns);
 
 /* === gpuvendor =============================================================================== */
 /* One GPU, and the operations of its vendor's memory in GStreamer. */
-
-struct slot_kind;
-struct slot_pool_params;
 
 /* One GPU; lives until the process ends, as the core's context does. */
 struct gpu {
