@@ -9,10 +9,6 @@
 #include <string.h>
 
 /* === dmabufcaps ============================================================================== */
-/* Caps of pictures in dma-bufs: video/x-raw(memory:DMABuf). They name a plain format, or, from
- * GStreamer 1.24 on, format=DMA_DRM with a drm-format, which adds a modifier. The elements support
- * linear pictures only. Such caps say the same as those of pictures in the CPU's memory, and these
- * functions translate between the two. */
 
 #define HAS_DRM_FORMATS GST_CHECK_VERSION(1, 24, 0)
 
@@ -125,27 +121,23 @@ static void append(GstCaps *caps, GstStructure *structure)
                                    gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_DMABUF, NULL));
 }
 
-/* Whether it is video in the CPU's memory, in whole pictures. */
-static gboolean dmabufcaps_is_plain(const GstCaps *caps, guint index)
-{
-    return gst_structure_has_name(gst_caps_get_structure(caps, index), "video/x-raw") &&
-           gst_caps_features_is_equal(gst_caps_get_features(caps, index),
-                                      GST_CAPS_FEATURES_MEMORY_SYSTEM_MEMORY);
-}
-
 GstCaps *caps_into_dmabufs(const GstCaps *caps)
 {
     GstCaps *made = gst_caps_new_empty();
 
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
-        if (!dmabufcaps_is_plain(caps, i))
+        const GstStructure *structure = gst_caps_get_structure(caps, i);
+        /* Video in the CPU's memory, in whole pictures. */
+        if (!gst_structure_has_name(structure, VIDEO_RAW) ||
+            !gst_caps_features_is_equal(gst_caps_get_features(caps, i),
+                                        GST_CAPS_FEATURES_MEMORY_SYSTEM_MEMORY))
             continue;
-        GstStructure *drm = gst_structure_copy(gst_caps_get_structure(caps, i));
+        GstStructure *drm = gst_structure_copy(structure);
         if (name_drm_formats(drm))
             append(made, drm);
         else
             gst_structure_free(drm);
-        append(made, gst_structure_copy(gst_caps_get_structure(caps, i)));
+        append(made, gst_structure_copy(structure));
     }
     return made;
 }
@@ -165,18 +157,13 @@ GstCaps *caps_into_dmabufs_like(const GstCaps *caps, const GstCaps *model)
 
 /* --- negotiation -------------------------------------------------------------------------- */
 
-static gboolean wants_dmabufs(const GstCaps *filter)
+GstCaps *caps_filter_dmabufs(GstCaps *caps, const GstCaps *filter)
 {
     gboolean wants = !filter || !gst_caps_is_any(filter);
 
     for (guint i = 0; wants && filter && i < gst_caps_get_size(filter); i++)
         wants = is_dmabuf(filter, i);
-    return wants;
-}
-
-GstCaps *caps_filter_dmabufs(GstCaps *caps, const GstCaps *filter)
-{
-    if (wants_dmabufs(filter))
+    if (wants)
         return caps;
     caps = gst_caps_make_writable(caps);
     for (guint i = gst_caps_get_size(caps); i > 0; i--)
@@ -186,10 +173,6 @@ GstCaps *caps_filter_dmabufs(GstCaps *caps, const GstCaps *filter)
 }
 
 /* === videoinfo =============================================================================== */
-/* The GstVideoInfo of all that frames can be, video/x-bayer too: what a sensor with a mosaic of
- * colour filters makes, which GStreamer knows as caps of their own and not as a video format. Its
- * info is that of a grey picture, whose geometry is the same, under the mosaic's name: planes,
- * strides and copies need no case for it. */
 
 #define PATTERNS 4
 #define DEPTHS 5
@@ -229,21 +212,6 @@ static const struct mosaic *find_mosaic(const gchar *format)
     return NULL;
 }
 
-static gboolean info_of_mosaic(GstVideoInfo *info, const GstStructure *structure)
-{
-    const struct mosaic *mosaic = find_mosaic(gst_structure_get_string(structure, "format"));
-    gint width = 0, height = 0;
-
-    if (!mosaic || !gst_structure_get_int(structure, "width", &width) ||
-        !gst_structure_get_int(structure, "height", &height) || width < 1 || height < 1 ||
-        !gst_video_info_set_format(info, mosaic->format.format, (guint)width, (guint)height))
-        return FALSE;
-    info->finfo = &mosaic->format;
-    gst_structure_get_fraction(structure, "framerate", &info->fps_n, &info->fps_d);
-    gst_structure_get_fraction(structure, "pixel-aspect-ratio", &info->par_n, &info->par_d);
-    return TRUE;
-}
-
 gboolean video_info_from_caps(GstVideoInfo *info, const GstCaps *caps)
 {
     if (!gst_caps_is_fixed(caps))
@@ -255,9 +223,19 @@ gboolean video_info_from_caps(GstVideoInfo *info, const GstCaps *caps)
         return read;
     }
     const GstStructure *structure = gst_caps_get_structure(caps, 0);
+    if (!gst_structure_has_name(structure, VIDEO_BAYER))
+        return gst_video_info_from_caps(info, caps);
 
-    return gst_structure_has_name(structure, VIDEO_BAYER) ? info_of_mosaic(info, structure)
-                                                          : gst_video_info_from_caps(info, caps);
+    const struct mosaic *mosaic = find_mosaic(gst_structure_get_string(structure, "format"));
+    gint width = 0, height = 0;
+    if (!mosaic || !gst_structure_get_int(structure, "width", &width) ||
+        !gst_structure_get_int(structure, "height", &height) || width < 1 || height < 1 ||
+        !gst_video_info_set_format(info, mosaic->format.format, (guint)width, (guint)height))
+        return FALSE;
+    info->finfo = &mosaic->format;
+    gst_structure_get_fraction(structure, "framerate", &info->fps_n, &info->fps_d);
+    gst_structure_get_fraction(structure, "pixel-aspect-ratio", &info->par_n, &info->par_d);
+    return TRUE;
 }
 
 const gchar *video_media_type(const gchar *format)
@@ -269,7 +247,6 @@ const gchar *video_media_type(const gchar *format)
 }
 
 /* === blocks ================================================================================== */
-/* Streams that are no pictures: blocks of sound, ancillary data, or other data. */
 
 #define BLOCK_CAPS                                                                        \
     "audio/x-raw, format = (string) " GST_AUDIO_FORMATS_ALL                               \
@@ -323,16 +300,6 @@ GstCaps *blocks_keep_like(GstCaps *caps, const GstCaps *others)
     return caps;
 }
 
-/* GStreamer requires a mask of more than two channels, even if their positions are unknown. */
-static void add_mask(GstStructure *structure)
-{
-    gint channels = 0;
-
-    if (gst_structure_get_int(structure, "channels", &channels) && channels > 2 &&
-        !gst_structure_has_field(structure, "channel-mask"))
-        gst_structure_set(structure, "channel-mask", GST_TYPE_BITMASK, G_GUINT64_CONSTANT(0), NULL);
-}
-
 /* Whether the elements support the blocks of a peer. A type of its choice would become a name that
  * GLib keeps. */
 static gboolean blocks_are_known(const struct gpud_media *media)
@@ -353,9 +320,13 @@ static gboolean blocks_complete_caps(const struct gpud_media *media, GstCaps *ca
 {
     GstStructure *structure = gst_caps_get_structure(caps, 0);
     GstAudioInfo info;
+    gint channels = 0;
 
     gst_structure_remove_fields(structure, "samples-per-block", "max-size", NULL);
-    add_mask(structure);
+    /* GStreamer requires a mask of more than two channels, even if their positions are unknown. */
+    if (gst_structure_get_int(structure, "channels", &channels) && channels > 2 &&
+        !gst_structure_has_field(structure, "channel-mask"))
+        gst_structure_set(structure, "channel-mask", GST_TYPE_BITMASK, G_GUINT64_CONSTANT(0), NULL);
     return !blocks_are_sound(media) || gst_audio_info_from_caps(&info, caps);
 }
 
@@ -383,12 +354,6 @@ gboolean blocks_find_samples(const GstAudioInfo *info, GstBuffer *buffer, gsize 
 }
 
 /* === names =================================================================================== */
-/* Limits the new names from peers, of fields, structures and regions, because GLib keeps each name
- * until the process ends.
- *
- * Each address has its own account, so that no sender can exhaust another's, for the life of the
- * process, so that restarting a pipeline does not renew it. A name that the process knows already
- * costs nothing. Thread-safe. */
 
 struct names {
     guint taken; /* under lock; those below, too */
@@ -442,7 +407,6 @@ guint64 names_count_left_out(struct names *names)
 }
 
 /* === caps ==================================================================================== */
-/* GStreamer's caps and GstVideoInfo on one side, the core's layout and media on the other. */
 
 gboolean caps_are_fields(const GstCaps *caps)
 {
@@ -453,9 +417,11 @@ gboolean caps_are_fields(const GstCaps *caps)
 
 /* --- the extra fields of a media ----------------------------------------------------------- */
 
-/* The types of plain values, by GStreamer's names in serialised caps. Fields of other types are
- * neither sent nor created from a peer's text. G_TYPE_INVALID: there are no more. */
-static GType plain_type(guint i, const gchar **name)
+/* The plain type of this name (as GStreamer has it in serialised caps) or, for NULL, `type` if it
+ * is one. Fields of other types, G_TYPE_INVALID here, are neither sent nor created from a peer's
+ * text.
+ */
+static GType plain_type(const gchar *name, GType type)
 {
     const struct {
         const gchar *name;
@@ -474,30 +440,10 @@ static GType plain_type(guint i, const gchar **name)
         {"datetime", GST_TYPE_DATE_TIME},
     };
 
-    if (i >= G_N_ELEMENTS(types))
-        return G_TYPE_INVALID;
-    *name = types[i].name;
-    return types[i].type;
-}
-
-static GType type_of_name(const gchar *wanted)
-{
-    const gchar *name = "";
-    GType type = G_TYPE_INVALID;
-
-    for (guint i = 0; (type = plain_type(i, &name)) && !g_str_equal(name, wanted); i++)
-        ;
-    return type;
-}
-
-static gboolean type_travels(GType wanted)
-{
-    const gchar *name;
-    GType type;
-
-    for (guint i = 0; (type = plain_type(i, &name)) && type != wanted; i++)
-        ;
-    return type || wanted == GST_TYPE_VIDEO_MULTIVIEW_FLAGSET; /* a picture has a member for it */
+    for (guint i = 0; i < G_N_ELEMENTS(types); i++)
+        if (name ? g_str_equal(types[i].name, name) : types[i].type == type)
+            return types[i].type;
+    return G_TYPE_INVALID;
 }
 
 /* GStreamer's own parsers log warnings about values out of range, which a peer must not cause. */
@@ -515,27 +461,26 @@ static gboolean read_fraction(GValue *value, const gchar *text)
     return read;
 }
 
-static gboolean read_date_time(GValue *value, const gchar *text)
-{
-    GstDateTime *time = date_time_from_text(text);
-
-    if (time)
-        g_value_take_boxed(value, time);
-    return time != NULL;
-}
-
 /* Leaves *value unset where the text is no value of the type. text: may be written to. */
 static void caps_read_value(GValue *value, const gchar *type_name, gchar *text)
 {
-    GType type = type_of_name(type_name);
+    GType type = plain_type(type_name, G_TYPE_INVALID);
+    gboolean read;
 
     /* GLib's regular expressions, which read dates, must see nothing else. */
     if (type == G_TYPE_INVALID || !g_utf8_validate(text, -1, NULL))
         return;
     g_value_init(value, type);
-    gboolean read = type == GST_TYPE_FRACTION    ? read_fraction(value, text)
-                    : type == GST_TYPE_DATE_TIME ? read_date_time(value, text)
-                                                 : gst_value_deserialize(value, text);
+    if (type == GST_TYPE_FRACTION) {
+        read = read_fraction(value, text);
+    } else if (type == GST_TYPE_DATE_TIME) {
+        GstDateTime *time = date_time_from_text(text);
+        read = time != NULL;
+        if (time)
+            g_value_take_boxed(value, time);
+    } else {
+        read = gst_value_deserialize(value, text);
+    }
     if (read && type == G_TYPE_STRING) {
         gchar *clean = pack_clean_text(g_value_get_string(value));
         read = clean != NULL;
@@ -585,7 +530,10 @@ static void add_extra(GstStructure *structure, const gchar *extra, struct names 
 
 static gboolean clean_field(GQuark field, GValue *value, gpointer ignored)
 {
-    if (!type_travels(G_VALUE_TYPE(value)))
+    GType type = G_VALUE_TYPE(value);
+
+    /* A picture has a member for the flags of its views. */
+    if (!plain_type(NULL, type) && type != GST_TYPE_VIDEO_MULTIVIEW_FLAGSET)
         return FALSE;
     if (G_VALUE_HOLDS_STRING(value))
         g_value_take_string(value, pack_spaced_text(g_value_get_string(value)));
@@ -633,15 +581,6 @@ gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, guint *l
     }
     gst_structure_free(structure);
     return made;
-}
-
-/* Rejects aspect ratios that would overflow in elements, and that honest caps never have. */
-static gboolean aspect_is_sane(const GstStructure *structure)
-{
-    gint numerator, denominator;
-
-    return !gst_structure_get_fraction(structure, "pixel-aspect-ratio", &numerator, &denominator) ||
-           numerator > 0;
 }
 
 GstCaps *media_known_caps(const struct gpud_media *media)
@@ -698,9 +637,13 @@ GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstV
     }
     GstCaps *caps = media_known_caps(media);
     GstStructure *structure = caps ? gst_caps_get_structure(caps, 0) : NULL;
-    if (structure)
+    gint numerator = 1, denominator;
+    if (structure) {
         add_extra(structure, media->extra, names);
-    if (!structure || !aspect_is_sane(structure) || !video_info_from_caps(info, caps))
+        gst_structure_get_fraction(structure, "pixel-aspect-ratio", &numerator, &denominator);
+    }
+    /* Aspect ratios of 0 or less would overflow in elements, and honest caps never have them. */
+    if (!structure || numerator <= 0 || !video_info_from_caps(info, caps))
         *reason = g_strdup_printf("the sender's caps do not describe its frames of %ux%u %s",
                                   layout.width, layout.height, layout.format);
     else if (!layout_fits_info(&layout, info))

@@ -30,13 +30,11 @@ GstClockTime event_running_duration(const GstSegment *segment, GstClockTime dura
 
 /* --- writing ------------------------------------------------------------------------------ */
 
-static gboolean write_segment(struct pack *pack, const GstSegment *segment)
+static void write_segment(struct pack *pack, const GstSegment *segment)
 {
     gdouble rate = segment->rate * segment->applied_rate;
     guint64 bits;
 
-    if (segment->format != GST_FORMAT_TIME)
-        return FALSE;
     memcpy(&bits, &rate, sizeof(bits));
     GstClockTime position = segment->rate < 0 && GST_CLOCK_TIME_IS_VALID(segment->stop)
                                 ? segment->stop
@@ -44,7 +42,6 @@ static gboolean write_segment(struct pack *pack, const GstSegment *segment)
     pack_u64(pack, gst_segment_to_running_time(segment, GST_FORMAT_TIME, position));
     pack_u64(pack, gst_segment_to_stream_time(segment, GST_FORMAT_TIME, position));
     pack_u64(pack, bits);
-    return TRUE;
 }
 
 GstTagScope event_tag_scope(GstEvent *event)
@@ -55,7 +52,7 @@ GstTagScope event_tag_scope(GstEvent *event)
     return gst_tag_list_get_scope(tags);
 }
 
-static gboolean write_tags(struct pack *pack, GstEvent *event, guint *lost)
+static void write_tags(struct pack *pack, GstEvent *event, guint *lost)
 {
     GstTagList *tags;
     gint count;
@@ -79,60 +76,49 @@ static gboolean write_tags(struct pack *pack, GstEvent *event, guint *lost)
     pack_u8(pack, (uint8_t)gst_tag_list_get_scope(tags));
     pack_structure(pack, structure, lost);
     gst_structure_free(structure);
-    return TRUE;
-}
-
-static gboolean write_gap(struct pack *pack, GstEvent *event, const GstSegment *segment)
-{
-    GstClockTime time, duration;
-
-    gst_event_parse_gap(event, &time, &duration);
-    if (segment->format != GST_FORMAT_TIME)
-        return FALSE;
-    pack_u64(pack, gst_segment_to_running_time(segment, GST_FORMAT_TIME, time));
-    pack_u64(pack, event_running_duration(segment, duration));
-    return TRUE;
-}
-
-static gboolean write_event(struct pack *pack, GstEvent *event, const GstSegment *segment,
-                            enum event_kind *kind, guint *lost)
-{
-    const GstSegment *next;
-
-    switch (GST_EVENT_TYPE(event)) {
-    case GST_EVENT_SEGMENT:
-        *kind = EVENT_SEGMENT;
-        gst_event_parse_segment(event, &next);
-        return write_segment(pack, next);
-    case GST_EVENT_TAG:
-        *kind = EVENT_TAGS;
-        return write_tags(pack, event, lost);
-    case GST_EVENT_GAP:
-        *kind = EVENT_GAP;
-        return write_gap(pack, event, segment);
-    case GST_EVENT_FLUSH_STOP:
-        *kind = EVENT_FLUSH;
-        return TRUE;
-    case GST_EVENT_CUSTOM_DOWNSTREAM:
-    case GST_EVENT_CUSTOM_DOWNSTREAM_STICKY:
-        if (!gst_event_get_structure(event))
-            return FALSE;
-        *kind = GST_EVENT_IS_STICKY(event) ? EVENT_CUSTOM_STICKY : EVENT_CUSTOM;
-        pack_structure(pack, gst_event_get_structure(event), lost);
-        return TRUE;
-    default:
-        return FALSE;
-    }
 }
 
 size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wire_head *head,
                     uint8_t bytes[GPUD_EVENT_SIZE_MAX], enum event_kind *kind, guint *lost)
 {
     struct pack pack = {.data = bytes, .size = GPUD_EVENT_SIZE_MAX};
+    const GstSegment *next;
+    GstClockTime time, duration;
 
     wire_head_pack(&pack, head);
-    if (!write_event(&pack, event, segment, kind, lost))
+    switch (GST_EVENT_TYPE(event)) {
+    case GST_EVENT_SEGMENT:
+        *kind = EVENT_SEGMENT;
+        gst_event_parse_segment(event, &next);
+        if (next->format != GST_FORMAT_TIME)
+            return 0;
+        write_segment(&pack, next);
+        break;
+    case GST_EVENT_TAG:
+        *kind = EVENT_TAGS;
+        write_tags(&pack, event, lost);
+        break;
+    case GST_EVENT_GAP:
+        *kind = EVENT_GAP;
+        if (segment->format != GST_FORMAT_TIME)
+            return 0;
+        gst_event_parse_gap(event, &time, &duration);
+        pack_u64(&pack, gst_segment_to_running_time(segment, GST_FORMAT_TIME, time));
+        pack_u64(&pack, event_running_duration(segment, duration));
+        break;
+    case GST_EVENT_FLUSH_STOP:
+        *kind = EVENT_FLUSH;
+        break;
+    case GST_EVENT_CUSTOM_DOWNSTREAM:
+    case GST_EVENT_CUSTOM_DOWNSTREAM_STICKY:
+        if (!gst_event_get_structure(event))
+            return 0;
+        *kind = GST_EVENT_IS_STICKY(event) ? EVENT_CUSTOM_STICKY : EVENT_CUSTOM;
+        pack_structure(&pack, gst_event_get_structure(event), lost);
+        break;
+    default:
         return 0;
+    }
     if (pack.full) {
         (*lost)++;
         return 0;
@@ -153,14 +139,6 @@ static gboolean read_segment(struct unpack *unpack, struct wire_event *event)
            isfinite(event->rate) && fabs(event->rate) > 1e-6 && fabs(event->rate) < 1e6;
 }
 
-static void add_tag(GstTagList *tags, const gchar *name, const GValue *value)
-{
-    gboolean empty_text = G_VALUE_HOLDS_STRING(value) && !g_value_get_string(value)[0];
-
-    if (G_VALUE_TYPE(value) == gst_tag_get_type(name) && !empty_text)
-        gst_tag_list_add_value(tags, GST_TAG_MERGE_APPEND, name, value);
-}
-
 /* Accepts only tags that are registered here, with values of their type, and several of one that
  * may have several. */
 static gboolean read_tags(struct unpack *unpack, struct wire_event *event)
@@ -177,9 +155,13 @@ static gboolean read_tags(struct unpack *unpack, struct wire_event *event)
         const GValue *value = gst_structure_get_value(structure, name);
         gboolean several = GST_VALUE_HOLDS_LIST(value);
         guint values = several ? gst_value_list_get_size(value) : 1;
-        for (guint n = 0; n < values && gst_tag_exists(name); n++)
-            if (n == 0 || !gst_tag_is_fixed(name))
-                add_tag(event->tags, name, several ? gst_value_list_get_value(value, n) : value);
+        for (guint n = 0; n < values && gst_tag_exists(name); n++) {
+            const GValue *one = several ? gst_value_list_get_value(value, n) : value;
+            gboolean empty_text = G_VALUE_HOLDS_STRING(one) && !g_value_get_string(one)[0];
+            if ((n == 0 || !gst_tag_is_fixed(name)) && !empty_text &&
+                G_VALUE_TYPE(one) == gst_tag_get_type(name))
+                gst_tag_list_add_value(event->tags, GST_TAG_MERGE_APPEND, name, one);
+        }
     }
     gst_structure_free(structure);
     return TRUE;
@@ -291,7 +273,6 @@ gboolean event_is_sender_live(GstEvent *event)
 }
 
 /* === flags =================================================================================== */
-/* GstBuffer's flags in the application's bits of a frame's flags. */
 
 #define BIT(n) ((uint32_t)GPUD_FRAME_USER << (n))
 

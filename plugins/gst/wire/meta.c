@@ -44,13 +44,6 @@ static gboolean read_reference(struct unpack *item, GstBuffer *buffer, const gch
     return TRUE;
 }
 
-const struct meta_kind meta_reference = {
-    .name = "GstReferenceTimestampMeta",
-    .api = gst_reference_timestamp_meta_api_get_type,
-    .write = write_reference,
-    .read = read_reference,
-};
-
 /* --- sound -------------------------------------------------------------------------------- */
 
 static gboolean write_clipping(struct pack *pack, const GstMeta *meta, guint *skipped)
@@ -72,13 +65,6 @@ static gboolean read_clipping(struct unpack *item, GstBuffer *buffer, const gcha
         gst_buffer_add_audio_clipping_meta(buffer, format, start, end);
     return !item->bad;
 }
-
-const struct meta_kind meta_clipping = {
-    .name = "GstAudioClippingMeta",
-    .api = gst_audio_clipping_meta_api_get_type,
-    .write = write_clipping,
-    .read = read_clipping,
-};
 
 static gboolean write_level(struct pack *pack, const GstMeta *meta, guint *skipped)
 {
@@ -103,13 +89,6 @@ static gboolean read_level(struct unpack *item, GstBuffer *buffer, const gchar *
     return TRUE;
 }
 
-const struct meta_kind meta_level = {
-    .name = "GstAudioLevelMeta",
-    .api = gst_audio_level_meta_api_get_type,
-    .write = write_level,
-    .read = read_level,
-};
-
 /* --- encryption --------------------------------------------------------------------------- */
 
 static gboolean write_protection(struct pack *pack, const GstMeta *meta, guint *skipped)
@@ -127,22 +106,10 @@ static gboolean read_protection(struct unpack *item, GstBuffer *buffer, const gc
     return info != NULL;
 }
 
-const struct meta_kind meta_protection = {
-    .name = "GstProtectionMeta",
-    .api = gst_protection_meta_api_get_type,
-    .write = write_protection,
-    .read = read_protection,
-};
-
 /* --- custom metas ------------------------------------------------------------------------- */
 
-gboolean meta_write_custom(struct pack *pack, const GstMeta *meta, guint *skipped)
-{
-    pack_structure(pack, gst_custom_meta_get_structure((GstCustomMeta *)meta), skipped);
-    return TRUE;
-}
-
-gboolean meta_read_custom(struct unpack *item, GstBuffer *buffer, const gchar **why)
+/* They are a structure, and the name of their type is the structure's. */
+static gboolean read_custom(struct unpack *item, GstBuffer *buffer, const gchar **why)
 {
     GstStructure *structure = unpack_structure(item);
     if (!structure)
@@ -164,94 +131,6 @@ gboolean meta_read_custom(struct unpack *item, GstBuffer *buffer, const gchar **
     gst_structure_free(structure);
     return meta != NULL;
 }
-
-/* === metaserial ============================================================================== */
-/* Metas whose type brings its own serializer, as GStreamer has them from 1.24 on:
- *
- *     u32 size of all of it, u32 length of the name, name, 0, u8 version, what the serializer wrote
- *
- * They serve applications' own types: those that GStreamer itself serializes have a code of ours,
- * or do not concern a picture. The head is parsed here rather than by gst_meta_deserialize(), which
- * trusts its lengths. */
-
-static gboolean metaserial_read_name(struct unpack *item, char name[META_NAME_MAX + 1])
-{
-    uint32_t size = unpack_u32(item), length = unpack_u32(item);
-    const uint8_t *at = length <= META_NAME_MAX ? unpack_bytes(item, (size_t)length + 1) : NULL;
-
-    if (!at || at[length] != '\0' || memchr(at, '\0', length) ||
-        size != 2 * sizeof(uint32_t) + length + 1 + item->left)
-        return FALSE;
-    memcpy(name, at, (size_t)length + 1);
-    return TRUE;
-}
-
-gboolean meta_name_serialized(struct unpack item, char name[META_NAME_MAX + 1])
-{
-    if (!metaserial_read_name(&item, name))
-        return FALSE;
-    for (const char *c = name; *c; c++)
-        if (!g_ascii_isalnum(*c) && !strchr("-_+", *c))
-            return FALSE;
-    return g_ascii_isalpha(name[0]);
-}
-
-#if GST_CHECK_VERSION(1, 24, 0)
-
-gboolean meta_write_serialized(struct pack *pack, const GstMeta *meta)
-{
-    if (!meta->info->serialize_func || strlen(g_type_name(meta->info->type)) > META_NAME_MAX)
-        return FALSE;
-    GByteArray *bytes = g_byte_array_new();
-    gboolean written = gst_meta_serialize_simple(meta, bytes);
-    if (written)
-        pack_bytes(pack, bytes->data, bytes->len);
-    g_byte_array_unref(bytes);
-    return written;
-}
-
-static gboolean has_tag(const GstMetaInfo *info, const gchar *tag)
-{
-    return gst_meta_api_type_has_tag(info->api, g_quark_from_string(tag));
-}
-
-gboolean meta_read_serialized(struct unpack *item, GstBuffer *buffer,
-                              gboolean (*may_be)(const GstMetaInfo *info), const gchar **why)
-{
-    char name[META_NAME_MAX + 1];
-
-    if (!metaserial_read_name(item, name))
-        return FALSE;
-    uint8_t version = unpack_u8(item);
-    const GstMetaInfo *info = item->bad ? NULL : gst_meta_get_info(name);
-    if (!info || !info->deserialize_func) {
-        *why = "that type is not registered, with a deserializer, here";
-        return FALSE;
-    }
-    if (!may_be(info) || (has_tag(info, "audio") && !has_tag(info, "video"))) {
-        *why = "metas of that type may not be sent serialized";
-        return FALSE;
-    }
-    size_t size = item->left;
-    *why = "its type's own deserializer refuses it";
-    return info->deserialize_func(info, buffer, unpack_bytes(item, size), size, version) != NULL;
-}
-
-#else
-
-gboolean meta_write_serialized(struct pack *pack, const GstMeta *meta)
-{
-    return FALSE;
-}
-
-gboolean meta_read_serialized(struct unpack *item, GstBuffer *buffer,
-                              gboolean (*may_be)(const GstMetaInfo *info), const gchar **why)
-{
-    *why = "serialized metas need GStreamer 1.24 or later, and this one is older";
-    return FALSE;
-}
-
-#endif
 
 /* === metavideo =============================================================================== */
 /* Metas that say something about a picture, as bytes and back. */
@@ -310,13 +189,6 @@ static gboolean read_timecode(struct unpack *item, GstBuffer *buffer, const gcha
     return valid;
 }
 
-const struct meta_kind meta_timecode = {
-    .name = "GstVideoTimeCodeMeta",
-    .api = gst_video_time_code_meta_api_get_type,
-    .write = write_timecode,
-    .read = read_timecode,
-};
-
 /* --- captions ----------------------------------------------------------------------------- */
 
 static gboolean write_caption(struct pack *pack, const GstMeta *meta, guint *skipped)
@@ -338,13 +210,6 @@ static gboolean read_caption(struct unpack *item, GstBuffer *buffer, const gchar
     gst_buffer_add_video_caption_meta(buffer, (GstVideoCaptionType)type, item->data, item->left);
     return TRUE;
 }
-
-const struct meta_kind meta_caption = {
-    .name = "GstVideoCaptionMeta",
-    .api = gst_video_caption_meta_api_get_type,
-    .write = write_caption,
-    .read = read_caption,
-};
 
 /* --- the visible area --------------------------------------------------------------------- */
 
@@ -375,13 +240,6 @@ static gboolean read_crop(struct unpack *item, GstBuffer *buffer, const gchar **
     return TRUE;
 }
 
-const struct meta_kind meta_crop = {
-    .name = "GstVideoCropMeta",
-    .api = gst_video_crop_meta_api_get_type,
-    .write = write_crop,
-    .read = read_crop,
-};
-
 static gboolean write_afd(struct pack *pack, const GstMeta *meta, guint *skipped)
 {
     const GstVideoAFDMeta *afd = (const GstVideoAFDMeta *)meta;
@@ -392,31 +250,18 @@ static gboolean write_afd(struct pack *pack, const GstMeta *meta, guint *skipped
     return TRUE;
 }
 
-/* GStreamer rejects reserved codes, and DVB has none for "unavailable". */
-static gboolean afd_is_known(guint8 spec, guint8 afd)
-{
-    if (spec > GST_VIDEO_AFD_SPEC_SMPTE_ST2016_1 || afd > 15 || afd == 1 ||
-        (afd >= 5 && afd <= 7) || afd == 12)
-        return FALSE;
-    return afd != GST_VIDEO_AFD_UNAVAILABLE || spec != GST_VIDEO_AFD_SPEC_DVB_ETSI;
-}
-
 static gboolean read_afd(struct unpack *item, GstBuffer *buffer, const gchar **why)
 {
     guint8 field = unpack_u8(item), spec = unpack_u8(item), afd = unpack_u8(item);
 
-    if (item->bad || field > 1 || !afd_is_known(spec, afd))
+    /* GStreamer rejects reserved codes, and DVB has none for "unavailable". */
+    if (item->bad || field > 1 || spec > GST_VIDEO_AFD_SPEC_SMPTE_ST2016_1 || afd > 15 ||
+        afd == 1 || (afd >= 5 && afd <= 7) || afd == 12 ||
+        (afd == GST_VIDEO_AFD_UNAVAILABLE && spec == GST_VIDEO_AFD_SPEC_DVB_ETSI))
         return FALSE;
     gst_buffer_add_video_afd_meta(buffer, field, (GstVideoAFDSpec)spec, (GstVideoAFDValue)afd);
     return TRUE;
 }
-
-const struct meta_kind meta_afd = {
-    .name = "GstVideoAFDMeta",
-    .api = gst_video_afd_meta_api_get_type,
-    .write = write_afd,
-    .read = read_afd,
-};
 
 static gboolean write_bar(struct pack *pack, const GstMeta *meta, guint *skipped)
 {
@@ -440,13 +285,6 @@ static gboolean read_bar(struct unpack *item, GstBuffer *buffer, const gchar **w
     gst_buffer_add_video_bar_meta(buffer, field, letterbox, first, second);
     return TRUE;
 }
-
-const struct meta_kind meta_bar = {
-    .name = "GstVideoBarMeta",
-    .api = gst_video_bar_meta_api_get_type,
-    .write = write_bar,
-    .read = read_bar,
-};
 
 static gboolean write_affine(struct pack *pack, const GstMeta *meta, guint *skipped)
 {
@@ -478,13 +316,6 @@ static gboolean read_affine(struct unpack *item, GstBuffer *buffer, const gchar 
     return TRUE;
 }
 
-const struct meta_kind meta_affine = {
-    .name = "GstVideoAffineTransformationMeta",
-    .api = gst_video_affine_transformation_meta_api_get_type,
-    .write = write_affine,
-    .read = read_affine,
-};
-
 /* --- regions of interest ------------------------------------------------------------------ */
 
 /* i32 id, i32 parent's, type, u32 x, y, width, height, u8 count, count structures */
@@ -508,8 +339,11 @@ static gboolean write_roi(struct pack *pack, const GstMeta *meta, guint *skipped
     return TRUE;
 }
 
-static GList *metavideo_read_params(struct unpack *item)
+static gboolean read_roi(struct unpack *item, GstBuffer *buffer, const gchar **why)
 {
+    gint id = (gint)unpack_u32(item), parent = (gint)unpack_u32(item);
+    GQuark type = unpack_quark(item);
+    guint x = unpack_u32(item), y = unpack_u32(item), w = unpack_u32(item), h = unpack_u32(item);
     GList *params = NULL;
 
     for (guint count = unpack_u8(item); count > 0 && !item->bad; count--) {
@@ -517,16 +351,7 @@ static GList *metavideo_read_params(struct unpack *item)
         if (param)
             params = g_list_prepend(params, param);
     }
-    return g_list_reverse(params);
-}
-
-static gboolean read_roi(struct unpack *item, GstBuffer *buffer, const gchar **why)
-{
-    gint id = (gint)unpack_u32(item), parent = (gint)unpack_u32(item);
-    GQuark type = unpack_quark(item);
-    guint x = unpack_u32(item), y = unpack_u32(item), w = unpack_u32(item), h = unpack_u32(item);
-    GList *params = metavideo_read_params(item);
-
+    params = g_list_reverse(params);
     if (item->bad || x > GPUD_DIMENSION_MAX || y > GPUD_DIMENSION_MAX || w > GPUD_DIMENSION_MAX ||
         h > GPUD_DIMENSION_MAX) {
         g_list_free_full(params, (GDestroyNotify)gst_structure_free);
@@ -541,13 +366,6 @@ static gboolean read_roi(struct unpack *item, GstBuffer *buffer, const gchar **w
     g_list_free(params);
     return TRUE;
 }
-
-const struct meta_kind meta_roi = {
-    .name = "GstVideoRegionOfInterestMeta",
-    .api = gst_video_region_of_interest_meta_api_get_type,
-    .write = write_roi,
-    .read = read_roi,
-};
 
 /* --- user data from a decoder ------------------------------------------------------------- */
 
@@ -576,12 +394,262 @@ static gboolean read_sei(struct unpack *item, GstBuffer *buffer, const gchar **w
     return TRUE;
 }
 
-const struct meta_kind meta_sei = {
-    .name = "GstVideoSEIUserDataUnregisteredMeta",
-    .api = gst_video_sei_user_data_unregistered_meta_api_get_type,
-    .write = write_sei,
-    .read = read_sei,
+/* --- ancillary data ----------------------------------------------------------------------- */
+
+/* Ancillary data (SMPTE ST 291, and so ST 2038), which GStreamer knows from 1.24 on:
+ *
+ *     u8 field, u8 is chroma's, u16 line, offset, DID, SDID, data count, count × u16 word,
+ *     u16 checksum
+ *
+ * From the DID to the checksum these are words of 10 bits; the count is the data count's low 8. */
+
+#if GST_CHECK_VERSION(1, 24, 0)
+
+#define ANC_LINE_MAX 0x7ff
+#define ANC_OFFSET_MAX 0xfff
+#define ANC_WORD_MAX 0x3ff
+
+static gboolean write_anc(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstAncillaryMeta *anc = (const GstAncillaryMeta *)meta;
+    guint count = anc->data_count & 0xff;
+
+    if (count > 0 && !anc->data)
+        return FALSE;
+    pack_u8(pack, (uint8_t)anc->field);
+    pack_u8(pack, anc->c_not_y_channel ? 1 : 0);
+    pack_u16(pack, anc->line);
+    pack_u16(pack, anc->offset);
+    pack_u16(pack, anc->DID);
+    pack_u16(pack, anc->SDID_block_number);
+    pack_u16(pack, anc->data_count);
+    for (guint i = 0; i < count; i++)
+        pack_u16(pack, anc->data[i]);
+    pack_u16(pack, anc->checksum);
+    return TRUE;
+}
+
+static uint16_t read_word(struct unpack *item)
+{
+    uint16_t word = unpack_u16(item);
+
+    item->bad |= word > ANC_WORD_MAX;
+    return word;
+}
+
+static gboolean read_anc(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    guint8 field = unpack_u8(item), chroma = unpack_u8(item);
+    guint16 line = unpack_u16(item), offset = unpack_u16(item);
+    guint16 did = read_word(item), sdid = read_word(item), data_count = read_word(item);
+    guint16 data[0xff];
+
+    for (guint i = 0; i < (data_count & 0xffu); i++)
+        data[i] = read_word(item);
+    guint16 checksum = read_word(item);
+    if (item->bad || line > ANC_LINE_MAX || offset > ANC_OFFSET_MAX ||
+        (field != GST_ANCILLARY_META_FIELD_PROGRESSIVE &&
+         field != GST_ANCILLARY_META_FIELD_INTERLACED_FIRST &&
+         field != GST_ANCILLARY_META_FIELD_INTERLACED_SECOND))
+        return FALSE;
+    GstAncillaryMeta *anc = gst_buffer_add_ancillary_meta(buffer);
+    anc->field = (GstAncillaryMetaField)field;
+    anc->c_not_y_channel = chroma != 0;
+    anc->line = line;
+    anc->offset = offset;
+    anc->DID = did;
+    anc->SDID_block_number = sdid;
+    anc->data_count = data_count;
+    anc->data = g_memdup2(data, (data_count & 0xffu) * sizeof(data[0]));
+    anc->checksum = checksum;
+    return TRUE;
+}
+
+#else
+
+static gboolean read_anc(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    *why = "it needs GStreamer 1.24 or later, and this one is older";
+    return FALSE;
+}
+
+#endif
+
+/* === kinds =================================================================================== */
+/* The metas that have a code of ours. */
+
+enum item {
+    ITEM_TIMECODE = 1,
+    ITEM_CAPTION,
+    ITEM_REFERENCE_TIMESTAMP,
+    ITEM_CROP,
+    ITEM_AFD,
+    ITEM_BAR,
+    ITEM_CUSTOM,
+    ITEM_ROI,
+    ITEM_SEI,
+    ITEM_ANC,
+    ITEM_SERIALIZED,
+    ITEM_OFFSET_END, /* u64, of the buffer itself */
+    ITEM_CLIPPING,
+    ITEM_LEVEL,
+    ITEM_AFFINE,
+    ITEM_PROTECTION,
+    ITEM_COUNT,
 };
+
+#define ITEM_LONG 0x8000
+
+struct meta_kind {
+    const gchar *name;  /* of the type */
+    GType (*api)(void); /* NULL: this GStreamer does not have it */
+
+    /* Into the pack, which may get full. FALSE: this one cannot be written. *skipped counts fields
+     * that are left out. */
+    gboolean (*write)(struct pack *pack, const GstMeta *meta, guint *skipped);
+
+    /* Adds a meta from a peer's bytes to the buffer. FALSE: it cannot; *why, if set, says why, else
+     * the bytes are malformed. */
+    gboolean (*read)(struct unpack *item, GstBuffer *buffer, const gchar **why);
+};
+
+static const struct meta_kind kinds[ITEM_COUNT] = {
+    [ITEM_TIMECODE] = {"GstVideoTimeCodeMeta", gst_video_time_code_meta_api_get_type,
+                       write_timecode, read_timecode},
+    [ITEM_CAPTION] = {"GstVideoCaptionMeta", gst_video_caption_meta_api_get_type, write_caption,
+                      read_caption},
+    [ITEM_REFERENCE_TIMESTAMP] = {"GstReferenceTimestampMeta",
+                                  gst_reference_timestamp_meta_api_get_type, write_reference,
+                                  read_reference},
+    [ITEM_CROP] = {"GstVideoCropMeta", gst_video_crop_meta_api_get_type, write_crop, read_crop},
+    [ITEM_AFD] = {"GstVideoAFDMeta", gst_video_afd_meta_api_get_type, write_afd, read_afd},
+    [ITEM_BAR] = {"GstVideoBarMeta", gst_video_bar_meta_api_get_type, write_bar, read_bar},
+    [ITEM_ROI] = {"GstVideoRegionOfInterestMeta", gst_video_region_of_interest_meta_api_get_type,
+                  write_roi, read_roi},
+    [ITEM_SEI] = {"GstVideoSEIUserDataUnregisteredMeta",
+                  gst_video_sei_user_data_unregistered_meta_api_get_type, write_sei, read_sei},
+    [ITEM_CLIPPING] = {"GstAudioClippingMeta", gst_audio_clipping_meta_api_get_type, write_clipping,
+                       read_clipping},
+    [ITEM_LEVEL] = {"GstAudioLevelMeta", gst_audio_level_meta_api_get_type, write_level,
+                    read_level},
+    [ITEM_AFFINE] = {"GstVideoAffineTransformationMeta",
+                     gst_video_affine_transformation_meta_api_get_type, write_affine, read_affine},
+    [ITEM_PROTECTION] = {"GstProtectionMeta", gst_protection_meta_api_get_type, write_protection,
+                         read_protection},
+#if GST_CHECK_VERSION(1, 24, 0)
+    [ITEM_ANC] = {"GstAncillaryMeta", gst_ancillary_meta_api_get_type, write_anc, read_anc},
+#else
+    [ITEM_ANC] = {"GstAncillaryMeta", NULL, NULL, read_anc},
+#endif
+};
+
+/* The kind with a code of its own, or 0. */
+static enum item find_kind(GType api)
+{
+    for (guint i = 0; i < ITEM_COUNT; i++)
+        if (kinds[i].api && kinds[i].api() == api)
+            return (enum item)i;
+    return 0;
+}
+
+/* Planes are sent as the layout; the other metas here concern this process's memory. */
+static gboolean is_of_memory(GType api)
+{
+    return api == GST_VIDEO_META_API_TYPE || api == GST_PARENT_BUFFER_META_API_TYPE ||
+           api == GST_VIDEO_GL_TEXTURE_UPLOAD_META_API_TYPE;
+}
+
+/* === metaserial ============================================================================== */
+/* Metas whose type brings its own serializer, as GStreamer has them from 1.24 on:
+ *
+ *     u32 size of all of it, u32 length of the name, name, 0, u8 version, what the serializer wrote
+ *
+ * They serve applications' own types: those that GStreamer itself serializes have a code of ours,
+ * or do not concern a picture. The head is parsed here rather than by gst_meta_deserialize(), which
+ * trusts its lengths. */
+
+#define META_NAME_MAX 128
+
+static gboolean read_name(struct unpack *item, char name[META_NAME_MAX + 1])
+{
+    uint32_t size = unpack_u32(item), length = unpack_u32(item);
+    const uint8_t *at = length <= META_NAME_MAX ? unpack_bytes(item, (size_t)length + 1) : NULL;
+
+    if (!at || at[length] != '\0' || memchr(at, '\0', length) ||
+        size != 2 * sizeof(uint32_t) + length + 1 + item->left)
+        return FALSE;
+    memcpy(name, at, (size_t)length + 1);
+    return TRUE;
+}
+
+/* The name of the type, as the peer gives it. FALSE: it gives none. */
+static gboolean name_serialized(struct unpack item, char name[META_NAME_MAX + 1])
+{
+    if (!read_name(&item, name))
+        return FALSE;
+    for (const char *c = name; *c; c++)
+        if (!g_ascii_isalnum(*c) && !strchr("-_+", *c))
+            return FALSE;
+    return g_ascii_isalpha(name[0]);
+}
+
+#if GST_CHECK_VERSION(1, 24, 0)
+
+static gboolean write_serialized(struct pack *pack, const GstMeta *meta)
+{
+    if (!meta->info->serialize_func || strlen(g_type_name(meta->info->type)) > META_NAME_MAX)
+        return FALSE;
+    GByteArray *bytes = g_byte_array_new();
+    gboolean written = gst_meta_serialize_simple(meta, bytes);
+    if (written)
+        pack_bytes(pack, bytes->data, bytes->len);
+    g_byte_array_unref(bytes);
+    return written;
+}
+
+static gboolean has_tag(const GstMetaInfo *info, const gchar *tag)
+{
+    return gst_meta_api_type_has_tag(info->api, g_quark_from_string(tag));
+}
+
+static gboolean read_serialized(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    char name[META_NAME_MAX + 1];
+
+    if (!read_name(item, name))
+        return FALSE;
+    uint8_t version = unpack_u8(item);
+    const GstMetaInfo *info = item->bad ? NULL : gst_meta_get_info(name);
+    if (!info || !info->deserialize_func) {
+        *why = "that type is not registered, with a deserializer, here";
+        return FALSE;
+    }
+    /* A sender must not use a serializer to bypass the checks of a type that has its own code, nor
+     * to move a picture's planes. */
+    if (find_kind(info->api) || is_of_memory(info->api) || gst_meta_info_is_custom(info) ||
+        (has_tag(info, "audio") && !has_tag(info, "video"))) {
+        *why = "metas of that type may not be sent serialized";
+        return FALSE;
+    }
+    size_t size = item->left;
+    *why = "its type's own deserializer refuses it";
+    return info->deserialize_func(info, buffer, unpack_bytes(item, size), size, version) != NULL;
+}
+
+#else
+
+static gboolean write_serialized(struct pack *pack, const GstMeta *meta)
+{
+    return FALSE;
+}
+
+static gboolean read_serialized(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    *why = "serialized metas need GStreamer 1.24 or later, and this one is older";
+    return FALSE;
+}
+
+#endif
 
 /* === lostmetas =============================================================================== */
 /* Metas that could not be transmitted, by type. */
@@ -657,45 +725,9 @@ void lost_metas_tell(struct lost_metas *lost, GstStructure *stats)
  *             u16 kind | ITEM_LONG, u32 size, size bytes
  */
 
-enum item {
-    ITEM_TIMECODE = 1,
-    ITEM_CAPTION,
-    ITEM_REFERENCE_TIMESTAMP,
-    ITEM_CROP,
-    ITEM_AFD,
-    ITEM_BAR,
-    ITEM_CUSTOM,
-    ITEM_ROI,
-    ITEM_SEI,
-    ITEM_ANC,
-    ITEM_SERIALIZED,
-    ITEM_OFFSET_END, /* u64, of the buffer itself */
-    ITEM_CLIPPING,
-    ITEM_LEVEL,
-    ITEM_AFFINE,
-    ITEM_PROTECTION,
-    ITEM_COUNT,
-};
+/* --- reference timestamps of our own ------------------------------------------------------- */
 
-#define ITEM_LONG 0x8000
-
-static const struct meta_kind *const kinds[ITEM_COUNT] = {
-    [ITEM_TIMECODE] = &meta_timecode,
-    [ITEM_CAPTION] = &meta_caption,
-    [ITEM_REFERENCE_TIMESTAMP] = &meta_reference,
-    [ITEM_CROP] = &meta_crop,
-    [ITEM_AFD] = &meta_afd,
-    [ITEM_BAR] = &meta_bar,
-    [ITEM_ROI] = &meta_roi,
-    [ITEM_SEI] = &meta_sei,
-    [ITEM_ANC] = &meta_anc,
-    [ITEM_CLIPPING] = &meta_clipping,
-    [ITEM_LEVEL] = &meta_level,
-    [ITEM_AFFINE] = &meta_affine,
-    [ITEM_PROTECTION] = &meta_protection,
-};
-
-static GstCaps *make_reference(const gchar *name)
+static gpointer make_reference(gpointer name)
 {
     GstCaps *caps = gst_caps_new_empty_simple(name);
 
@@ -705,26 +737,9 @@ static GstCaps *make_reference(const gchar *name)
 
 GstCaps *meta_submit_reference(void)
 {
-    static gsize once;
-    static GstCaps *caps;
+    static GOnce once = G_ONCE_INIT;
 
-    if (g_once_init_enter(&once)) {
-        caps = make_reference("timestamp/x-gpudirect-submit");
-        g_once_init_leave(&once, 1);
-    }
-    return caps;
-}
-
-static GstCaps *capture_reference(void)
-{
-    static gsize once;
-    static GstCaps *caps;
-
-    if (g_once_init_enter(&once)) {
-        caps = make_reference("timestamp/x-gpudirect-capture");
-        g_once_init_leave(&once, 1);
-    }
-    return caps;
+    return g_once(&once, make_reference, "timestamp/x-gpudirect-submit");
 }
 
 void meta_add_submit_time(GstBuffer *buffer, GstClockTime time)
@@ -735,46 +750,13 @@ void meta_add_submit_time(GstBuffer *buffer, GstClockTime time)
 
 void meta_add_capture_time(GstBuffer *buffer, GstClockTime time)
 {
-    gst_buffer_add_reference_timestamp_meta(buffer, capture_reference(), time, GST_CLOCK_TIME_NONE);
+    static GOnce once = G_ONCE_INIT;
+    GstCaps *reference = g_once(&once, make_reference, "timestamp/x-gpudirect-capture");
+
+    gst_buffer_add_reference_timestamp_meta(buffer, reference, time, GST_CLOCK_TIME_NONE);
 }
 
 /* --- writing ------------------------------------------------------------------------------ */
-
-/* The kind with a code of its own, or 0. */
-static enum item meta_find_kind(GType api)
-{
-    for (guint i = 0; i < ITEM_COUNT; i++)
-        if (kinds[i] && kinds[i]->api() == api)
-            return (enum item)i;
-    return 0;
-}
-
-/* Returns the kind, or 0 where there is none. */
-static enum item write_item(struct pack *pack, const GstMeta *meta, guint *skipped)
-{
-    enum item kind = meta_find_kind(meta->info->api);
-
-    if (kind)
-        return kinds[kind]->write(pack, meta, skipped) ? kind : 0;
-    if (gst_meta_info_is_custom(meta->info))
-        return meta_write_custom(pack, meta, skipped) ? ITEM_CUSTOM : 0;
-    return meta_write_serialized(pack, meta) ? ITEM_SERIALIZED : 0;
-}
-
-/* Planes are sent as the layout; the other metas here concern this process's memory. */
-static gboolean is_of_memory(GType api)
-{
-    return api == GST_VIDEO_META_API_TYPE || api == GST_PARENT_BUFFER_META_API_TYPE ||
-           api == GST_VIDEO_GL_TEXTURE_UPLOAD_META_API_TYPE;
-}
-
-/* Metas that need not be sent; our own timestamp is recreated on the other side. */
-static gboolean stays_behind(const GstMeta *meta)
-{
-    return is_of_memory(meta->info->api) ||
-           (meta->info->api == GST_REFERENCE_TIMESTAMP_META_API_TYPE &&
-            ((const GstReferenceTimestampMeta *)meta)->reference == meta_submit_reference());
-}
 
 static void pack_size(struct pack *pack, size_t size, gboolean large)
 {
@@ -789,15 +771,24 @@ static gboolean encode_item(struct pack *pack, gboolean large, const GstMeta *me
                             const gchar **why)
 {
     struct pack header = *pack, body = *pack;
+    enum item kind = find_kind(meta->info->api);
+    gboolean written = TRUE;
 
     *skipped = 0;
     pack_u16(&body, 0); /* room for kind and size */
     pack_size(&body, 0, large);
     size_t start = body.used;
-    enum item kind = write_item(&body, meta, skipped);
-    gboolean fits = !body.full && (large || body.used - start <= G_MAXUINT16);
-    if (kind == 0 || !fits) {
-        *why = kind == 0 ? "this type has no serialised form" : NULL;
+    if (kind) {
+        written = kinds[kind].write(&body, meta, skipped);
+    } else if (gst_meta_info_is_custom(meta->info)) {
+        kind = ITEM_CUSTOM;
+        pack_structure(&body, gst_custom_meta_get_structure((GstCustomMeta *)meta), skipped);
+    } else {
+        kind = ITEM_SERIALIZED;
+        written = write_serialized(&body, meta);
+    }
+    if (!written || body.full || (!large && body.used - start > G_MAXUINT16)) {
+        *why = written ? NULL : "this type has no serialised form";
         return FALSE;
     }
     pack_u16(&header, (uint16_t)(kind | (large ? ITEM_LONG : 0)));
@@ -811,17 +802,6 @@ static uint32_t large_max(const struct meta_large *large)
     return large->max ? large->max : META_LARGE_DEFAULT;
 }
 
-static gboolean encode_large(struct meta_large *large, const GstMeta *meta, guint *skipped,
-                             const gchar **why)
-{
-    if (!large->data)
-        large->data = g_malloc(large_max(large));
-    struct pack pack = {.data = large->data, .size = large_max(large), .used = large->used};
-    gboolean encoded = encode_item(&pack, TRUE, meta, skipped, why);
-    large->used = (uint32_t)pack.used;
-    return encoded;
-}
-
 /* In their order: once one did not fit into the small bytes, the next ones follow it, unless they
  * only fit there. */
 static gboolean encode(struct pack *pack, struct meta_large *large, const GstMeta *meta,
@@ -833,7 +813,12 @@ static gboolean encode(struct pack *pack, struct meta_large *large, const GstMet
         return TRUE;
     if (in_order && *why)
         return FALSE;
-    if (encode_large(large, meta, skipped, why))
+    if (!large->data)
+        large->data = g_malloc(large_max(large));
+    struct pack behind = {.data = large->data, .size = large_max(large), .used = large->used};
+    gboolean encoded = encode_item(&behind, TRUE, meta, skipped, why);
+    large->used = (uint32_t)behind.used;
+    if (encoded)
         return TRUE;
     if (!in_order && !*why && encode_item(pack, FALSE, meta, skipped, why))
         return TRUE;
@@ -865,7 +850,10 @@ uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
     while ((meta = gst_buffer_iterate_meta(buffer, &state))) {
         const gchar *type = g_type_name(meta->info->type), *why = NULL;
         guint skipped;
-        if (stays_behind(meta))
+        /* Our own timestamp is recreated on the other side. */
+        if (is_of_memory(meta->info->api) ||
+            (meta->info->api == GST_REFERENCE_TIMESTAMP_META_API_TYPE &&
+             ((const GstReferenceTimestampMeta *)meta)->reference == meta_submit_reference()))
             continue;
         if (!encode(&pack, large, meta, &skipped, &why))
             lost_metas_note(loss->lost, loss->owner, type, why);
@@ -878,25 +866,18 @@ uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-/* A sender must not use a serializer to bypass the checks of a type that has its own code, nor to
- * move a picture's planes. */
-static gboolean may_come_serialized(const GstMetaInfo *info)
-{
-    return !meta_find_kind(info->api) && !is_of_memory(info->api) && !gst_meta_info_is_custom(info);
-}
-
 static gboolean read_item(uint16_t kind, struct unpack *item, GstBuffer *buffer, const gchar **why)
 {
-    if (kind < ITEM_COUNT && kinds[kind])
-        return kinds[kind]->read(item, buffer, why);
+    if (kind < ITEM_COUNT && kinds[kind].read)
+        return kinds[kind].read(item, buffer, why);
     if (kind == ITEM_OFFSET_END) {
         GST_BUFFER_OFFSET_END(buffer) = unpack_u64(item);
         return !item->bad;
     }
     if (kind == ITEM_CUSTOM)
-        return meta_read_custom(item, buffer, why);
+        return read_custom(item, buffer, why);
     if (kind == ITEM_SERIALIZED)
-        return meta_read_serialized(item, buffer, may_come_serialized, why);
+        return read_serialized(item, buffer, why);
     *why = "this release does not know its kind";
     return FALSE;
 }
@@ -908,13 +889,12 @@ static void note_unread(uint16_t kind, struct unpack item, const gchar *why,
     GstStructure *structure = kind == ITEM_CUSTOM ? unpack_structure(&item) : NULL;
     gchar name[META_NAME_MAX + 1];
 
-    if (kind != ITEM_SERIALIZED || !meta_name_serialized(item, name) ||
-        !names_take(loss->names, name))
+    if (kind != ITEM_SERIALIZED || !name_serialized(item, name) || !names_take(loss->names, name))
         g_snprintf(name, sizeof(name), "kind-%u", kind);
     if (structure)
         g_strlcpy(name, gst_structure_get_name(structure), sizeof(name));
-    else if (kind < ITEM_COUNT && kinds[kind])
-        g_strlcpy(name, kinds[kind]->name, sizeof(name));
+    else if (kind < ITEM_COUNT && kinds[kind].name)
+        g_strlcpy(name, kinds[kind].name, sizeof(name));
     lost_metas_note(loss->lost, loss->owner, name, why);
     g_clear_pointer(&structure, gst_structure_free);
 }
@@ -949,111 +929,3 @@ gboolean meta_decode_large(const uint8_t *bytes, size_t size, GstBuffer *buffer,
 
     return size <= GPUD_LARGE_META_MAX && read_items(&unpack, buffer, loss);
 }
-
-/* === metaanc ================================================================================= */
-/* Ancillary data (SMPTE ST 291, and so ST 2038), which GStreamer knows from 1.24 on:
- *
- *     u8 field, u8 is chroma's, u16 line, offset, DID, SDID, data count, count × u16 word,
- *     u16 checksum
- *
- * From the DID to the checksum these are words of 10 bits; the count is the data count's low 8. */
-
-#if GST_CHECK_VERSION(1, 24, 0)
-
-#define ANC_LINE_MAX 0x7ff
-#define ANC_OFFSET_MAX 0xfff
-#define ANC_WORD_MAX 0x3ff
-
-static gboolean write_anc(struct pack *pack, const GstMeta *meta, guint *skipped)
-{
-    const GstAncillaryMeta *anc = (const GstAncillaryMeta *)meta;
-    guint count = anc->data_count & 0xff;
-
-    if (count > 0 && !anc->data)
-        return FALSE;
-    pack_u8(pack, (uint8_t)anc->field);
-    pack_u8(pack, anc->c_not_y_channel ? 1 : 0);
-    pack_u16(pack, anc->line);
-    pack_u16(pack, anc->offset);
-    pack_u16(pack, anc->DID);
-    pack_u16(pack, anc->SDID_block_number);
-    pack_u16(pack, anc->data_count);
-    for (guint i = 0; i < count; i++)
-        pack_u16(pack, anc->data[i]);
-    pack_u16(pack, anc->checksum);
-    return TRUE;
-}
-
-static gboolean field_is_known(guint8 field)
-{
-    return field == GST_ANCILLARY_META_FIELD_PROGRESSIVE ||
-           field == GST_ANCILLARY_META_FIELD_INTERLACED_FIRST ||
-           field == GST_ANCILLARY_META_FIELD_INTERLACED_SECOND;
-}
-
-static uint16_t read_word(struct unpack *item)
-{
-    uint16_t word = unpack_u16(item);
-
-    item->bad |= word > ANC_WORD_MAX;
-    return word;
-}
-
-static gboolean read_anc(struct unpack *item, GstBuffer *buffer, const gchar **why)
-{
-    guint8 field = unpack_u8(item), chroma = unpack_u8(item);
-    guint16 line = unpack_u16(item), offset = unpack_u16(item);
-    guint16 did = read_word(item), sdid = read_word(item), data_count = read_word(item);
-    guint16 data[0xff];
-
-    for (guint i = 0; i < (data_count & 0xffu); i++)
-        data[i] = read_word(item);
-    guint16 checksum = read_word(item);
-    if (item->bad || line > ANC_LINE_MAX || offset > ANC_OFFSET_MAX || !field_is_known(field))
-        return FALSE;
-    GstAncillaryMeta *anc = gst_buffer_add_ancillary_meta(buffer);
-    anc->field = (GstAncillaryMetaField)field;
-    anc->c_not_y_channel = chroma != 0;
-    anc->line = line;
-    anc->offset = offset;
-    anc->DID = did;
-    anc->SDID_block_number = sdid;
-    anc->data_count = data_count;
-    anc->data = g_memdup2(data, (data_count & 0xffu) * sizeof(data[0]));
-    anc->checksum = checksum;
-    return TRUE;
-}
-
-const struct meta_kind meta_anc = {
-    .name = "GstAncillaryMeta",
-    .api = gst_ancillary_meta_api_get_type,
-    .write = write_anc,
-    .read = read_anc,
-};
-
-#else
-
-static GType no_api(void)
-{
-    return G_TYPE_INVALID;
-}
-
-static gboolean write_no_anc(struct pack *pack, const GstMeta *meta, guint *skipped)
-{
-    return FALSE;
-}
-
-static gboolean read_no_anc(struct unpack *item, GstBuffer *buffer, const gchar **why)
-{
-    *why = "it needs GStreamer 1.24 or later, and this one is older";
-    return FALSE;
-}
-
-const struct meta_kind meta_anc = {
-    .name = "GstAncillaryMeta",
-    .api = no_api,
-    .write = write_no_anc,
-    .read = read_no_anc,
-};
-
-#endif

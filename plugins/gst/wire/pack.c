@@ -8,35 +8,9 @@
 #include <string.h>
 
 /* === datetime ================================================================================ */
-/* Dates and times as texts (ISO 8601) that every GStreamer can read. */
 
-/* GStreamer's limit for time zones, which Auckland and Apia exceed. */
-#define ZONE_MAX 12.0f
-
-/* The same time in UTC; NULL: it has no seconds, and cannot be converted. */
-static GstDateTime *to_utc(GstDateTime *time)
-{
-    GDateTime *local = gst_date_time_to_g_date_time(time);
-    GDateTime *utc = local ? g_date_time_to_utc(local) : NULL;
-
-    g_clear_pointer(&local, g_date_time_unref);
-    return utc ? gst_date_time_new_from_g_date_time(utc) : NULL; /* takes it */
-}
-
-/* g_free the text; NULL: the time has no such form. */
-static gchar *date_time_to_text(GstDateTime *time)
-{
-    gboolean far =
-        gst_date_time_has_time(time) && ABS(gst_date_time_get_time_zone_offset(time)) > ZONE_MAX;
-    GstDateTime *written = far ? to_utc(time) : gst_date_time_ref(time);
-    gchar *text = written ? gst_date_time_to_iso8601_string(written) : NULL;
-
-    g_clear_pointer(&written, gst_date_time_unref);
-    return text;
-}
-
-/* GStreamer's own parser aborts on some texts, so it gets only these. */
-static gboolean datetime_is_plain(const gchar *text)
+/* GStreamer's own parser aborts on some texts, so it gets only those of this shape. */
+GstDateTime *date_time_from_text(const gchar *text)
 {
     static GRegex *shape;
     static gsize once;
@@ -48,12 +22,7 @@ static gboolean datetime_is_plain(const gchar *text)
                             G_REGEX_OPTIMIZE, 0, NULL);
         g_once_init_leave(&once, 1);
     }
-    return g_regex_match(shape, text, 0, NULL);
-}
-
-GstDateTime *date_time_from_text(const gchar *text)
-{
-    return datetime_is_plain(text) ? gst_date_time_new_from_iso8601_string(text) : NULL;
+    return g_regex_match(shape, text, 0, NULL) ? gst_date_time_new_from_iso8601_string(text) : NULL;
 }
 
 /* === pack ==================================================================================== */
@@ -167,16 +136,6 @@ static void pack_name(struct pack *pack, const char *name)
     pack_bytes(pack, name, length);
 }
 
-static gboolean name_is_wellformed(const char *name)
-{
-    if (!g_ascii_isalpha(name[0]))
-        return FALSE;
-    for (const char *c = name + 1; *c; c++)
-        if (!g_ascii_isalnum(*c) && !strchr("/-_.:+", *c))
-            return FALSE;
-    return TRUE;
-}
-
 static gboolean unpack_name(struct unpack *unpack, char name[NAME_MAX_LENGTH + 1])
 {
     size_t length = unpack_u8(unpack);
@@ -187,8 +146,9 @@ static gboolean unpack_name(struct unpack *unpack, char name[NAME_MAX_LENGTH + 1
     }
     memcpy(name, at, length);
     name[length] = '\0';
-    if (!name_is_wellformed(name))
-        unpack->bad = TRUE;
+    unpack->bad |= !g_ascii_isalpha(name[0]);
+    for (const char *c = name + 1; *c; c++)
+        unpack->bad |= !g_ascii_isalnum(*c) && !strchr("/-_.:+", *c);
     return !unpack->bad;
 }
 
@@ -222,11 +182,6 @@ static gboolean is_control(gunichar c)
     return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
-static gboolean is_space(gunichar c)
-{
-    return c >= '\t' && c <= '\r';
-}
-
 /* Valid UTF-8 with a space for each control character; *clean: it had no others than blanks. */
 static char *text_without_controls(const char *text, size_t length, gboolean *clean)
 {
@@ -235,7 +190,7 @@ static char *text_without_controls(const char *text, size_t length, gboolean *cl
     *clean = TRUE;
     for (const char *at = text; at < text + length; at = g_utf8_next_char(at)) {
         gunichar c = g_utf8_get_char(at);
-        *clean = *clean && (!is_control(c) || is_space(c));
+        *clean = *clean && (!is_control(c) || (c >= '\t' && c <= '\r'));
         g_string_append_unichar(without, is_control(c) ? ' ' : c);
     }
     return g_string_free(without, FALSE);
@@ -308,10 +263,24 @@ static double unpack_double(struct unpack *unpack)
     return value;
 }
 
+/* GStreamer's limit for time zones, which Auckland and Apia exceed. */
+#define ZONE_MAX 12.0f
+
+/* FALSE: the time has no form as a text: its zone is too far, and without seconds it has none in
+ * UTC. */
 static gboolean pack_date_time(struct pack *pack, GstDateTime *time)
 {
-    gchar *text = date_time_to_text(time);
+    GstDateTime *near = gst_date_time_ref(time);
 
+    if (gst_date_time_has_time(time) && ABS(gst_date_time_get_time_zone_offset(time)) > ZONE_MAX) {
+        GDateTime *local = gst_date_time_to_g_date_time(time);
+        GDateTime *utc = local ? g_date_time_to_utc(local) : NULL;
+        gst_date_time_unref(near);
+        near = utc ? gst_date_time_new_from_g_date_time(utc) : NULL; /* takes it */
+        g_clear_pointer(&local, g_date_time_unref);
+    }
+    gchar *text = near ? gst_date_time_to_iso8601_string(near) : NULL;
+    g_clear_pointer(&near, gst_date_time_unref);
     if (text) {
         pack_u8(pack, VALUE_DATE_TIME);
         pack_text(pack, text);
@@ -386,15 +355,6 @@ static gboolean pack_caps(struct pack *pack, const GstCaps *caps, guint *skipped
     return count < G_MAXUINT16;
 }
 
-/* "memory:DMABuf"; GStreamer asserts that a feature looks like that. */
-static gboolean is_feature(const char *name)
-{
-    const char *colon = strchr(name, ':');
-
-    return colon && colon > name && g_ascii_isalpha(colon[1]) && !strpbrk(name, "/-_.+") &&
-           !strchr(colon + 1, ':');
-}
-
 static GstCapsFeatures *unpack_features(struct unpack *unpack)
 {
     char name[NAME_MAX_LENGTH + 1];
@@ -404,7 +364,11 @@ static GstCapsFeatures *unpack_features(struct unpack *unpack)
         return gst_caps_features_new_any();
     GstCapsFeatures *features = gst_caps_features_new_empty();
     for (guint n = 0; n < names && unpack_name(unpack, name); n++) {
-        if (!is_feature(name) || !names_take(unpack->names, name))
+        /* "memory:DMABuf"; GStreamer asserts that a feature looks like that. */
+        const char *colon = strchr(name, ':');
+        gboolean is_feature = colon && colon > name && g_ascii_isalpha(colon[1]) &&
+                              !strpbrk(name, "/-_.+") && !strchr(colon + 1, ':');
+        if (!is_feature || !names_take(unpack->names, name))
             unpack->bad = TRUE;
         else
             gst_caps_features_add(features, name);
@@ -790,21 +754,17 @@ void pack_structure(struct pack *pack, const GstStructure *structure, guint *ski
     }
 }
 
-/* The names of raw formats in GStreamer 0.10; newer versions warn about each such structure. */
-static gboolean is_obsolete(const char *name)
-{
-    return g_str_has_prefix(name, "video/x-raw-") || g_str_has_prefix(name, "audio/x-raw-");
-}
-
 GstStructure *unpack_structure(struct unpack *unpack)
 {
     char name[NAME_MAX_LENGTH + 1];
 
     if (!unpack_name(unpack, name))
         return NULL;
-    GstStructure *structure = !is_obsolete(name) && names_take(unpack->names, name)
-                                  ? gst_structure_new_empty(name)
-                                  : NULL;
+    /* The names of raw formats in GStreamer 0.10; newer versions warn about each such structure. */
+    gboolean is_obsolete =
+        g_str_has_prefix(name, "video/x-raw-") || g_str_has_prefix(name, "audio/x-raw-");
+    GstStructure *structure =
+        !is_obsolete && names_take(unpack->names, name) ? gst_structure_new_empty(name) : NULL;
     uint16_t fields = unpack_u16(unpack);
     for (uint16_t i = 0; i < fields && !unpack->bad; i++) {
         GValue value = G_VALUE_INIT;

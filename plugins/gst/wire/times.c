@@ -13,28 +13,8 @@
 #include <time.h>
 
 /* === clock =================================================================================== */
-/* Pipelines' clocks, and the names by which pipelines in other processes and on other hosts
- * recognise the same clock:
- *
- *     ptp:00-1B-19-FF-FE-00-00-01:0   GstPtpClock: the grandmaster that it follows, and the domain
- *     net:10.0.0.1:5637               GstNetClientClock: the provider's address
- *     ntp:ntp.example.org:123         GstNtpClock: the server's
- *     named:studio                    any, as the user says (the property common-clock)
- *
- * A clock that is not synchronised yet has no name, nor has any other kind: the system's clock and
- * a sound card's are local to one host. */
 
 /* --- names -------------------------------------------------------------------------------- */
-
-/* FNV-1a. It need not resist attacks: a peer that lies could as well claim the name. */
-static guint64 hash(const gchar *text)
-{
-    guint64 hash = G_GUINT64_CONSTANT(14695981039346656037);
-
-    for (; *text; text++)
-        hash = (hash ^ (guint8)*text) * G_GUINT64_CONSTANT(1099511628211);
-    return MAX(hash, 1);
-}
 
 static gboolean is_local_v4(struct in_addr address)
 {
@@ -74,12 +54,16 @@ static void set_name(struct clock_name *name, gboolean local, const gchar *forma
     va_start(args, format);
     gint length = g_vsnprintf(name->text, sizeof(name->text), format, args);
     va_end(args);
-    if (length < (gint)sizeof(name->text)) {
-        name->id = hash(name->text);
-        name->local = local;
-    } else {
+    if (length >= (gint)sizeof(name->text)) {
         name->text[0] = '\0';
+        return;
     }
+    /* FNV-1a. It need not resist attacks: a peer that lies could as well claim the name. */
+    guint64 hash = G_GUINT64_CONSTANT(14695981039346656037);
+    for (const gchar *c = name->text; *c; c++)
+        hash = (hash ^ (guint8)*c) * G_GUINT64_CONSTANT(1099511628211);
+    name->id = MAX(hash, 1);
+    name->local = local;
 }
 
 void clock_name_set_ptp(struct clock_name *name, guint64 grandmaster, guint domain)
@@ -112,17 +96,6 @@ static gboolean is_calibrated(GstClock *clock)
     return internal != external || numerator != denominator;
 }
 
-static gboolean is_monotonic(GstClock *clock)
-{
-    GstClockType type;
-
-    /* Audio and network clocks derive from GstSystemClock, and are no system clocks. */
-    if (G_OBJECT_TYPE(clock) != GST_TYPE_SYSTEM_CLOCK)
-        return FALSE;
-    g_object_get(clock, "clock-type", &type, NULL);
-    return type == GST_CLOCK_TYPE_MONOTONIC && !is_calibrated(clock);
-}
-
 /* Looks the type up by name, to avoid linking its library: if a clock exists, so does its type. */
 static gboolean is_a(GstClock *clock, const gchar *type)
 {
@@ -133,9 +106,14 @@ static gboolean is_a(GstClock *clock, const gchar *type)
 
 enum clock_kind clock_kind_of(GstClock *clock)
 {
+    GstClockType type = GST_CLOCK_TYPE_OTHER;
+
     if (!clock)
         return CLOCK_KIND_OTHER;
-    if (is_monotonic(clock))
+    /* Audio and network clocks derive from GstSystemClock, and are no system clocks. */
+    if (G_OBJECT_TYPE(clock) == GST_TYPE_SYSTEM_CLOCK)
+        g_object_get(clock, "clock-type", &type, NULL);
+    if (type == GST_CLOCK_TYPE_MONOTONIC && !is_calibrated(clock))
         return CLOCK_KIND_MONOTONIC;
     if (is_a(clock, "GstPtpClock"))
         return CLOCK_KIND_PTP;
@@ -146,38 +124,27 @@ enum clock_kind clock_kind_of(GstClock *clock)
 
 #define NO_GRANDMASTER G_MAXUINT64
 
-static void take_ptp(struct clock_name *name, GstClock *clock)
-{
-    guint64 grandmaster = NO_GRANDMASTER;
-    guint domain = 0;
-
-    g_object_get(clock, "grandmaster-clock-id", &grandmaster, "domain", &domain, NULL);
-    if (grandmaster != NO_GRANDMASTER)
-        clock_name_set_ptp(name, grandmaster, domain);
-}
-
-static void take_server(struct clock_name *name, GstClock *clock, const gchar *scheme)
-{
-    gchar *address = NULL;
-    gint port = 0;
-
-    g_object_get(clock, "address", &address, "port", &port, NULL);
-    clock_name_set_server(name, scheme, address, port);
-    g_free(address);
-}
-
 void clock_name_take(struct clock_name *name, GstClock *clock, enum clock_kind kind,
                      const gchar *common)
 {
     memset(name, 0, sizeof(*name));
-    if (common && common[0])
+    if (common && common[0]) {
         set_name(name, FALSE, "named:%s", common);
-    else if (kind < CLOCK_KIND_PTP || !gst_clock_is_synced(clock) || is_calibrated(clock))
+    } else if (kind < CLOCK_KIND_PTP || !gst_clock_is_synced(clock) || is_calibrated(clock)) {
         return;
-    else if (kind == CLOCK_KIND_PTP)
-        take_ptp(name, clock);
-    else
-        take_server(name, clock, kind == CLOCK_KIND_NTP ? "ntp" : "net");
+    } else if (kind == CLOCK_KIND_PTP) {
+        guint64 grandmaster = NO_GRANDMASTER;
+        guint domain = 0;
+        g_object_get(clock, "grandmaster-clock-id", &grandmaster, "domain", &domain, NULL);
+        if (grandmaster != NO_GRANDMASTER)
+            clock_name_set_ptp(name, grandmaster, domain);
+    } else {
+        gchar *address = NULL;
+        gint port = 0;
+        g_object_get(clock, "address", &address, "port", &port, NULL);
+        clock_name_set_server(name, kind == CLOCK_KIND_NTP ? "ntp" : "net", address, port);
+        g_free(address);
+    }
 }
 
 void clock_name_of(struct clock_name *name, GstElement *element, enum clock_kind kind,
@@ -200,9 +167,7 @@ const gchar *clock_name_text(const struct clock_name *name, enum clock_kind kind
 }
 
 /* === drift =================================================================================== */
-/* Tracks the drift of a sender's clock against this pipeline's.
- *
- * In each window a quarter of the previous window's error is corrected; because of that delay, a
+/* In each window a quarter of the previous window's error is corrected; because of that delay, a
  * larger share would oscillate. A drift of 100 ppm leaves an error of 0.8 ms. */
 
 /* While it settles, a larger fall is one at once. */
@@ -233,18 +198,6 @@ static void drift_begin(struct drift *drift, gint64 late, gboolean keeps, GstClo
     begin_window(drift, now);
 }
 
-/* How far the map has moved by its speed until now, and by what it owes. */
-static gint64 advance(struct drift *drift, GstClockTime now)
-{
-    GstClockTime passed = MIN(now - MIN(drift->last, now), 2 * DRIFT_WINDOW);
-    gint64 most = DRIFT_RATE_MAX * (gint64)passed / (gint64)GST_SECOND;
-    gint64 paid = MAX(drift->owed, -most);
-
-    drift->last = now;
-    drift->owed -= paid;
-    return paid + drift->rate * (gint64)passed / (gint64)GST_SECOND;
-}
-
 /* Ends a window. Returns the correction to add at once. */
 static gint64 conclude(struct drift *drift, GstClockTime now)
 {
@@ -269,7 +222,14 @@ static gint64 conclude(struct drift *drift, GstClockTime now)
  * correction to add to the map. */
 static gint64 drift_track(struct drift *drift, gint64 late, gboolean certain, GstClockTime now)
 {
-    gint64 moved = advance(drift, now);
+    /* How far the map has moved by its speed until now, and by what it owes. */
+    GstClockTime passed = MIN(now - MIN(drift->last, now), 2 * DRIFT_WINDOW);
+    gint64 most = DRIFT_RATE_MAX * (gint64)passed / (gint64)GST_SECOND;
+    gint64 paid = MAX(drift->owed, -most);
+    gint64 moved = paid + drift->rate * (gint64)passed / (gint64)GST_SECOND;
+    drift->last = now;
+    drift->owed -= paid;
+
     gint64 error =
         time_difference(time_difference(late, moved), time_sum(drift->level, drift->owed));
     gboolean settling = now - drift->since < SETTLING;
@@ -292,8 +252,6 @@ static gint64 drift_track(struct drift *drift, gint64 late, gboolean certain, Gs
 }
 
 /* === arrivals ================================================================================ */
-/* The arrival times of frames that wait in the ring: at each acquire, the number of waiting frames
- * shows how many arrived since the last one. Times are CLOCK_MONOTONIC's. */
 
 void arrivals_see(struct arrivals *arrivals, guint waiting, GstClockTime now)
 {
@@ -318,14 +276,6 @@ void arrivals_clear(struct arrivals *arrivals)
 }
 
 /* === lateness ================================================================================ */
-/* The lateness of pictures, from which the latency is computed.
- *
- *     least   the lowest lateness in the last ten seconds
- *     most    the highest, except for one picture in a hundred, and at least one
- *
- * Each change makes the whole pipeline reconfigure. So they change at most once a second, and by at
- * least a step, a quarter of the interval between pictures: they widen at once, and narrow after
- * ten seconds in which two steps could be gained. */
 
 #define LATENESS_WINDOW (10 * GST_SECOND)
 #define LOOK (1 * GST_SECOND)
@@ -354,26 +304,18 @@ static gint lateness_compare(gconstpointer a, gconstpointer b)
     return x < y ? -1 : x > y;
 }
 
-/* The lateness of the pictures in the window, sorted. */
-static guint sort(const struct lateness *lateness, GstClockTime now, GstClockTime *sorted)
+static void lateness_judge(struct lateness *lateness, GstClockTime now, GstClockTime step)
 {
+    GstClockTime sorted[LATENESS_SEEN];
     guint count = 0;
+    gboolean first = !lateness->measured, whole = now - lateness->since >= LATENESS_WINDOW;
 
     for (guint i = 0; i < lateness->count; i++)
         if (now - MIN(lateness->seen[i].at, now) <= LATENESS_WINDOW)
             sorted[count++] = lateness->seen[i].late;
-    qsort(sorted, count, sizeof(*sorted), lateness_compare);
-    return count;
-}
-
-static void lateness_judge(struct lateness *lateness, GstClockTime now, GstClockTime step)
-{
-    GstClockTime sorted[LATENESS_SEEN];
-    guint count = sort(lateness, now, sorted);
-    gboolean first = !lateness->measured, whole = now - lateness->since >= LATENESS_WINDOW;
-
     if (count < PICTURES_MIN)
         return;
+    qsort(sorted, count, sizeof(*sorted), lateness_compare);
     guint left_out = MAX(1, count / 100);
     GstClockTime least = sorted[0] / GST_MSECOND * GST_MSECOND;
     GstClockTime most =
@@ -434,23 +376,6 @@ static gint64 usual_step(const struct timeline *line, const struct timeline_fram
     return line->spacing > 0 && (usual == 0 || usual > line->spacing) ? line->spacing : usual;
 }
 
-/* The interval from the last frame to this one, if the map cannot be used. */
-static gint64 step(const struct timeline *line, const struct timeline_frame *frame)
-{
-    gboolean catches_up = frame->live && line->delay <= timeline_late_max(line);
-    gint64 since = time_difference(frame->mapped, line->mapped);
-    gint64 usual = usual_step(line, frame);
-
-    if (since <= 0 || line->broken)
-        since = usual;
-    else if (catches_up && usual > 0 &&
-             since > usual) /* the stream is late already: it need not wait that long */
-        since = usual;
-    if (catches_up)
-        since -= since / CATCH_UP;
-    return since;
-}
-
 /* Whether a live stream is out of step from this frame on. A single late frame after others on time
  * is not enough, since a process may have been stopped. */
 static gboolean leaves_step(struct timeline *line, const struct timeline_frame *frame, gint64 time)
@@ -487,8 +412,18 @@ GstClockTime timeline_stamp(struct timeline *line, const struct timeline_frame *
 {
     gint64 mapped = frame->mapped, time = MAX(mapped, line->last);
 
-    if (line->begun && (line->delay > 0 || mapped < line->last))
-        time = MAX(mapped, time_sum(line->last, step(line, frame)));
+    /* The map cannot be used: the interval from the last frame counts. */
+    if (line->begun && (line->delay > 0 || mapped < line->last)) {
+        gboolean catches_up = frame->live && line->delay <= timeline_late_max(line);
+        gint64 since = time_difference(mapped, line->mapped), usual = usual_step(line, frame);
+        if (since <= 0 || line->broken)
+            since = usual;
+        else if (catches_up && usual > 0) /* the stream is late already: it need not wait longer */
+            since = MIN(since, usual);
+        if (catches_up)
+            since -= since / CATCH_UP;
+        time = MAX(mapped, time_sum(line->last, since));
+    }
     time = keep_step(line, frame, time);
     if (line->begun && !line->broken && mapped > line->mapped)
         line->spacing = MIN(time_difference(mapped, line->mapped), SPACING_MAX);
@@ -507,14 +442,6 @@ static gint64 timeline_catch_up(const struct timeline *line, gint64 delay, gint6
 {
     return delay > timeline_late_max(line) ? delay
                                            : MAX(time_difference(delay, since / CATCH_UP), 0);
-}
-
-/* Puts the last frame so much later than by the map. Returns its running time. */
-static GstClockTime timeline_delay(struct timeline *line, gint64 delay)
-{
-    line->last = MAX(time_sum(line->mapped, delay), line->before);
-    line->delay = time_difference(line->last, line->mapped);
-    return (GstClockTime)line->last;
 }
 
 gboolean timeline_is_past(const struct timeline *line, const struct timeline_frame *frame)
@@ -538,22 +465,18 @@ GstClockTime timeline_stamp_gap(struct timeline *line, gint64 mapped, gboolean c
     return (GstClockTime)line->last;
 }
 
-/* A product that may be out of the range of times. */
-static gint64 time_of_double(gdouble value)
-{
-    if (value >= (gdouble)G_MAXINT64)
-        return G_MAXINT64;
-    return value > -(gdouble)G_MAXINT64 ? (gint64)value : -G_MAXINT64;
-}
-
 void timeline_segment(const struct timeline *line, gint64 mapped, GstClockTime stream_time,
                       gdouble rate, GstSegment *segment)
 {
     gint64 start = MIN(time_sum(mapped, line->delay), line->last);
     gint64 cut = start < 0 ? -start : 0; /* what lies before this pipeline's start */
     gint64 there = GST_CLOCK_TIME_IS_VALID(stream_time) ? signed_time(stream_time) : 0;
+    gdouble skipped = (gdouble)cut * rate; /* may be out of the range of times */
 
-    there = time_sum(there, time_of_double((gdouble)cut * rate));
+    if (skipped >= (gdouble)G_MAXINT64)
+        there = time_sum(there, G_MAXINT64);
+    else
+        there = time_sum(there, skipped > -(gdouble)G_MAXINT64 ? (gint64)skipped : -G_MAXINT64);
     gst_segment_init(segment, GST_FORMAT_TIME);
     segment->applied_rate = rate;
     segment->start = segment->base = segment->position = (guint64)MAX(start, 0);
@@ -561,9 +484,7 @@ void timeline_segment(const struct timeline *line, gint64 mapped, GstClockTime s
 }
 
 /* === timing ================================================================================== */
-/* The conversion of times from the sender's pipeline to the receiver's.
- *
- *     head  = u8 version, u8 flags, u64 base time, and with a clock that has a name: u64 its id,
+/*     head  = u8 version, u8 flags, u64 base time, and with a clock that has a name: u64 its id,
  *             u64 the time by it
  *     flags = 1: the clock is the monotonic one
  *             2: slow receivers lose frames
@@ -661,14 +582,6 @@ enum time_relation time_relation(const struct wire_head *head, const struct time
 
 /* --- mapping ------------------------------------------------------------------------------ */
 
-static void share(struct time_map *map, const struct wire_head *head, const struct time_now *now)
-{
-    map->shift = signed_time(head->base_time) - signed_time(now->base);
-    map->run = head->run;
-    map->anchored = map->before = TRUE;
-    map->drift.begun = FALSE;
-}
-
 /* Clocks drift slowly, and are not read at the same instant, so the map follows slowly, too. */
 static void timing_follow(struct time_map *map, const struct wire_head *head,
                           const struct time_now *now)
@@ -730,7 +643,10 @@ void time_map_update(struct time_map *map, const struct wire_head *head,
 {
     switch (time_relation(head, now)) {
     case TIME_SHARED:
-        share(map, head, now);
+        map->shift = signed_time(head->base_time) - signed_time(now->base);
+        map->run = head->run;
+        map->anchored = map->before = TRUE;
+        map->drift.begun = FALSE;
         break;
     case TIME_FOLLOWED:
         timing_follow(map, head, now);
@@ -780,13 +696,6 @@ gint64 time_map_arrival(const struct time_map *map, const struct wire_head *head
 }
 
 /* === sharedmap =============================================================================== */
-/* One conversion of times for all streams of a sender's pipeline, so that picture and sound keep
- * their times to each other. If the two pipelines share a clock, each stream computes the same
- * conversion. Otherwise it is measured, and depends on the stream: so one of them measures, and the
- * others use its result. If that one stops, another one continues from there.
- *
- * In the same way they share a delay: if one of them is so late that it is put at its arrival (see
- * codec.h), the others are put later by as much. */
 
 /* A stream that has measured nothing for that long has stopped. */
 #define SILENCE_MAX (1 * GST_SECOND)
@@ -879,15 +788,6 @@ static struct leader leader_of(const struct shared_part *part, const struct wire
                            .at = now->system};
 }
 
-static void use(struct time_map *map, const struct leader *leader, GstClockTime now)
-{
-    map->shift = leader->shift;
-    map->run = leader->run;
-    map->moved = now;
-    map->anchored = map->before = TRUE;
-    map->drift.begun = FALSE; /* begins where this stream becomes the leader */
-}
-
 /* FALSE: no other stream is late, or this one is much later than it. */
 static gboolean sharedmap_follow(const struct leader *other, struct timeline *line)
 {
@@ -897,7 +797,8 @@ static gboolean sharedmap_follow(const struct leader *other, struct timeline *li
     gint64 delay = timeline_catch_up(line, other->delay, since);
     if (time_difference(line->delay, delay) > timeline_late_max(line))
         return FALSE;
-    timeline_delay(line, delay);
+    line->last = MAX(time_sum(line->mapped, delay), line->before);
+    line->delay = time_difference(line->last, line->mapped);
     return TRUE;
 }
 
@@ -913,10 +814,15 @@ static void update(const struct shared_part *part, struct time_map *map,
     }
     g_mutex_lock(&part->map->lock);
     const struct leader *other = find_other(part->map->measuring, part, head, now);
-    if (other)
-        use(map, other, now->system);
-    else
+    if (other) {
+        map->shift = other->shift;
+        map->run = other->run;
+        map->moved = now->system;
+        map->anchored = map->before = TRUE;
+        map->drift.begun = FALSE; /* begins where this stream becomes the leader */
+    } else {
         time_map_update(map, head, frame, now);
+    }
     if (!other && measures && map->anchored) {
         struct leader leader = leader_of(part, head, now);
         leader.shift = map->shift;
