@@ -631,46 +631,52 @@ void dgma_commands_install(cl_icd_dispatch *table)
  *
  *   MakeBuffersResident:  marker as gate . . poller: addresses -> user event -> barrier -> event */
 
-struct queue {
-    cl_command_queue handle;
+/* One command, on its queue. */
+struct command {
+    cl_command_queue queue;
     cl_context context;
     cl_device_id device_id;
     const struct dgma_device *device;
     bool out_of_order;
+    cl_uint num_events; /* these three as the program passed them */
+    const cl_event *wait_list;
+    cl_event *event;
 };
 
-static bool open_queue(cl_command_queue handle, struct queue *queue)
+static bool begin(struct command *c, cl_command_queue queue, cl_uint num_events,
+                  const cl_event *wait_list, cl_event *event)
 {
     cl_device_id device = NULL;
     cl_command_queue_properties properties = 0;
-    if (!handle ||
-        dgma_next.clGetCommandQueueInfo(handle, CL_QUEUE_CONTEXT, sizeof queue->context,
-                                        &queue->context, NULL) ||
-        dgma_next.clGetCommandQueueInfo(handle, CL_QUEUE_DEVICE, sizeof device, &device, NULL) ||
-        dgma_next.clGetCommandQueueInfo(handle, CL_QUEUE_PROPERTIES, sizeof properties, &properties,
+    *c = (struct command){
+        .queue = queue, .num_events = num_events, .wait_list = wait_list, .event = event};
+    if (!queue ||
+        dgma_next.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof c->context, &c->context,
+                                        NULL) ||
+        dgma_next.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) ||
+        dgma_next.clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties,
                                         NULL))
         return false;
-    queue->handle = handle;
-    const struct dgma_cards *card = dgma_table_get(&dgma_queue_cards, handle);
-    queue->device_id = card ? card->devices[0] : device;
-    queue->device = dgma_device_get(device);
-    queue->out_of_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0;
+    const struct dgma_cards *card = dgma_table_get(&dgma_queue_cards, queue);
+    c->device_id = card ? card->devices[0] : device;
+    c->device = dgma_device_get(device);
+    c->out_of_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0;
     return true;
 }
 
-static cl_int check_wait_list(cl_uint num_events, const cl_event *wait_list)
+static cl_int check_wait_list(const struct command *c)
 {
-    if (!num_events != !wait_list)
+    if (!c->num_events != !c->wait_list)
         return CL_INVALID_EVENT_WAIT_LIST;
-    for (cl_uint i = 0; i < num_events; i++)
-        if (!wait_list[i])
+    for (cl_uint i = 0; i < c->num_events; i++)
+        if (!c->wait_list[i])
             return CL_INVALID_EVENT_WAIT_LIST;
     /* Refuses events that have failed already. PoCL never ends a command behind such an event:
      * clFinish hangs or, on its `basic` device, reports success. */
-    for (cl_uint i = 0; i < num_events; i++) {
+    for (cl_uint i = 0; i < c->num_events; i++) {
         cl_int status;
-        if (dgma_next.clGetEventInfo(wait_list[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
-                                     &status, NULL))
+        if (dgma_next.clGetEventInfo(c->wait_list[i], CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                     sizeof status, &status, NULL))
             return CL_INVALID_EVENT_WAIT_LIST;
         if (status < 0)
             return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
@@ -678,7 +684,13 @@ static cl_int check_wait_list(cl_uint num_events, const cl_event *wait_list)
     return CL_SUCCESS;
 }
 
-static struct dgma_op *op_new(const struct queue *queue, enum dgma_op_kind kind, cl_uint count,
+/* The command's place in the queue. */
+static cl_int mark(const struct command *c, cl_event *event)
+{
+    return dgma_next.clEnqueueMarkerWithWaitList(c->queue, c->num_events, c->wait_list, event);
+}
+
+static struct dgma_op *op_new(const struct command *c, enum dgma_op_kind kind, cl_uint count,
                               cl_int *status)
 {
     *status = CL_OUT_OF_HOST_MEMORY;
@@ -689,7 +701,7 @@ static struct dgma_op *op_new(const struct queue *queue, enum dgma_op_kind kind,
         return NULL;
     op->kind = kind;
     op->count = count;
-    op->done = dgma_next.clCreateUserEvent(queue->context, status);
+    op->done = dgma_next.clCreateUserEvent(c->context, status);
     if (op->done)
         return op;
     free(op);
@@ -697,23 +709,22 @@ static struct dgma_op *op_new(const struct queue *queue, enum dgma_op_kind kind,
 }
 
 /* Stalls the queue until `op` (NULL: nothing) is done. The program's event shows as `type`. */
-static cl_int stall(const struct queue *queue, struct dgma_op *op, cl_command_type type,
-                    cl_event *event)
+static cl_int stall(const struct command *c, struct dgma_op *op, cl_command_type type)
 {
     const cl_event *after = op ? &op->done : NULL;
     cl_event between = NULL, barrier = NULL;
     cl_int status = CL_SUCCESS;
-    if (after && queue->out_of_order)
+    if (after && c->out_of_order)
         /* A driver may let a barrier with a wait list overtake the barrier before it (PoCL does),
          * but not a marker: through it this stall comes after the earlier ones. */
-        status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, 1, after, &between);
+        status = dgma_next.clEnqueueMarkerWithWaitList(c->queue, 1, after, &between);
     if (between)
         after = &between;
     if (status == CL_SUCCESS)
-        status = dgma_next.clEnqueueBarrierWithWaitList(queue->handle, after != NULL, after,
-                                                        op || event ? &barrier : NULL);
-    if (status == CL_SUCCESS && event) {
-        *event = barrier;
+        status = dgma_next.clEnqueueBarrierWithWaitList(c->queue, after != NULL, after,
+                                                        op || c->event ? &barrier : NULL);
+    if (status == CL_SUCCESS && c->event) {
+        *c->event = barrier;
         event_track(barrier, type);
         if (op)
             dgma_next.clRetainEvent(barrier);
@@ -723,17 +734,17 @@ static cl_int stall(const struct queue *queue, struct dgma_op *op, cl_command_ty
         op->behind[1] = barrier;
     }
     if (status == CL_SUCCESS)
-        dgma_next.clFlush(queue->handle);
+        dgma_next.clFlush(c->queue);
     return status;
 }
 
 /* Stalls the queue until the poller has completed `op`. `status`: of what was done for it so far.
  */
-static cl_int submit(const struct queue *queue, struct dgma_op *op, cl_int status,
-                     cl_command_type type, cl_event *event)
+static cl_int submit(const struct command *c, struct dgma_op *op, cl_int status,
+                     cl_command_type type)
 {
     if (status == CL_SUCCESS)
-        status = stall(queue, op, type, event);
+        status = stall(c, op, type);
     if (status) {
         op_finish(op, status);
         return status;
@@ -748,36 +759,52 @@ static cl_int submit(const struct queue *queue, struct dgma_op *op, cl_int statu
     return CL_SUCCESS;
 }
 
-static cl_int wait_signal(const struct queue *queue, cl_mem mem, struct dgma_buffer *buffer,
-                          cl_uint value, cl_uint num_events, const cl_event *wait_list,
-                          cl_event *event)
+/* ---- wait ---- */
+
+cl_int CL_API_CALL dgma_enqueue_wait_signal(cl_command_queue queue, cl_mem mem, cl_uint value,
+                                            cl_uint num_events, const cl_event *wait_list,
+                                            cl_event *event)
 {
+    struct command c;
+    if (!begin(&c, queue, num_events, wait_list, event))
+        return CL_INVALID_COMMAND_QUEUE;
+    struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
+    if (!buffer && c.device->native && c.device->wait_signal)
+        return c.device->wait_signal(queue, mem, value, num_events, wait_list, event);
+    if (!buffer || buffer->kind != DGMA_BUS)
+        return CL_INVALID_MEM_OBJECT;
+    if (c.context != buffer->context)
+        return CL_INVALID_CONTEXT;
+    cl_int status = check_wait_list(&c);
+    if (status)
+        return status;
+
     /* The value counts when the queue reaches the wait. Checking earlier is equivalent, since
      * values only grow, unless this process is about to write the marker (a reset to 0), or the
      * program passes a wait list. */
     bool gated = num_events > 0 || atomic_load(&buffer->marker_object->pending_writes) > 0;
     if (!gated && !buffer->copies &&
         atomic_load_explicit(buffer->marker, memory_order_acquire) >= value)
-        return stall(queue, NULL, CL_COMMAND_WAIT_SIGNAL_AMD, event);
-    cl_int status;
-    struct dgma_op *op = op_new(queue, DGMA_OP_WAIT, 0, &status);
+        return stall(&c, NULL, CL_COMMAND_WAIT_SIGNAL_AMD);
+    struct dgma_op *op = op_new(&c, DGMA_OP_WAIT, 0, &status);
     if (!op)
         return status;
     op->marker = buffer->marker;
     op->value = value;
     if (buffer->copies) {
         op->copy = buffer;
-        op->copy_queue = bring_queue(buffer, dgma_card_device(queue->device_id), &status);
+        op->copy_queue = bring_queue(buffer, dgma_card_device(c.device_id), &status);
     }
     if (status == CL_SUCCESS && (gated || buffer->copies))
-        status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list,
-                                                       gated ? &op->gate : &op->before_copy);
+        status = mark(&c, gated ? &op->gate : &op->before_copy);
     if (status == CL_SUCCESS)
         status = dgma_next.clRetainMemObject(mem);
     if (status == CL_SUCCESS)
         op->mem = mem;
-    return submit(queue, op, status, CL_COMMAND_WAIT_SIGNAL_AMD, event);
+    return submit(&c, op, status, CL_COMMAND_WAIT_SIGNAL_AMD);
 }
+
+/* ---- write ---- */
 
 struct host_write {
     void *
@@ -794,30 +821,29 @@ static void CL_CALLBACK host_write(void *args)
     atomic_fetch_sub(&write->object->pending_writes, 1);
 }
 
-static cl_int write_in_queue(const struct queue *queue, cl_mem mem, struct dgma_buffer *buffer,
-                             _Atomic uint32_t *marker, cl_uint value, cl_uint num_events,
-                             const cl_event *wait_list, cl_event *event)
+static cl_int write_in_queue(const struct command *c, cl_mem mem, struct dgma_buffer *buffer,
+                             _Atomic uint32_t *marker, cl_uint value)
 {
     struct host_write write = {.marker = marker, .object = buffer->marker_object, .value = value};
     const void *place = &write.surface;
     /* If a failed wait list prevents the function from running, this is never decremented: waits
      * are then always gated, which is slower but still correct. */
     atomic_fetch_add(&write.object->pending_writes, 1);
-    cl_int status = dgma_next.clEnqueueNativeKernel(queue->handle, host_write, &write, sizeof write,
-                                                    1, &mem, &place, num_events, wait_list, event);
+    cl_int status =
+        dgma_next.clEnqueueNativeKernel(c->queue, host_write, &write, sizeof write, 1, &mem, &place,
+                                        c->num_events, c->wait_list, c->event);
     if (status)
         atomic_fetch_sub(&write.object->pending_writes, 1);
-    else if (event)
-        event_track(*event, CL_COMMAND_WRITE_SIGNAL_AMD);
+    else if (c->event)
+        event_track(*c->event, CL_COMMAND_WRITE_SIGNAL_AMD);
     return status;
 }
 
-static cl_int write_by_poller(const struct queue *queue, cl_mem mem, struct dgma_buffer *buffer,
-                              _Atomic uint32_t *marker, cl_uint value, cl_uint num_events,
-                              const cl_event *wait_list, cl_event *event)
+static cl_int write_by_poller(const struct command *c, cl_mem mem, struct dgma_buffer *buffer,
+                              _Atomic uint32_t *marker, cl_uint value)
 {
     cl_int status;
-    struct dgma_op *op = op_new(queue, DGMA_OP_WRITE, 0, &status);
+    struct dgma_op *op = op_new(c, DGMA_OP_WRITE, 0, &status);
     if (!op)
         return status;
     op->copy = buffer;
@@ -826,74 +852,24 @@ static cl_int write_by_poller(const struct queue *queue, cl_mem mem, struct dgma
     op->object = buffer->marker_object;
     atomic_fetch_add(&op->object->pending_writes, 1);
     status =
-        dgma_writes_send(queue->handle, mem, buffer, num_events, wait_list, &op->boxes, &op->gate);
+        dgma_writes_send(c->queue, mem, buffer, c->num_events, c->wait_list, &op->boxes, &op->gate);
     if (status == CL_SUCCESS)
         status = dgma_next.clRetainMemObject(mem);
     if (status == CL_SUCCESS)
         op->mem = mem;
-    return submit(queue, op, status, CL_COMMAND_WRITE_SIGNAL_AMD, event);
+    return submit(c, op, status, CL_COMMAND_WRITE_SIGNAL_AMD);
 }
 
-/* In an out-of-order queue a write waits for all that was enqueued before, too. */
-static cl_int write_signal(const struct queue *queue, cl_mem mem, struct dgma_buffer *buffer,
-                           cl_uint value, cl_ulong offset, cl_uint num_events,
-                           const cl_event *wait_list, cl_event *event)
-{
-    cl_event *joined = NULL, earlier = NULL;
-    cl_int status = CL_SUCCESS;
-    if (queue->out_of_order) {
-        joined = malloc((num_events + 1) * sizeof joined[0]);
-        if (!joined)
-            return CL_OUT_OF_HOST_MEMORY;
-        status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, 0, NULL, &earlier);
-        if (num_events)
-            memcpy(joined, wait_list, num_events * sizeof joined[0]);
-        joined[num_events++] = earlier;
-        wait_list = joined;
-    }
-    if (status == CL_SUCCESS) {
-        bool declared = buffer->surface_object->written || buffer->marker_object->written;
-        bool in_queue = !buffer->copies && !declared && queue->device->runs_host_functions;
-        status = (in_queue ? write_in_queue : write_by_poller)(
-            queue, mem, buffer, buffer->marker + offset / sizeof *buffer->marker, value, num_events,
-            wait_list, event);
-    }
-    if (earlier)
-        dgma_next.clReleaseEvent(earlier);
-    free(joined);
-    if (status == CL_SUCCESS)
-        dgma_next.clFlush(queue->handle);
-    return status;
-}
-
-cl_int CL_API_CALL dgma_enqueue_wait_signal(cl_command_queue handle, cl_mem mem, cl_uint value,
-                                            cl_uint num_events, const cl_event *wait_list,
-                                            cl_event *event)
-{
-    struct queue queue;
-    if (!open_queue(handle, &queue))
-        return CL_INVALID_COMMAND_QUEUE;
-    struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
-    if (!buffer && queue.device->native && queue.device->wait_signal)
-        return queue.device->wait_signal(handle, mem, value, num_events, wait_list, event);
-    if (!buffer || buffer->kind != DGMA_BUS)
-        return CL_INVALID_MEM_OBJECT;
-    if (queue.context != buffer->context)
-        return CL_INVALID_CONTEXT;
-    cl_int status = check_wait_list(num_events, wait_list);
-    return status ? status : wait_signal(&queue, mem, buffer, value, num_events, wait_list, event);
-}
-
-cl_int CL_API_CALL dgma_enqueue_write_signal(cl_command_queue handle, cl_mem mem, cl_uint value,
+cl_int CL_API_CALL dgma_enqueue_write_signal(cl_command_queue queue, cl_mem mem, cl_uint value,
                                              cl_ulong offset, cl_uint num_events,
                                              const cl_event *wait_list, cl_event *event)
 {
-    struct queue queue;
-    if (!open_queue(handle, &queue))
+    struct command c;
+    if (!begin(&c, queue, num_events, wait_list, event))
         return CL_INVALID_COMMAND_QUEUE;
     struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
-    if (!buffer && queue.device->native && queue.device->write_signal)
-        return queue.device->write_signal(handle, mem, value, offset, num_events, wait_list, event);
+    if (!buffer && c.device->native && c.device->write_signal)
+        return c.device->write_signal(queue, mem, value, offset, num_events, wait_list, event);
     if (!buffer || buffer->kind != DGMA_EXTERNAL)
         return CL_INVALID_MEM_OBJECT;
     /* AMD's driver accepts offsets up to size + page, which would exceed the mapping. */
@@ -902,12 +878,39 @@ cl_int CL_API_CALL dgma_enqueue_write_signal(cl_command_queue handle, cl_mem mem
         return CL_INVALID_BUFFER_SIZE;
     if (offset % sizeof value)
         return CL_INVALID_VALUE;
-    if (queue.context != buffer->context)
+    if (c.context != buffer->context)
         return CL_INVALID_CONTEXT;
-    cl_int status = check_wait_list(num_events, wait_list);
-    return status ? status
-                  : write_signal(&queue, mem, buffer, value, offset, num_events, wait_list, event);
+    cl_int status = check_wait_list(&c);
+    if (status)
+        return status;
+
+    /* In an out-of-order queue a write waits for all that was enqueued before, too. */
+    cl_event *joined = NULL, earlier = NULL;
+    if (c.out_of_order) {
+        joined = malloc((num_events + 1) * sizeof joined[0]);
+        if (!joined)
+            return CL_OUT_OF_HOST_MEMORY;
+        status = dgma_next.clEnqueueMarkerWithWaitList(queue, 0, NULL, &earlier);
+        if (num_events)
+            memcpy(joined, wait_list, num_events * sizeof joined[0]);
+        joined[num_events] = earlier;
+        c.num_events = num_events + 1;
+        c.wait_list = joined;
+    }
+    bool declared = buffer->surface_object->written || buffer->marker_object->written;
+    bool in_queue = !buffer->copies && !declared && c.device->runs_host_functions;
+    if (status == CL_SUCCESS)
+        status = (in_queue ? write_in_queue : write_by_poller)(
+            &c, mem, buffer, buffer->marker + offset / sizeof value, value);
+    if (earlier)
+        dgma_next.clReleaseEvent(earlier);
+    free(joined);
+    if (status == CL_SUCCESS)
+        dgma_next.clFlush(queue);
+    return status;
 }
+
+/* ---- make resident ---- */
 
 static void give_addresses(cl_uint num_mems, const cl_mem *mems, cl_bus_address_amd *addresses)
 {
@@ -937,70 +940,60 @@ static cl_int wait_until_ended(cl_event event)
 }
 
 /* A blocking call needs neither the thread nor a user event. */
-static cl_int make_resident_now(const struct queue *queue, cl_uint num_mems, const cl_mem *mems,
-                                cl_bus_address_amd *addresses, cl_uint num_events,
-                                const cl_event *wait_list, cl_event *event)
+static cl_int make_resident_now(const struct command *c, cl_uint num_mems, const cl_mem *mems,
+                                cl_bus_address_amd *addresses)
 {
     cl_event reached = NULL;
-    cl_int status =
-        dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list, &reached);
+    cl_int status = mark(c, &reached);
     if (status)
         return status;
     status = wait_until_ended(reached);
     if (status == CL_SUCCESS)
         give_addresses(num_mems, mems, addresses);
-    if (status == CL_SUCCESS && event) {
+    if (status == CL_SUCCESS && c->event) {
         event_track(reached, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD);
-        *event = reached;
+        *c->event = reached;
     } else {
         gate_release(reached);
     }
     return status;
 }
 
-static cl_int make_resident_later(const struct queue *queue, cl_uint num_mems, const cl_mem *mems,
-                                  cl_bus_address_amd *addresses, cl_uint num_events,
-                                  const cl_event *wait_list, cl_event *event)
-{
-    cl_int status;
-    struct dgma_op *op = op_new(queue, DGMA_OP_RESIDENT, num_mems, &status);
-    if (!op)
-        return status;
-    give_addresses(num_mems, mems, op->addresses);
-    op->out = addresses;
-    status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list, &op->gate);
-    return submit(queue, op, status, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD, event);
-}
-
-cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue handle, cl_uint num_mems,
+cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue queue, cl_uint num_mems,
                                               cl_mem *mems, cl_bool blocking,
                                               cl_bus_address_amd *addresses, cl_uint num_events,
                                               const cl_event *wait_list, cl_event *event)
 {
-    struct queue queue;
-    if (!open_queue(handle, &queue))
+    struct command c;
+    if (!begin(&c, queue, num_events, wait_list, event))
         return CL_INVALID_COMMAND_QUEUE;
     if (!mems)
         return CL_INVALID_MEM_OBJECT;
     if (!addresses || num_mems == 0)
         return CL_INVALID_VALUE;
-    if (!dgma_buffer_get(mems[0]) && queue.device->native && queue.device->make_resident)
-        return queue.device->make_resident(handle, num_mems, mems, blocking, addresses, num_events,
-                                           wait_list, event);
+    if (!dgma_buffer_get(mems[0]) && c.device->native && c.device->make_resident)
+        return c.device->make_resident(queue, num_mems, mems, blocking, addresses, num_events,
+                                       wait_list, event);
     memset(addresses, 0, num_mems * sizeof addresses[0]);
     for (cl_uint i = 0; i < num_mems; i++) {
         const struct dgma_buffer *buffer = mems[i] ? dgma_buffer_get(mems[i]) : NULL;
         if (!buffer || buffer->kind != DGMA_BUS)
             return CL_INVALID_MEM_OBJECT;
-        if (queue.context != buffer->context)
+        if (c.context != buffer->context)
             return CL_INVALID_CONTEXT;
     }
-    cl_int status = check_wait_list(num_events, wait_list);
+    cl_int status = check_wait_list(&c);
     if (status)
         return status;
     for (cl_uint i = 0; i < num_mems; i++)
-        if (!dgma_buffer_place(dgma_buffer_get(mems[i]), queue.device_id))
+        if (!dgma_buffer_place(dgma_buffer_get(mems[i]), c.device_id))
             return CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    return (blocking ? make_resident_now : make_resident_later)(&queue, num_mems, mems, addresses,
-                                                                num_events, wait_list, event);
+    if (blocking)
+        return make_resident_now(&c, num_mems, mems, addresses);
+    struct dgma_op *op = op_new(&c, DGMA_OP_RESIDENT, num_mems, &status);
+    if (!op)
+        return status;
+    give_addresses(num_mems, mems, op->addresses);
+    op->out = addresses;
+    return submit(&c, op, mark(&c, &op->gate), CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD);
 }

@@ -183,31 +183,6 @@ static void buffer_destroy(struct dgma_buffer *buffer)
     free(buffer);
 }
 
-static cl_int check_flags(cl_mem_flags flags)
-{
-    bool bus = (flags & CL_MEM_BUS_ADDRESSABLE_AMD) != 0;
-    bool external = (flags & CL_MEM_EXTERNAL_PHYSICAL_AMD) != 0;
-    if (bus && external)
-        return CL_INVALID_VALUE;
-    if (bus && (flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR)))
-        return CL_INVALID_VALUE;
-    if (external && (flags & (HOST_POINTER_FLAGS | CL_MEM_READ_WRITE | CL_MEM_READ_ONLY)))
-        return CL_INVALID_VALUE;
-    return CL_SUCCESS;
-}
-
-static cl_int check_pointer(cl_mem_flags flags, const void *host_ptr)
-{
-    if (flags & CL_MEM_EXTERNAL_PHYSICAL_AMD) {
-        const cl_bus_address_amd *address = host_ptr;
-        if (!address || !address->surface_bus_address || !address->marker_bus_address ||
-            address->surface_bus_address % DGMA_PAGE || address->marker_bus_address % DGMA_PAGE)
-            return CL_INVALID_HOST_PTR;
-        return CL_SUCCESS;
-    }
-    return !host_ptr == !(flags & CL_MEM_COPY_HOST_PTR) ? CL_SUCCESS : CL_INVALID_HOST_PTR;
-}
-
 static void set_marker(struct dgma_buffer *buffer, struct dgma_object *object, size_t offset)
 {
     buffer->marker_object = object;
@@ -296,26 +271,30 @@ static cl_int adopt(struct dgma_buffer *buffer, cl_mem *mem_ret)
 static cl_int memobject_create(cl_context context, cl_mem_flags flags, size_t size, void *host_ptr,
                                cl_mem *mem)
 {
-    cl_int status = check_flags(flags);
-    if (status)
-        return status;
+    bool bus = (flags & CL_MEM_BUS_ADDRESSABLE_AMD) != 0;
+    bool external = (flags & CL_MEM_EXTERNAL_PHYSICAL_AMD) != 0;
+    const cl_bus_address_amd *address = host_ptr;
+    if ((bus && external) || (bus && (flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR))) ||
+        (external && (flags & (HOST_POINTER_FLAGS | CL_MEM_READ_WRITE | CL_MEM_READ_ONLY))))
+        return CL_INVALID_VALUE;
     if (size == 0 || size > SIZE_MAX - 2 * DGMA_PAGE)
         return CL_INVALID_BUFFER_SIZE;
-    status = check_pointer(flags, host_ptr);
-    if (status)
-        return status;
+    if (external ? !address || !address->surface_bus_address || !address->marker_bus_address ||
+                       address->surface_bus_address % DGMA_PAGE ||
+                       address->marker_bus_address % DGMA_PAGE
+                 : !host_ptr != !(flags & CL_MEM_COPY_HOST_PTR))
+        return CL_INVALID_HOST_PTR;
     struct dgma_buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer)
         return CL_OUT_OF_HOST_MEMORY;
-    buffer->kind = flags & CL_MEM_BUS_ADDRESSABLE_AMD ? DGMA_BUS : DGMA_EXTERNAL;
+    buffer->kind = bus ? DGMA_BUS : DGMA_EXTERNAL;
     atomic_init(&buffer->refs, 1);
     buffer->flags = flags;
     buffer->context = context;
     buffer->size = (size + DGMA_PAGE - 1) & ~(DGMA_PAGE - 1);
     buffer->copies = !dgma_context_get(context).host_memory;
-    bool backed = buffer->kind == DGMA_BUS ? back_bus(buffer, host_ptr, size)
-                                           : back_external(buffer, host_ptr);
-    status = backed ? adopt(buffer, mem) : CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    bool backed = bus ? back_bus(buffer, host_ptr, size) : back_external(buffer, address);
+    cl_int status = backed ? adopt(buffer, mem) : CL_MEM_OBJECT_ALLOCATION_FAILURE;
     if (status)
         buffer_destroy(buffer);
     return status;

@@ -300,34 +300,32 @@ GstCaps *blocks_keep_like(GstCaps *caps, const GstCaps *others)
     return caps;
 }
 
-/* Whether the elements support the blocks of a peer. A type of its choice would become a name that
- * GLib keeps. */
-static gboolean blocks_are_known(const struct gpud_media *media)
+/* The caps of a peer's blocks, without the size that only the core knows. NULL: the elements do not
+ * support them, or GStreamer knows no such sound. A type of the peer's choice would become a name
+ * that GLib keeps. */
+static GstCaps *blocks_to_caps(const struct gpud_media *media)
 {
     GstCaps *all = blocks_template_caps();
     gboolean known = blocks_are_sound(media);
+    GstAudioInfo info;
+    gint channels = 0;
 
     /* The first of them is sound. */
     for (guint i = 1; !known && i < gst_caps_get_size(all); i++)
         known = gst_structure_has_name(gst_caps_get_structure(all, i), media->data.type);
     gst_caps_unref(all);
-    return known;
-}
-
-/* From the core's caps to GStreamer's: without the size that only the core knows. FALSE: GStreamer
- * knows no such sound. */
-static gboolean blocks_complete_caps(const struct gpud_media *media, GstCaps *caps)
-{
+    GstCaps *caps = known ? media_known_caps(media) : NULL;
+    if (!caps)
+        return NULL;
     GstStructure *structure = gst_caps_get_structure(caps, 0);
-    GstAudioInfo info;
-    gint channels = 0;
-
     gst_structure_remove_fields(structure, "samples-per-block", "max-size", NULL);
     /* GStreamer requires a mask of more than two channels, even if their positions are unknown. */
     if (gst_structure_get_int(structure, "channels", &channels) && channels > 2 &&
         !gst_structure_has_field(structure, "channel-mask"))
         gst_structure_set(structure, "channel-mask", GST_TYPE_BITMASK, G_GUINT64_CONSTANT(0), NULL);
-    return !blocks_are_sound(media) || gst_audio_info_from_caps(&info, caps);
+    if (blocks_are_sound(media) && !gst_audio_info_from_caps(&info, caps))
+        gst_clear_caps(&caps);
+    return caps;
 }
 
 gboolean blocks_find_samples(const GstAudioInfo *info, GstBuffer *buffer, gsize *samples,
@@ -622,12 +620,10 @@ GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstV
         return NULL;
     }
     if (media->kind != GPUD_MEDIA_PICTURE) {
-        GstCaps *blocks = blocks_are_known(media) ? media_known_caps(media) : NULL;
-        if (blocks && blocks_complete_caps(media, blocks))
+        GstCaps *blocks = blocks_to_caps(media);
+        if (blocks)
             add_extra(gst_caps_get_structure(blocks, 0), media->extra, names);
         else
-            gst_clear_caps(&blocks);
-        if (!blocks)
             *reason = explain_unknown(media);
         return blocks;
     }

@@ -313,7 +313,7 @@ GstStructure *unpack_structure(struct unpack *unpack);
  *                 two hosts. Running time + base time is one time line for both
  *     followed    the sender's is the host's monotonic clock, this pipeline has its own
  *     unknown     running times are kept if the two pipelines started together, or begin now if the
- *                 stream is older; then frames keep their distance to the clock: see wire/codec.h
+ *                 stream is older; then frames keep their distance to the clock: see struct drift
  */
 
 /* Before the metas of a frame and the payload of an event. */
@@ -646,7 +646,7 @@ void timeline_segment(const struct timeline *line, gint64 mapped, GstClockTime s
  * others use its result. If that one stops, another one continues from there.
  *
  * In the same way they share a delay: if one of them is so late that it is put at its arrival (see
- * codec.h), the others are put later by as much. */
+ * struct timeline), the others are put later by as much. */
 
 struct shared_map;
 

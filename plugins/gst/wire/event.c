@@ -128,17 +128,6 @@ size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wir
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-static gboolean read_segment(struct unpack *unpack, struct wire_event *event)
-{
-    event->time = wire_time(unpack_u64(unpack));
-    guint64 there = unpack_u64(unpack), bits = unpack_u64(unpack);
-    event->stream_time = wire_time(there);
-    memcpy(&event->rate, &bits, sizeof(bits));
-    return !unpack->bad && GST_CLOCK_TIME_IS_VALID(event->time) &&
-           (GST_CLOCK_TIME_IS_VALID(event->stream_time) || there == GST_CLOCK_TIME_NONE) &&
-           isfinite(event->rate) && fabs(event->rate) > 1e-6 && fabs(event->rate) < 1e6;
-}
-
 /* Accepts only tags that are registered here, with values of their type, and several of one that
  * may have several. */
 static gboolean read_tags(struct unpack *unpack, struct wire_event *event)
@@ -172,6 +161,7 @@ gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct name
 {
     struct unpack unpack = {.data = bytes, .left = size, .names = names};
     enum event_kind kind = (enum event_kind)(said & 0xff);
+    guint64 there, bits;
 
     memset(event, 0, sizeof(*event));
     event->kind = kind;
@@ -179,7 +169,14 @@ gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct name
         return FALSE;
     switch (kind) {
     case EVENT_SEGMENT:
-        return read_segment(&unpack, event);
+        event->time = wire_time(unpack_u64(&unpack));
+        there = unpack_u64(&unpack);
+        bits = unpack_u64(&unpack);
+        event->stream_time = wire_time(there);
+        memcpy(&event->rate, &bits, sizeof(bits));
+        return !unpack.bad && GST_CLOCK_TIME_IS_VALID(event->time) &&
+               (GST_CLOCK_TIME_IS_VALID(event->stream_time) || there == GST_CLOCK_TIME_NONE) &&
+               isfinite(event->rate) && fabs(event->rate) > 1e-6 && fabs(event->rate) < 1e6;
     case EVENT_TAGS:
         return read_tags(&unpack, event);
     case EVENT_GAP:

@@ -21,17 +21,6 @@ GstClockTime layout_interval(const GstVideoInfo *info)
                        : GST_CLOCK_TIME_NONE;
 }
 
-/* GStreamer's default stride for the width, without an element's padding. */
-static gsize plain_stride(const GstVideoInfo *info, guint plane)
-{
-    GstVideoInfo plain;
-
-    if (!gst_video_info_set_format(&plain, GST_VIDEO_INFO_FORMAT(info), (guint)info->width,
-                                   (guint)info->height))
-        return 0;
-    return (gsize)GST_VIDEO_INFO_PLANE_STRIDE(&plain, plane);
-}
-
 /* Bytes of picture in a row of a plane. Formats that pack several pixels into words have no pixel
  * stride: their rows are as long as their stride. */
 static gsize plane_row_bytes(const GstVideoInfo *info, guint plane)
@@ -48,7 +37,14 @@ static gsize plane_row_bytes(const GstVideoInfo *info, guint plane)
         words = row == 0;
         bytes = MAX(bytes, row);
     }
-    return words ? plain_stride(info, plane) : bytes;
+    if (!words)
+        return bytes;
+    /* GStreamer's default stride for the width, without an element's padding. */
+    GstVideoInfo plain;
+    return gst_video_info_set_format(&plain, GST_VIDEO_INFO_FORMAT(info), (guint)info->width,
+                                     (guint)info->height)
+               ? (gsize)GST_VIDEO_INFO_PLANE_STRIDE(&plain, plane)
+               : 0;
 }
 
 static guint plane_rows(const GstVideoInfo *info, guint plane)
@@ -98,19 +94,14 @@ gboolean layout_from_buffer(struct gpud_layout *layout, const GstVideoInfo *info
 {
     const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
 
-    if (!meta)
-        return size >= info->size &&
-               fill_layout(layout, info, info->offset, info->stride, info->size);
-    if (meta->n_planes != GST_VIDEO_INFO_N_PLANES(info))
+    if (meta && meta->n_planes != GST_VIDEO_INFO_N_PLANES(info))
         return FALSE;
-    if (format_is_opaque(info)) {
-        for (guint i = 0; i < meta->n_planes; i++)
-            if (meta->offset[i] != info->offset[i] || meta->stride[i] != info->stride[i])
-                return FALSE;
-        return size >= info->size &&
-               fill_layout(layout, info, info->offset, info->stride, info->size);
-    }
-    return fill_layout(layout, info, meta->offset, meta->stride, size);
+    if (meta && !format_is_opaque(info))
+        return fill_layout(layout, info, meta->offset, meta->stride, size);
+    for (guint i = 0; meta && i < meta->n_planes; i++)
+        if (meta->offset[i] != info->offset[i] || meta->stride[i] != info->stride[i])
+            return FALSE;
+    return size >= info->size && layout_from_info(layout, info);
 }
 
 /* Rows may run backwards: then the first one lies last. */

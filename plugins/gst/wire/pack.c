@@ -563,19 +563,6 @@ static gboolean pack_value(struct pack *pack, const GValue *value, guint *skippe
     return TRUE;
 }
 
-static void unpack_int_range(struct unpack *unpack, GValue *value)
-{
-    gint min = (gint)unpack_u32(unpack), max = (gint)unpack_u32(unpack);
-    gint step = (gint)unpack_u32(unpack);
-
-    if (step <= 0 || min >= max || min % step != 0 || max % step != 0) {
-        unpack->bad = TRUE;
-        return;
-    }
-    g_value_init(value, GST_TYPE_INT_RANGE);
-    gst_value_set_int_range_step(value, min, max, step);
-}
-
 static void unpack_fraction(struct unpack *unpack, GValue *value)
 {
     gint numerator = (gint)unpack_u32(unpack);
@@ -606,32 +593,13 @@ static void unpack_fraction_range(struct unpack *unpack, GValue *value)
         g_value_unset(&max);
 }
 
-static void unpack_date_time(struct unpack *unpack, GValue *value)
-{
-    char *text = unpack_text(unpack);
-    GstDateTime *time = text ? date_time_from_text(text) : NULL;
-    g_free(text);
-    if (!time) {
-        unpack->bad = TRUE;
-        return;
-    }
-    g_value_init(value, GST_TYPE_DATE_TIME);
-    g_value_take_boxed(value, time);
-}
-
-static void unpack_string(struct unpack *unpack, GValue *value)
-{
-    char *text = unpack_text(unpack);
-    if (!text)
-        return;
-    g_value_init(value, G_TYPE_STRING);
-    g_value_take_string(value, text);
-}
-
 /* May leave *value unset, as where unpack is bad. */
 static void unpack_value(struct unpack *unpack, GValue *value)
 {
     enum value_type type = (enum value_type)unpack_u8(unpack);
+    gint min, max, step;
+    GstDateTime *time;
+    char *text;
 
     switch (type) {
     case VALUE_INT:
@@ -663,7 +631,10 @@ static void unpack_value(struct unpack *unpack, GValue *value)
         g_value_set_boolean(value, unpack_u8(unpack) != 0);
         break;
     case VALUE_STRING:
-        unpack_string(unpack, value);
+        if ((text = unpack_text(unpack))) {
+            g_value_init(value, G_TYPE_STRING);
+            g_value_take_string(value, text);
+        }
         break;
     case VALUE_FRACTION:
         unpack_fraction(unpack, value);
@@ -680,10 +651,25 @@ static void unpack_value(struct unpack *unpack, GValue *value)
         break;
     }
     case VALUE_DATE_TIME:
-        unpack_date_time(unpack, value);
+        text = unpack_text(unpack);
+        time = text ? date_time_from_text(text) : NULL;
+        g_free(text);
+        unpack->bad |= !time;
+        if (time) {
+            g_value_init(value, GST_TYPE_DATE_TIME);
+            g_value_take_boxed(value, time);
+        }
         break;
     case VALUE_INT_RANGE:
-        unpack_int_range(unpack, value);
+        min = (gint)unpack_u32(unpack);
+        max = (gint)unpack_u32(unpack);
+        step = (gint)unpack_u32(unpack);
+        if (step > 0 && min < max && min % step == 0 && max % step == 0) {
+            g_value_init(value, GST_TYPE_INT_RANGE);
+            gst_value_set_int_range_step(value, min, max, step);
+        } else {
+            unpack->bad = TRUE;
+        }
         break;
     case VALUE_FRACTION_RANGE:
         unpack_fraction_range(unpack, value);

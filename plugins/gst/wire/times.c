@@ -437,13 +437,6 @@ GstClockTime timeline_stamp(struct timeline *line, const struct timeline_frame *
     return (GstClockTime)time;
 }
 
-/* What is left of the delay of a live stream after that much of its time, which may be negative. */
-static gint64 timeline_catch_up(const struct timeline *line, gint64 delay, gint64 since)
-{
-    return delay > timeline_late_max(line) ? delay
-                                           : MAX(time_difference(delay, since / CATCH_UP), 0);
-}
-
 gboolean timeline_is_past(const struct timeline *line, const struct timeline_frame *frame)
 {
     return frame->live && frame->mapped < 0 &&
@@ -793,8 +786,10 @@ static gboolean sharedmap_follow(const struct leader *other, struct timeline *li
 {
     if (!other)
         return FALSE;
-    gint64 since = time_difference(line->mapped, other->mapped);
-    gint64 delay = timeline_catch_up(line, other->delay, since);
+    /* What is left of its delay after that much of its time, which may be negative. */
+    gint64 since = time_difference(line->mapped, other->mapped), delay = other->delay;
+    if (delay <= timeline_late_max(line))
+        delay = MAX(time_difference(delay, since / CATCH_UP), 0);
     if (time_difference(line->delay, delay) > timeline_late_max(line))
         return FALSE;
     line->last = MAX(time_sum(line->mapped, delay), line->before);
