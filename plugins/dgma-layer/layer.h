@@ -91,19 +91,8 @@ struct dgma_object {
     struct dgma_written *written; /* NULL: the owner works in place */
     atomic_uint refs;
     atomic_uint pending_writes; /* WriteSignals of this process enqueued and not yet executed */
-    struct dgma_object *next;   /* in the list of owned objects, under the registry's lock */
+    struct dgma_object *next;   /* in the list of owned objects, under its lock */
 };
-
-/* A surface of `surface` bytes (a multiple of a page) with a new address; `keeps_copy`: with a map
- * of written bytes. NULL: logged why. */
-struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy);
-
-/* The object that contains `address`, of any process, and the offset. NULL: logged why. */
-struct dgma_object *dgma_object_find(cl_ulong address, size_t *offset);
-void dgma_object_unref(struct dgma_object *object); /* NULL is fine */
-
-/* Prevents new imports; existing mappings stay. */
-void dgma_object_unpublish(struct dgma_object *object);
 
 /* Removes all files of this process from /dev/shm. */
 void dgma_registry_finish(void);
