@@ -761,9 +761,9 @@ static cl_int submit(const struct command *c, struct dgma_op *op, cl_int status,
 
 /* ---- wait ---- */
 
-cl_int CL_API_CALL dgma_enqueue_wait_signal(cl_command_queue queue, cl_mem mem, cl_uint value,
-                                            cl_uint num_events, const cl_event *wait_list,
-                                            cl_event *event)
+static cl_int CL_API_CALL enqueue_wait_signal(cl_command_queue queue, cl_mem mem, cl_uint value,
+                                              cl_uint num_events, const cl_event *wait_list,
+                                              cl_event *event)
 {
     struct command c;
     if (!begin(&c, queue, num_events, wait_list, event))
@@ -860,9 +860,9 @@ static cl_int write_by_poller(const struct command *c, cl_mem mem, struct dgma_b
     return submit(c, op, status, CL_COMMAND_WRITE_SIGNAL_AMD);
 }
 
-cl_int CL_API_CALL dgma_enqueue_write_signal(cl_command_queue queue, cl_mem mem, cl_uint value,
-                                             cl_ulong offset, cl_uint num_events,
-                                             const cl_event *wait_list, cl_event *event)
+static cl_int CL_API_CALL enqueue_write_signal(cl_command_queue queue, cl_mem mem, cl_uint value,
+                                               cl_ulong offset, cl_uint num_events,
+                                               const cl_event *wait_list, cl_event *event)
 {
     struct command c;
     if (!begin(&c, queue, num_events, wait_list, event))
@@ -959,10 +959,10 @@ static cl_int make_resident_now(const struct command *c, cl_uint num_mems, const
     return status;
 }
 
-cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue queue, cl_uint num_mems,
-                                              cl_mem *mems, cl_bool blocking,
-                                              cl_bus_address_amd *addresses, cl_uint num_events,
-                                              const cl_event *wait_list, cl_event *event)
+static cl_int CL_API_CALL enqueue_make_resident(cl_command_queue queue, cl_uint num_mems,
+                                                cl_mem *mems, cl_bool blocking,
+                                                cl_bus_address_amd *addresses, cl_uint num_events,
+                                                const cl_event *wait_list, cl_event *event)
 {
     struct command c;
     if (!begin(&c, queue, num_events, wait_list, event))
@@ -996,4 +996,20 @@ cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue queue, cl_uint nu
     give_addresses(num_mems, mems, op->addresses);
     op->out = addresses;
     return submit(&c, op, mark(&c, &op->gate), CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD);
+}
+
+void *dgma_command_function(const char *name)
+{
+    static const struct {
+        const char *name;
+        void *function;
+    } functions[] = {
+        {"clEnqueueWaitSignalAMD", (void *)enqueue_wait_signal},
+        {"clEnqueueWriteSignalAMD", (void *)enqueue_write_signal},
+        {"clEnqueueMakeBuffersResidentAMD", (void *)enqueue_make_resident},
+    };
+    for (size_t i = 0; name && i < sizeof functions / sizeof functions[0]; i++)
+        if (strcmp(name, functions[i].name) == 0)
+            return functions[i].function;
+    return NULL;
 }

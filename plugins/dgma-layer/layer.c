@@ -60,18 +60,9 @@ static cl_icd_dispatch layer;
 
 static void *find_function(const char *name)
 {
-    static const struct {
-        const char *name;
-        void *function;
-    } functions[] = {
-        {"clEnqueueWaitSignalAMD", (void *)dgma_enqueue_wait_signal},
-        {"clEnqueueWriteSignalAMD", (void *)dgma_enqueue_write_signal},
-        {"clEnqueueMakeBuffersResidentAMD", (void *)dgma_enqueue_make_resident},
-    };
-    for (size_t i = 0; name && i < sizeof functions / sizeof functions[0]; i++)
-        if (strcmp(name, functions[i].name) == 0)
-            return functions[i].function;
-    void *function = dgma_disguise_function(name);
+    void *function = dgma_command_function(name);
+    if (!function)
+        function = dgma_disguise_function(name);
     /* Commands of other extensions (clEnqueueCommandBufferKHR) may write into a buffer, and bypass
      * the layer. Those that acquire and release objects do not write. */
     if (!function && name && strncmp(name, "clEnqueue", strlen("clEnqueue")) == 0 &&

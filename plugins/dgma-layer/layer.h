@@ -133,7 +133,7 @@ struct dgma_cards {
 
 extern struct dgma_table dgma_queue_cards;
 
-/* Functions that are found only by name, as extensions are; NULL: not one of the layer's. */
+/* Functions of cards that are found only by name, as extensions are; NULL: not one of them. */
 void *dgma_disguise_function(const char *name);
 void dgma_devices_install(cl_icd_dispatch *table);
 
@@ -195,16 +195,8 @@ void dgma_writes_install(cl_icd_dispatch *table);
 /* === commands ================================================================================ */
 /* The three commands of the extension. */
 
-cl_int CL_API_CALL dgma_enqueue_wait_signal(cl_command_queue queue, cl_mem mem, cl_uint value,
-                                            cl_uint num_events, const cl_event *wait_list,
-                                            cl_event *event);
-cl_int CL_API_CALL dgma_enqueue_write_signal(cl_command_queue queue, cl_mem mem, cl_uint value,
-                                             cl_ulong offset, cl_uint num_events,
-                                             const cl_event *wait_list, cl_event *event);
-cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue queue, cl_uint num_mems,
-                                              cl_mem *mems, cl_bool blocking,
-                                              cl_bus_address_amd *addresses, cl_uint num_events,
-                                              const cl_event *wait_list, cl_event *event);
+/* NULL: not one of them. */
+void *dgma_command_function(const char *name);
 
 /* For a buffer that ends. */
 void dgma_bring_free(struct dgma_buffer *buffer);
