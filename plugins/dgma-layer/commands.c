@@ -618,11 +618,9 @@ void dgma_commands_install(cl_icd_dispatch *table)
 /* === commands ================================================================================ */
 /* The extension's three commands, built from what every OpenCL 1.2 driver has.
  *
- *   WaitSignal:   [marker as gate] . . poller: marker >= value [, bytes to the device] . . user
- * event
- *                                                                                        |
- *                                                                                     barrier ->
- * event
+ *   WaitSignal:   [marker as gate] . . poller: marker >= value [, bytes] . . user event
+ *                                                                              |
+ *                                                                           barrier -> event
  *
  *   WriteSignal:  CPU device:  host function in the queue: store, wake -> event
  *                 others:      bytes from the device . . poller: store, wake . . user event
@@ -738,8 +736,7 @@ static cl_int stall(const struct command *c, struct dgma_op *op, cl_command_type
     return status;
 }
 
-/* Stalls the queue until the poller has completed `op`. `status`: of what was done for it so far.
- */
+/* Stalls the queue until the poller has completed `op`. `status`: of its preparation. */
 static cl_int submit(const struct command *c, struct dgma_op *op, cl_int status,
                      cl_command_type type)
 {
@@ -769,7 +766,7 @@ static cl_int CL_API_CALL enqueue_wait_signal(cl_command_queue queue, cl_mem mem
     if (!begin(&c, queue, num_events, wait_list, event))
         return CL_INVALID_COMMAND_QUEUE;
     struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
-    if (!buffer && c.device->native && c.device->wait_signal)
+    if (!buffer && c.device->wait_signal)
         return c.device->wait_signal(queue, mem, value, num_events, wait_list, event);
     if (!buffer || buffer->kind != DGMA_BUS)
         return CL_INVALID_MEM_OBJECT;
@@ -868,7 +865,7 @@ static cl_int CL_API_CALL enqueue_write_signal(cl_command_queue queue, cl_mem me
     if (!begin(&c, queue, num_events, wait_list, event))
         return CL_INVALID_COMMAND_QUEUE;
     struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
-    if (!buffer && c.device->native && c.device->write_signal)
+    if (!buffer && c.device->write_signal)
         return c.device->write_signal(queue, mem, value, offset, num_events, wait_list, event);
     if (!buffer || buffer->kind != DGMA_EXTERNAL)
         return CL_INVALID_MEM_OBJECT;
@@ -971,7 +968,7 @@ static cl_int CL_API_CALL enqueue_make_resident(cl_command_queue queue, cl_uint 
         return CL_INVALID_MEM_OBJECT;
     if (!addresses || num_mems == 0)
         return CL_INVALID_VALUE;
-    if (!dgma_buffer_get(mems[0]) && c.device->native && c.device->make_resident)
+    if (!dgma_buffer_get(mems[0]) && c.device->make_resident)
         return c.device->make_resident(queue, num_mems, mems, blocking, addresses, num_events,
                                        wait_list, event);
     memset(addresses, 0, num_mems * sizeof addresses[0]);

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Memory with a bus address: the objects that have one, and the memory objects of OpenCL on them.
- */
+/* Memory with a bus address: objects that have one, and OpenCL's memory objects on them. */
 #include "layer.h"
 
 #include <dirent.h>

@@ -45,15 +45,6 @@ static bool is_external(cl_mem mem)
     return buffer && buffer->kind == DGMA_EXTERNAL;
 }
 
-static void kernels_put(cl_kernel handle, struct kernel *kernel)
-{
-    free(dgma_table_take(&kernels, handle, NULL));
-    if (kernel && !dgma_table_put(&kernels, handle, kernel)) {
-        free(kernel);
-        dgma_unfollowed_note("a kernel (out of memory)");
-    }
-}
-
 /* Replaces one of the kernel's arguments. */
 static void kernels_set(cl_kernel handle, cl_uint index, cl_mem mem)
 {
@@ -72,7 +63,11 @@ static void kernels_set(cl_kernel handle, cl_uint index, cl_mem mem)
             kernel->arguments[kernel->count++] = old->arguments[i];
     if (mem)
         kernel->arguments[kernel->count++] = (struct argument){index, mem};
-    kernels_put(handle, kernel);
+    free(dgma_table_take(&kernels, handle, NULL));
+    if (!dgma_table_put(&kernels, handle, kernel)) {
+        free(kernel);
+        dgma_unfollowed_note("a kernel (out of memory)");
+    }
 }
 
 static CL_API_ENTRY cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size,
@@ -104,7 +99,7 @@ static CL_API_ENTRY cl_int CL_API_CALL release_kernel(cl_kernel kernel)
         dgma_next.clGetKernelInfo(kernel, CL_KERNEL_REFERENCE_COUNT, sizeof refs, &refs, NULL) ==
             CL_SUCCESS &&
         refs == 1)
-        kernels_put(kernel, NULL);
+        free(dgma_table_take(&kernels, kernel, NULL));
     return dgma_next.clReleaseKernel(kernel);
 }
 

@@ -120,25 +120,21 @@ static GstMemory *new_memory(struct slot_store *store, struct gpud_frame *frame,
 
 /* --- fences and caches -------------------------------------------------------------------- */
 
-/* A descriptor that becomes readable when the present work is done; -1: the kernel (before Linux
- * 6.0) has none, and the dma-buf itself serves. */
-static gint export_fence(gint fd, guint32 access)
-{
-#ifdef DMA_BUF_IOCTL_EXPORT_SYNC_FILE
-    struct dma_buf_export_sync_file fence = {.flags = access, .fd = -1};
-
-    if (ioctl(fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &fence) == 0)
-        return fence.fd;
-#endif
-    return -1;
-}
-
 /* Waits for the work of other drivers on a dma-buf: for their writes, so that it can be read, or
  * (reads_too) for all of it, so that it can be written. FALSE: it took longer. */
 static gboolean dmabuf_wait(gint fd, gboolean reads_too, gint64 timeout_ns)
 {
     gint64 until = g_get_monotonic_time() + timeout_ns / 1000, left;
-    gint fence = export_fence(fd, reads_too ? DMA_BUF_SYNC_WRITE : DMA_BUF_SYNC_READ), got;
+    gint fence = -1, got;
+
+    /* A descriptor that becomes readable when the present work is done. The kernel has none before
+     * Linux 6.0, where the dma-buf itself serves. */
+#ifdef DMA_BUF_IOCTL_EXPORT_SYNC_FILE
+    struct dma_buf_export_sync_file now = {
+        .flags = reads_too ? DMA_BUF_SYNC_WRITE : DMA_BUF_SYNC_READ, .fd = -1};
+    if (ioctl(fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &now) == 0)
+        fence = now.fd;
+#endif
     struct pollfd wait = {
         .fd = fence >= 0 ? fence : fd,
         .events = fence < 0 && reads_too ? POLLOUT : POLLIN,

@@ -143,9 +143,7 @@ static enum gpud_status map_first(struct slot_memory *self, unsigned access, voi
                      !GST_MINI_OBJECT_FLAG_IS_SET(self->memory, GST_MEMORY_FLAG_READONLY);
 
     /* GStreamer has no flag for overwriting everything, so a map for writing must also read, to
-     * keep what is not written. Before the first write there is nothing to keep, which saves that
-     * copy.
-     */
+     * keep what is not written. Before the first write there is nothing to keep: no copy then. */
     if ((access == GPUD_WRITE && self->filled) ||
         (looks && (!self->filled || g_atomic_int_get(&self->store->misused))))
         access = GPUD_READ | GPUD_WRITE;

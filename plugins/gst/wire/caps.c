@@ -416,9 +416,8 @@ gboolean caps_are_fields(const GstCaps *caps)
 /* --- the extra fields of a media ----------------------------------------------------------- */
 
 /* The plain type of this name (as GStreamer has it in serialised caps) or, for NULL, `type` if it
- * is one. Fields of other types, G_TYPE_INVALID here, are neither sent nor created from a peer's
- * text.
- */
+ * is one. Fields of other types, G_TYPE_INVALID here, are neither sent nor created from peers'
+ * texts. */
 static GType plain_type(const gchar *name, GType type)
 {
     const struct {
