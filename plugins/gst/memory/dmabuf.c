@@ -20,34 +20,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define GST_TYPE_GPUDIRECT_DMABUF_ALLOCATOR (gst_gpudirect_dmabuf_allocator_get_type())
-G_DECLARE_FINAL_TYPE(GstGpudirectDmabufAllocator, gst_gpudirect_dmabuf_allocator, GST,
-                     GPUDIRECT_DMABUF_ALLOCATOR, GstDmaBufAllocator)
-
-struct _GstGpudirectDmabufAllocator {
-    GstDmaBufAllocator parent;
-};
-
-G_DEFINE_TYPE(GstGpudirectDmabufAllocator, gst_gpudirect_dmabuf_allocator,
-              GST_TYPE_DMABUF_ALLOCATOR)
-
-static void gst_gpudirect_dmabuf_allocator_class_init(GstGpudirectDmabufAllocatorClass *klass)
-{
-}
-
-static void gst_gpudirect_dmabuf_allocator_init(GstGpudirectDmabufAllocator *self)
-{
-    GstAllocator *allocator = GST_ALLOCATOR(self);
-
-    allocator->mem_map_full = slot_memory_map_full;
-    allocator->mem_unmap_full = slot_memory_unmap_full;
-}
-
-static GstAllocator *new_allocator(void)
-{
-    return g_object_new(GST_TYPE_GPUDIRECT_DMABUF_ALLOCATOR, NULL);
-}
-
 static enum gpud_status export_frame(struct gpud_frame *frame, gint *fd, struct gpud_error *error)
 {
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
@@ -213,7 +185,8 @@ static gboolean is_unused(struct slot_memory *slot)
 }
 
 const struct slot_kind dmabuf_slot_kind = {
-    .new_allocator = new_allocator,
+    .get_allocator_type = gst_dmabuf_allocator_get_type,
+    .init_allocator = slot_init_allocator,
     .new_memory = new_memory,
     .arrived = arrived,
     .leaving = leaving,

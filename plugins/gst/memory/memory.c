@@ -238,19 +238,25 @@ gboolean slot_memory_unmap(struct slot_memory *self)
 }
 
 /* A part of a memory is mapped as the whole; GStreamer adds the offset. */
-gpointer slot_memory_map_full(GstMemory *memory, GstMapInfo *info, gsize maxsize)
+static gpointer slot_memory_map_full(GstMemory *memory, GstMapInfo *info, gsize maxsize)
 {
     struct slot_memory *self = slot_memory_of(memory);
 
     return self->host ? self->host : slot_memory_map(self, info->flags);
 }
 
-void slot_memory_unmap_full(GstMemory *memory, GstMapInfo *info)
+static void slot_memory_unmap_full(GstMemory *memory, GstMapInfo *info)
 {
     struct slot_memory *self = slot_memory_of(memory);
 
     if (!self->host)
         slot_memory_unmap(self);
+}
+
+void slot_init_allocator(GstAllocator *allocator)
+{
+    allocator->mem_map_full = slot_memory_map_full;
+    allocator->mem_unmap_full = slot_memory_unmap_full;
 }
 
 /* --- beside the sink ---------------------------------------------------------------------- */
@@ -337,8 +343,6 @@ gboolean outstanding_wait_below(struct outstanding *outstanding, gint limit, gin
 
 /* === memory ================================================================================== */
 /* A GstMemory that is a slot. See the header for ownership. */
-
-#define GST_TYPE_GPUDIRECT_ALLOCATOR (gst_gpudirect_allocator_get_type())
 
 G_DECLARE_FINAL_TYPE(GstGpudirectAllocator, gst_gpudirect_allocator, GST, GPUDIRECT_ALLOCATOR,
                      GstAllocator)
@@ -532,15 +536,8 @@ static void gst_gpudirect_allocator_init(GstGpudirectAllocator *self)
     GstAllocator *allocator = GST_ALLOCATOR(self);
 
     allocator->mem_type = plain_type;
-    allocator->mem_map_full = slot_memory_map_full;
-    allocator->mem_unmap_full = slot_memory_unmap_full;
     allocator->mem_share = plain_share;
     GST_OBJECT_FLAG_SET(self, GST_ALLOCATOR_FLAG_CUSTOM_ALLOC);
-}
-
-static GstAllocator *plain_new_allocator(void)
-{
-    return g_object_new(GST_TYPE_GPUDIRECT_ALLOCATOR, NULL);
 }
 
 /* Nothing to do: the core orders the CPU's accesses by its maps. */
@@ -553,7 +550,8 @@ static void plain_leaving(struct slot_memory *slot)
 }
 
 const struct slot_kind plain_slot_kind = {
-    .new_allocator = plain_new_allocator,
+    .get_allocator_type = gst_gpudirect_allocator_get_type,
+    .init_allocator = slot_init_allocator,
     .new_memory = plain_new_memory,
     .arrived = plain_arrived,
     .leaving = plain_leaving,
@@ -567,7 +565,8 @@ struct slot_store *slot_store_new(const struct slot_store_params *params)
 
     g_atomic_ref_count_init(&store->references);
     store->kind = params->kind;
-    store->allocator = gst_object_ref_sink(params->kind->new_allocator());
+    store->allocator = gst_object_ref_sink(g_object_new(store->kind->get_allocator_type(), NULL));
+    store->kind->init_allocator(store->allocator);
     store->info = *params->info;
     store->gpu = params->gpu;
     store->sender = params->sender;

@@ -47,7 +47,9 @@ struct slot_store;
 
 /* The operations of a kind of memory; all but the last are required. */
 struct slot_kind {
-    GstAllocator *(*new_allocator)(void);
+    /* The class of the allocator, and the methods that ours has instead of the class's. */
+    GType (*get_allocator_type)(void);
+    void (*init_allocator)(GstAllocator *allocator);
 
     /* A GstMemory for the frame's bytes, of the store's allocator. NULL: it cannot be made, and the
      * log says why. */
@@ -329,13 +331,11 @@ struct gpud_frame *gpu_wrap_buffer(const struct gpu_vendor *vendor, GstBuffer *b
  * frame is passed on, its next owner waits for that stream. A buffer that is never mapped costs
  * nothing. */
 
-/* Of struct slot_kind; a vendor adds new_allocator() and new_memory(). */
+/* Of struct slot_kind; a vendor adds the other two, and its own free() where that of its class of
+ * allocators is not the right one. */
+void gpu_slot_init_allocator(GstAllocator *allocator);
 void gpu_slot_arrived(struct slot_memory *slot);
 void gpu_slot_leaving(struct slot_memory *slot);
-
-/* Replaces the methods that the vendor's own class of allocators has set; the vendor does it with
- * free() where that is not the right one. */
-void gpu_slot_init_allocator(GstAllocator *allocator);
 
 /* For new_memory(): the frame's bytes on the device, and their layout. */
 gpointer gpu_slot_pointer(struct gpud_frame *frame);
@@ -354,9 +354,8 @@ void *slot_memory_map(struct slot_memory *slot, GstMapFlags flags);
 /* TRUE: what was written is being copied to the device. */
 gboolean slot_memory_unmap(struct slot_memory *slot);
 
-/* Map and unmap methods for allocators of any class whose slots the CPU maps. */
-gpointer slot_memory_map_full(GstMemory *memory, GstMapInfo *info, gsize maxsize);
-void slot_memory_unmap_full(GstMemory *memory, GstMapInfo *info);
+/* Of struct slot_kind: for allocators of any class whose slots the CPU maps. */
+void slot_init_allocator(GstAllocator *allocator);
 
 enum slot_use {
     SLOT_FREE,    /* it can be submitted */

@@ -27,6 +27,7 @@
 /* 1.24 and later wrap pointers, and give memories a stream. */
 
 #define ORDERS_EARLY TRUE
+#define series_allocator_get_type gst_cuda_allocator_get_type
 
 /* The slot owns the pointer, so nothing is freed with the memory. */
 static void cuda_keep(gpointer nothing)
@@ -39,13 +40,6 @@ static GstMemory *series_new_memory(struct slot_store *store, const GstVideoInfo
     return gst_cuda_allocator_alloc_wrapped(
         (GstCudaAllocator *)store->allocator, (GstCudaContext *)store->gpu->context,
         (GstCudaStream *)store->stream, info, pointer, NULL, cuda_keep);
-}
-
-static void series_free_memory(GstAllocator *allocator, GstMemory *memory)
-{
-    GstAllocatorClass *parent = g_type_class_peek(GST_TYPE_CUDA_ALLOCATOR);
-
-    parent->free(allocator, memory);
 }
 
 static CUstream handle_of(GstCudaMemory *memory)
@@ -108,6 +102,7 @@ static void series_choose_stream(struct slot_store *store, GstStructure *config)
  * NULL: only the methods of GstCudaAllocator look at that, and all of them are replaced below. */
 
 #define ORDERS_EARLY FALSE
+#define series_allocator_get_type gst_gpudirect_cuda_allocator_get_type
 
 static GstMemory *series_new_memory(struct slot_store *store, const GstVideoInfo *info,
                                     CUdeviceptr pointer)
@@ -125,6 +120,25 @@ static void series_free_memory(GstAllocator *allocator, GstMemory *memory)
 {
     gst_object_unref(GST_CUDA_MEMORY_CAST(memory)->context);
     g_free(memory);
+}
+
+typedef struct {
+    GstCudaAllocator parent;
+} GstGpudirectCudaAllocator;
+
+typedef GstCudaAllocatorClass GstGpudirectCudaAllocatorClass;
+
+GType gst_gpudirect_cuda_allocator_get_type(void);
+
+G_DEFINE_TYPE(GstGpudirectCudaAllocator, gst_gpudirect_cuda_allocator, GST_TYPE_CUDA_ALLOCATOR)
+
+static void gst_gpudirect_cuda_allocator_class_init(GstGpudirectCudaAllocatorClass *klass)
+{
+    GST_ALLOCATOR_CLASS(klass)->free = series_free_memory;
+}
+
+static void gst_gpudirect_cuda_allocator_init(GstGpudirectCudaAllocator *self)
+{
 }
 
 static gpointer series_get_stream(GstMemory *memory)
@@ -162,16 +176,6 @@ static void series_choose_stream(struct slot_store *store, GstStructure *config)
 
 /* === memory ================================================================================== */
 /* A slot as a GstCudaMemory; gpu.c has the code that all vendors share. */
-
-typedef struct {
-    GstCudaAllocator parent;
-} GstGpudirectCudaAllocator;
-
-typedef GstCudaAllocatorClass GstGpudirectCudaAllocatorClass;
-
-GType gst_gpudirect_cuda_allocator_get_type(void);
-
-G_DEFINE_TYPE(GstGpudirectCudaAllocator, gst_gpudirect_cuda_allocator, GST_TYPE_CUDA_ALLOCATOR)
 
 static gboolean cuda_enter(const struct gpu *gpu)
 {
@@ -216,27 +220,13 @@ static GstMemory *cuda_new_memory(struct slot_store *store, struct gpud_frame *f
     return memory;
 }
 
-static GstAllocator *cuda_new_allocator(void)
-{
-    return g_object_new(gst_gpudirect_cuda_allocator_get_type(), NULL);
-}
-
 static const struct slot_kind cuda_slot_kind = {
-    .new_allocator = cuda_new_allocator,
+    .get_allocator_type = series_allocator_get_type,
+    .init_allocator = gpu_slot_init_allocator,
     .new_memory = cuda_new_memory,
     .arrived = gpu_slot_arrived,
     .leaving = gpu_slot_leaving,
 };
-
-static void gst_gpudirect_cuda_allocator_class_init(GstGpudirectCudaAllocatorClass *klass)
-{
-    GST_ALLOCATOR_CLASS(klass)->free = series_free_memory;
-}
-
-static void gst_gpudirect_cuda_allocator_init(GstGpudirectCudaAllocator *self)
-{
-    gpu_slot_init_allocator(GST_ALLOCATOR(self));
-}
 
 /* === frame =================================================================================== */
 /* Any element's GstCudaMemory and GstCudaContext. */

@@ -79,16 +79,6 @@ static GstHipDevice *hip_memory_device(GstHipDevice *device)
 /* === memory ================================================================================== */
 /* A slot as a GstHipMemory; gpu.c has the code that all vendors share. */
 
-typedef struct {
-    GstHipAllocator parent;
-} GstGpudirectHipAllocator;
-
-typedef GstHipAllocatorClass GstGpudirectHipAllocatorClass;
-
-GType gst_gpudirect_hip_allocator_get_type(void);
-
-G_DEFINE_TYPE(GstGpudirectHipAllocator, gst_gpudirect_hip_allocator, GST_TYPE_HIP_ALLOCATOR)
-
 static gpointer hip_get_stream(GstMemory *memory)
 {
     return gst_hip_stream_get_handle(gst_hip_memory_get_stream(GST_HIP_MEMORY_CAST(memory)));
@@ -157,26 +147,13 @@ static GstMemory *hip_new_memory(struct slot_store *store, struct gpud_frame *fr
     return memory;
 }
 
-static GstAllocator *hip_new_allocator(void)
-{
-    return g_object_new(gst_gpudirect_hip_allocator_get_type(), NULL);
-}
-
 static const struct slot_kind hip_slot_kind = {
-    .new_allocator = hip_new_allocator,
+    .get_allocator_type = gst_hip_allocator_get_type,
+    .init_allocator = gpu_slot_init_allocator,
     .new_memory = hip_new_memory,
     .arrived = gpu_slot_arrived,
     .leaving = gpu_slot_leaving,
 };
-
-static void gst_gpudirect_hip_allocator_class_init(GstGpudirectHipAllocatorClass *klass)
-{
-}
-
-static void gst_gpudirect_hip_allocator_init(GstGpudirectHipAllocator *self)
-{
-    gpu_slot_init_allocator(GST_ALLOCATOR(self));
-}
 
 /* === frame =================================================================================== */
 /* Any element's GstHipMemory. */
