@@ -400,11 +400,10 @@ static cl_int step(struct dgma_op *op)
     case DGMA_OP_WRITE:
         step_write(op);
         return CL_COMPLETE;
-    case DGMA_OP_RESIDENT:
+    default: /* DGMA_OP_RESIDENT */
         memcpy(op->out, op->addresses, op->count * sizeof op->addresses[0]);
         return CL_COMPLETE;
     }
-    return CL_INVALID_VALUE;
 }
 
 /* Completes `done` and frees the operation, also one that never reached the poller. */

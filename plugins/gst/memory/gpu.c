@@ -106,8 +106,10 @@ GstCaps *gpu_template_caps(void)
 
 GstCaps *gpu_caps_in_memory(const GstCaps *caps, const struct gpu_vendor *vendor)
 {
-    if (caps_are_fields(caps) ||
-        !gst_structure_has_name(gst_caps_get_structure(caps, 0), VIDEO_RAW))
+    const GstStructure *structure = gst_caps_get_structure(caps, 0);
+
+    if (g_strcmp0(gst_structure_get_string(structure, "interlace-mode"), "alternate") == 0 ||
+        !gst_structure_has_name(structure, VIDEO_RAW))
         return NULL;
     GstCaps *copy = gst_caps_copy(caps);
 

@@ -139,7 +139,6 @@ gboolean dmabuf_is_in_frame(struct gpud_frame *frame, struct gpud_error *error);
 /* Whether a dma-buf can be made of the host's memory; *error says why not. */
 gboolean dmabuf_can_be_made(struct gpud_error *error);
 
-/* Whether one of the buffer's memories is a dma-buf. */
 gboolean dmabuf_is_in_buffer(GstBuffer *buffer);
 
 /* Waits for other drivers' writes to all of the buffer's dma-bufs. FALSE: it took longer. */
@@ -346,7 +345,6 @@ GstVideoInfo gpu_slot_info(const struct slot_store *store, const struct gpud_lay
 gboolean gpu_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to);
 
 /* === map ===================================================================================== */
-/* Maps slots for the CPU. */
 
 /* Maps the frame for the CPU. NULL: it cannot, and the log says why. */
 void *slot_memory_map(struct slot_memory *slot, GstMapFlags flags);

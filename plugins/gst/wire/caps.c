@@ -406,13 +406,6 @@ guint64 names_count_left_out(struct names *names)
 
 /* === caps ==================================================================================== */
 
-gboolean caps_are_fields(const GstCaps *caps)
-{
-    const gchar *mode = gst_structure_get_string(gst_caps_get_structure(caps, 0), "interlace-mode");
-
-    return mode && strcmp(mode, "alternate") == 0;
-}
-
 /* --- the extra fields of a media ----------------------------------------------------------- */
 
 /* The plain type of this name (as GStreamer has it in serialised caps) or, for NULL, `type` if it

@@ -50,7 +50,6 @@ static inline gboolean blocks_are_sound(const struct gpud_media *media)
  * rdma://HOST:PORT/NAME/STREAM. */
 gboolean blocks_is_stream(const gchar *address);
 
-/* Whether the caps are those of blocks. */
 gboolean blocks_are_caps(const GstCaps *caps);
 
 /* Removes the caps of pictures if these others are caps of blocks, else those of blocks. Takes
@@ -119,9 +118,6 @@ const gchar *video_media_type(const gchar *format);
                                 ", format = (string) " VIDEO_BAYER_FORMATS SLOT_SIZES
 
 G_STATIC_ASSERT(GPUD_DIMENSION_MAX == 32768);
-
-/* Whether buffers of these caps are single fields. */
-gboolean caps_are_fields(const GstCaps *caps);
 
 /* All that the caps say of a stream of pictures, except the layout (see layout_from_info()). Fields
  * that are not plain values are dropped silently; others are dropped, the longest first, until the
@@ -332,7 +328,6 @@ void wire_head_pack(struct pack *pack, const struct wire_head *head);
 /* FALSE: the bytes are no head, and *head is undefined. */
 gboolean wire_head_unpack(struct unpack *unpack, struct wire_head *head);
 
-/* CLOCK_MONOTONIC, now. */
 GstClockTime monotonic_now(void);
 
 /* Validates a peer's time; GST_CLOCK_TIME_NONE if it exceeds gint64, in which GStreamer computes.
@@ -354,7 +349,6 @@ struct time_now {
  * mean now. */
 gint64 time_now_at(const struct time_now *now, GstClockTime then);
 
-/* How the sender's clock relates to this pipeline's. */
 enum time_relation { TIME_UNKNOWN, TIME_FOLLOWED, TIME_SHARED };
 
 enum time_relation time_relation(const struct wire_head *head, const struct time_now *now);
