@@ -124,13 +124,6 @@ static struct dgma_box line(size_t offset, size_t size)
     return (struct dgma_box){.offset = offset, .width = size, .rows = 1, .slices = 1};
 }
 
-static bool covers(const struct dgma_buffer *buffer, const struct dgma_box *box,
-                   const struct dgma_box *other)
-{
-    return (box->rows == 1 && box->slices == 1 && box->offset == 0 && box->width == buffer->size) ||
-           memcmp(box, other, sizeof *box) == 0;
-}
-
 static void writes_drop(struct dgma_write **at)
 {
     struct dgma_write *write = *at;
@@ -163,11 +156,12 @@ static cl_int writes_end(const struct pending *p, cl_int status, cl_command_queu
     cl_event done = p->own ? p->own : *event;
     if (!p->own)
         dgma_next.clRetainEvent(done);
+    bool whole = box.rows == 1 && box.slices == 1 && box.offset == 0 && box.width == buffer->size;
     pthread_mutex_lock(&writes_lock);
     unsigned count = 0;
     struct dgma_write **at = &buffer->writes;
     while (*at)
-        if ((*at)->queue == queue && covers(buffer, &box, &(*at)->box)) {
+        if ((*at)->queue == queue && (whole || memcmp(&box, &(*at)->box, sizeof box) == 0)) {
             writes_drop(at); /* a later command of the queue overwrites it */
         } else {
             at = &(*at)->next;
