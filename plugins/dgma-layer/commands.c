@@ -218,9 +218,18 @@ static cl_int bring_in(struct dgma_buffer *buffer, cl_mem mem, cl_command_queue 
 {
     struct transfer to = {.queue = queue, .mem = mem, .surface = buffer->surface};
     struct dgma_object *object = buffer->surface_object;
-    if (written_is_foreign(object, buffer->marker, &buffer->seen_marker))
-        written_add(object->written, 0, buffer->size);
-    cl_int status = bring_written(&to, object);
+    cl_int status;
+    if (written_is_foreign(object, buffer->marker, &buffer->seen_marker)) {
+        /* The map does not say what that writer wrote: the whole buffer, in one command. */
+        for (size_t word = 0; word < (object->total - DGMA_PAGE) / 64; word++)
+            if (atomic_load_explicit(&object->written->bits[word], memory_order_relaxed))
+                atomic_exchange_explicit(&object->written->bits[word], 0, memory_order_acquire);
+        status = bring_add(&to, 0, buffer->size);
+        if (status == CL_SUCCESS)
+            status = flush(&to);
+    } else {
+        status = bring_written(&to, object);
+    }
     if (to.last)
         dgma_next.clFlush(queue);
     *gate = to.last;
@@ -699,8 +708,10 @@ static struct dgma_op *op_new(const struct command *c, enum dgma_op_kind kind, c
     op->kind = kind;
     op->count = count;
     op->done = dgma_next.clCreateUserEvent(c->context, status);
-    if (op->done)
+    if (op->done) {
+        *status = CL_SUCCESS;
         return op;
+    }
     free(op);
     return NULL;
 }
@@ -735,7 +746,8 @@ static cl_int stall(const struct command *c, struct dgma_op *op, cl_command_type
     return status;
 }
 
-/* Stalls the queue until the poller has completed `op`. `status`: of its preparation. */
+/* Stalls the queue until the poller has completed `op`, and owns it in any case. `status`: of its
+ * preparation. */
 static cl_int submit(const struct command *c, struct dgma_op *op, cl_int status,
                      cl_command_type type)
 {

@@ -47,7 +47,8 @@
 
 static int lock_fd = -1;
 
-/* Retried after a failure, which may have been a temporary lack of descriptors. */
+/* Under owned_lock. false, errno: locks are not available, which is logged. Retried after a
+ * failure, which may have been a temporary lack of descriptors. */
 static bool slot_ready(void)
 {
     if (lock_fd >= 0)
@@ -75,7 +76,7 @@ static bool slot_ready(void)
 /* F_RDLCK takes the slot for this process, until it gives it back or ends. F_WRLCK claims a slot
  * without an owner exclusively, until it is given back; not for a slot that this process owns: the
  * call would succeed, and lose it. F_UNLCK gives it back. false, errno: it cannot; EAGAIN or
- * EACCES: another process has it. */
+ * EACCES: another process has it. Under owned_lock. */
 static bool slot_lock(uint32_t slot, short type)
 {
     if (!slot_ready())

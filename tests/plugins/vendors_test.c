@@ -25,8 +25,8 @@ TEST(test_entries_are_whole)
                     vendor->configure_pool && vendor->map_flag && vendor->look_into &&
                     vendor->get_stream && vendor->set_pending && vendor->await_writes &&
                     vendor->enter && vendor->leave && vendor->finish && vendor->copy_rows);
-        fail_unless(kind && kind->get_allocator_type && kind->new_memory && kind->arrived &&
-                    kind->leaving);
+        fail_unless(kind && kind->get_allocator_type && kind->init_allocator && kind->new_memory &&
+                    kind->arrived && kind->leaving);
         for (guint k = 0; k < i; k++)
             fail_if(g_str_equal(vendor->feature, gpu_vendors[k]->feature) ||
                     g_str_equal(vendor->prefix, gpu_vendors[k]->prefix) ||
