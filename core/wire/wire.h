@@ -529,7 +529,7 @@ struct gpud_page_carrier {
 
     /* Both sides can move `claimed`: a sender takes back what was not claimed. Otherwise only the
      * receiver moves it, and drop-oldest keeps the newest frame at the sender until an entry comes
-     * back or the next frame replaces it: see stream/sender/hand.c and the model waiting.pml. */
+     * back or the next frame replaces it: see stream/sender/submit.c and the model waiting.pml. */
     bool can_take_back;
 
     /* `asleep` of the other side is reliable: after a store and a fence, either the side going to

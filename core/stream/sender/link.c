@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One receiver: its ring and page in one epoch, and its counters. */
+/* One receiver, from its first message to its end: its ring and page in one epoch, its route and
+ * its handshake. */
 #include "stream/sender/sender.h"
 
 #include "base/base.h"
@@ -9,8 +10,10 @@
 #include "route/route.h"
 #include "stream/shared/shared.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 /* === transport =============================================================================== */
@@ -23,12 +26,6 @@ static inline uint32_t gpud_transport_position(const struct gpud_transport *tran
 {
     return transport->page.head + transport->pending;
 }
-
-/* How often to check for other events: a dead peer cannot wake this side. */
-#define SLICE (50 * GPUD_MSEC)
-
-/* Nor can a device that is still reading: checked at the pace of a frame. */
-#define DEVICE_SLICE (50 * GPUD_USEC)
 
 enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
                                        enum gpud_signal_place place, struct gpud_pool *pool,
@@ -199,18 +196,6 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport, uint32
     return status;
 }
 
-struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, uint32_t entry,
-                                        uint64_t *offset)
-{
-    gpud_ring_slot(&transport->ring, entry, offset);
-    return transport->views[entry / transport->ring.slots_per_memory];
-}
-
-bool gpud_transport_has_room(const struct gpud_transport *transport)
-{
-    return !transport->remote || transport->remote->ops->has_room(transport->remote);
-}
-
 static void transport_destroy(struct gpud_transport *gone)
 {
     if (gone->remote) /* first, because its card reads the slots */
@@ -282,245 +267,6 @@ static void transport_take_all_back(struct gpud_transport *transport)
         gpud_page_take_all_back(&transport->page);
 }
 
-static void drop_slot(struct gpud_transport *transport, uint32_t entry)
-{
-    struct gpud_slot *slot = transport->slot_of[entry];
-    transport->slot_of[entry] = NULL;
-    if (slot)
-        gpud_slot_drop(slot);
-}
-
-/* Frees the releasing entry at this index. */
-static void free_releasing(struct gpud_transport *transport, uint32_t place)
-{
-    uint32_t entry = transport->releasing[place];
-    transport->releasing_count--;
-    memmove(&transport->releasing[place], &transport->releasing[place + 1],
-            (transport->releasing_count - place) * sizeof(entry));
-    drop_slot(transport, entry);
-    gpud_page_untake(&transport->page, entry);
-}
-
-/* Handles a returned entry, which the receiver's device may still be reading. */
-static void transport_take_back(struct gpud_transport *transport, uint32_t entry)
-{
-    uint32_t top;
-    GPUD_STOP_POINT("sender: reaped");
-    if (!transport->watchdog ||
-        gpud_watchdog_reached(transport->watchdog, entry, transport->value_of[entry])) {
-        drop_slot(transport, entry);
-        return;
-    }
-    gpud_page_take(&transport->page, &top); /* the same entry, which was just put there */
-    transport->releasing[transport->releasing_count++] = entry;
-}
-
-enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error)
-{
-    uint32_t entry;
-    int got;
-    for (uint32_t i = 0; i < transport->releasing_count;) {
-        entry = transport->releasing[i];
-        if (gpud_watchdog_reached(transport->watchdog, entry, transport->value_of[entry]))
-            free_releasing(transport, i);
-        else
-            i++;
-    }
-    while ((got = gpud_page_reap(&transport->page, &entry)) > 0)
-        transport_take_back(transport, entry);
-    if (got < 0)
-        return gpud_fail(error, GPUD_PEER,
-                         "the receiver broke the protocol: it gave back a frame it did not have");
-    if (transport->watchdog && gpud_watchdog_is_broken(transport->watchdog))
-        return gpud_fail(error, GPUD_PEER,
-                         "the receiver gave frames back and its device did not finish with them "
-                         "within %d s",
-                         (int)(GPUD_WATCHDOG_TIMEOUT / GPUD_SEC));
-    return GPUD_OK;
-}
-
-bool gpud_transport_await_release(struct gpud_transport *transport, struct gpud_queue *queue)
-{
-    if (transport->releasing_count == 0)
-        return false;
-    uint32_t entry = transport->releasing[0];
-    if (transport->queues.wait)
-        queue = transport->queues.wait;
-    if (!gpud_watchdog_is_free(transport->watchdog, entry) ||
-        gpud_watchdog_wait(transport->watchdog, entry, transport->value_of[entry], queue, NULL) !=
-            GPUD_OK)
-        return false;
-    if (transport->queues.wait && gpud_queue_join(transport->queues.copy, queue, NULL) != GPUD_OK)
-        return false;
-    free_releasing(transport, 0);
-    return true;
-}
-
-bool gpud_transport_is_drained(const struct gpud_transport *transport)
-{
-    return transport->watchdog &&
-           gpud_watchdog_is_posted(transport->watchdog, transport->last_posted);
-}
-
-enum gpud_status gpud_transport_post(struct gpud_transport *transport, uint32_t entry,
-                                     struct gpud_queue *queue, struct gpud_error *error)
-{
-    uint32_t value = transport->value_of[entry];
-    transport->last_posted = entry;
-    return transport->watchdog ? gpud_watchdog_post(transport->watchdog, entry, value, queue, error)
-                               : gpud_signal_post(transport->signal[entry], value, queue, error);
-}
-
-enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct gpud_error *error)
-{
-    uint32_t entry;
-    int got = gpud_page_revoke(&transport->page, &entry);
-    if (got < 0)
-        return gpud_fail(error, GPUD_PEER,
-                         "the receiver broke the protocol: it claimed a frame that was never sent");
-    if (got == 0)
-        return GPUD_AGAIN;
-    GPUD_STOP_POINT("sender: revoked");
-    drop_slot(transport, entry);
-    return GPUD_OK;
-}
-
-/* The entry's large meta. */
-static char *meta_of(const struct gpud_transport *transport, uint32_t entry)
-{
-    return (char *)transport->metas + entry * transport->meta_room;
-}
-
-void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
-                             const struct gpud_frame_info *info, struct gpud_slot *slot,
-                             uint64_t sequence, uint64_t dropped, uint64_t submitted)
-{
-    struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
-    descriptor->sequence = sequence;
-    descriptor->dropped = dropped;
-    descriptor->pts = info->pts_ns;
-    descriptor->dts = info->dts_ns;
-    descriptor->duration = info->duration_ns;
-    descriptor->offset = info->offset;
-    descriptor->submit_time = submitted;
-    descriptor->slot = slot && !transport->remote ? slot->frame.slot : entry;
-    transport->value_of[entry] = transport->place == GPUD_SIGNAL_NONE ? 0 : ++transport->value;
-    descriptor->value = transport->value_of[entry];
-    descriptor->flags = info->flags;
-    descriptor->bytes = info->bytes;
-    descriptor->meta_size = info->meta_size;
-    memcpy(descriptor->meta, info->meta, info->meta_size);
-    size_t large = transport->metas ? info->large_meta_size : 0;
-    descriptor->large_meta_size = (uint32_t)large;
-    if (large > 0)
-        memcpy(meta_of(transport, entry), info->large_meta, large);
-    if (slot) {
-        gpud_slot_hold(slot);
-        transport->slot_of[entry] = slot;
-    }
-    transport->pending++;
-}
-
-static enum gpud_status write_meta(struct gpud_transport *transport, uint32_t entry)
-{
-    uint32_t size = gpud_page_descriptor(&transport->page, entry)->large_meta_size;
-    return size > 0 ? transport->remote->ops->write_meta(transport->remote,
-                                                         entry * transport->meta_room, size, NULL)
-                    : GPUD_OK;
-}
-
-/* Writes the slot's bytes, ahead of the words. A failure ends the connection and with it the link,
- * which the listener's thread handles. */
-static void write_slot(struct gpud_transport *transport, uint32_t entry)
-{
-    const struct gpud_slot *slot = transport->slot_of[entry];
-    struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
-    if (!slot || descriptor->flags & GPUD_FRAME_VOID)
-        return;
-    uint64_t size = slot->frame.info.layout.size, bytes = descriptor->bytes;
-    if (bytes == 0 || bytes > size)
-        bytes = size;
-    struct gpud_remote *remote = transport->remote;
-    enum gpud_status status =
-        remote->ops->write(remote, entry, 0, slot->frame.memory, slot->frame.offset, bytes, NULL);
-    if (status == GPUD_OK)
-        status = write_meta(transport, entry);
-    if (status != GPUD_OK)
-        descriptor->flags |= GPUD_FRAME_VOID;
-}
-
-bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
-{
-    transport->pending--;
-    if (transport->remote)
-        write_slot(transport, entry);
-    return gpud_page_hand_over(&transport->page, entry);
-}
-
-bool gpud_transport_publish_early(struct gpud_transport *transport, uint32_t entry,
-                                  uint64_t sequence)
-{
-    struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
-    bool described = !transport->remote || write_meta(transport, entry) == GPUD_OK;
-    transport->written[entry] = described ? sequence : 0;
-    transport->sent[entry] = 0;
-    descriptor->flags |= described ? GPUD_FRAME_BY_LINES : GPUD_FRAME_VOID;
-    gpud_page_set_lines(&transport->page, entry, 0);
-    transport->pending--;
-    return gpud_page_hand_over(&transport->page, entry);
-}
-
-/* Writes the slot's rows up to `lines`, plane by plane, ahead of the word; true: they are. Rows
- * that are too few for a step, or for which the card has no room, are written with the next ones.
- */
-static bool write_rows(struct gpud_transport *transport, uint32_t entry, uint32_t lines, bool last)
-{
-    struct gpud_remote *remote = transport->remote;
-    const struct gpud_slot *slot = transport->slot_of[entry];
-    struct gpud_rows rows = {transport->sent[entry], lines};
-    if (!slot)
-        return true; /* the frame was given back */
-    const struct gpud_layout *layout = &slot->frame.info.layout;
-    if (!last && rows.to - rows.from < gpud_lines_step(layout->height))
-        return false;
-    remote->ops->catch_up(remote);
-    for (uint32_t i = 0; i < layout->planes; i++) {
-        uint64_t at, size;
-        gpud_rows_of_plane(layout, i, rows, &at, &size);
-        if (size > 0 && remote->ops->write(remote, entry, at, slot->frame.memory,
-                                           slot->frame.offset + at, size, NULL) != GPUD_OK)
-            return false;
-    }
-    transport->sent[entry] = lines;
-    return true;
-}
-
-/* Model (tests/model/steps.pml): set_lines. */
-bool gpud_transport_set_lines(struct gpud_transport *transport, uint32_t entry, uint64_t sequence,
-                              uint32_t lines, bool last)
-{
-    if (transport->written[entry] != sequence)
-        return false;
-    if (transport->remote && lines != GPUD_LINES_LOST &&
-        !write_rows(transport, entry, lines, last)) {
-        if (!last)
-            return true;
-        lines = GPUD_LINES_LOST;
-    }
-    if (last)
-        transport->written[entry] = 0;
-    gpud_page_set_lines(&transport->page, entry, lines);
-    return lines != GPUD_LINES_LOST;
-}
-
-bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more)
-{
-    const struct gpud_page_tx *page = &transport->page;
-    if (!page->free_count && !gpud_page_has_returns(page))
-        more = 0; /* no credit is left for them */
-    return gpud_page_announce(&transport->page, transport->pending + more);
-}
-
 void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry)
 {
     gpud_page_untake(&transport->page, entry);
@@ -531,49 +277,6 @@ static void transport_count_message(struct gpud_transport *transport)
 {
     gpud_page_count_message(&transport->page);
     gpud_page_notify(&transport->page.end);
-}
-
-bool gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
-{
-    gpud_page_descriptor(&transport->page, entry)->flags |= GPUD_FRAME_VOID;
-    drop_slot(transport, entry);
-    return gpud_transport_publish(transport, entry);
-}
-
-/* --- sleeping for credits ------------------------------------------------------------------ */
-
-static bool has_returns(void *arg)
-{
-    const struct gpud_credit_wait *wait = arg;
-    const struct gpud_receiver_half *theirs = &wait->page->page->receiver;
-    return atomic_load_explicit(&theirs->returned, memory_order_acquire) != wait->returned ||
-           atomic_load_explicit(wait->interrupted, memory_order_relaxed);
-}
-
-struct gpud_credit_wait gpud_transport_begin_wait(struct gpud_transport *transport,
-                                                  const atomic_bool *interrupted)
-{
-    struct gpud_page_tx *page = &transport->page;
-    return (struct gpud_credit_wait){
-        .page = page,
-        .returned = page->returned,
-        /* Half the ring: one wake for several frames. A receiver that runs dry wakes us earlier. */
-        .wanted = page->entries > 1 ? page->entries / 2 : 1,
-        .by_device = transport->releasing_count > 0,
-        .interrupted = interrupted,
-    };
-}
-
-void gpud_transport_sleep(struct gpud_credit_wait *wait, struct gpud_spin *spin, int64_t deadline)
-{
-    /* While a device copies, spinning would only heat the processor. */
-    if (!wait->by_device && gpud_spin(spin, has_returns, wait))
-        return;
-    int64_t start = gpud_now();
-    int64_t slice = start + (wait->by_device ? DEVICE_SLICE : SLICE);
-    atomic_store_explicit(&wait->page->page->sender.wanted, wait->wanted, memory_order_relaxed);
-    gpud_page_sleep(&wait->page->end, has_returns, wait, slice < deadline ? slice : deadline);
-    gpud_spin_learn(spin, gpud_now() - start);
 }
 
 void gpud_transport_wake_sender(struct gpud_transport *transport)
@@ -622,7 +325,7 @@ double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queu
 
 /* === link ==================================================================================== */
 /* One receiver: sending to it, and its end. Any thread may end a link, under the lock; the
- * listener's thread then logs it, notifies the application and frees the link (join.c). */
+ * listener's thread then logs it, notifies the application and frees the link. */
 
 bool gpud_link_is_same_process(const struct gpud_link *link)
 {
@@ -709,45 +412,6 @@ void gpud_sender_changed(struct gpud_sender *sender)
     gpud_event_raise(sender->loop.event);
 }
 
-struct gpud_waiting_frame *gpud_link_take_waiting(struct gpud_link *link)
-{
-    struct gpud_waiting_frame *frame = link->waiting.frames;
-    link->waiting.frames = frame->next;
-    link->waiting.count--;
-    return frame;
-}
-
-void gpud_waiting_frame_free(struct gpud_waiting_frame *frame)
-{
-    gpud_large_meta_clear(&frame->info);
-    gpud_slot_drop(frame->slot);
-    free(frame);
-}
-
-void gpud_link_drop_waiting(struct gpud_link *link)
-{
-    struct gpud_waiting_frame *frame = gpud_link_take_waiting(link);
-    bool had_ring = link->state >= GPUD_LINK_STREAMING && link->epoch == frame->slot->pool->epoch;
-    gpud_link_count_drop(link, had_ring ? &link->dropped_oldest : &link->dropped_format);
-    gpud_waiting_frame_free(frame);
-}
-
-/* Drops the waiting frames and messages. */
-static void clear_waiting(struct gpud_link *link)
-{
-    struct gpud_waiting *waiting = &link->waiting;
-    while (waiting->first) {
-        struct gpud_held_message *gone = waiting->first;
-        waiting->first = gone->next;
-        free(gone);
-    }
-    waiting->held = 0;
-    while (waiting->frames)
-        gpud_link_drop_waiting(link);
-    waiting->owes_offer = false;
-    waiting->give_up = waiting->look = 0;
-}
-
 /* Records why the link gets no more frames. */
 static void note_end(struct gpud_link *link, enum gpud_log_level level, const char *why)
 {
@@ -783,7 +447,7 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
     note_end(link, level, why);
     gpud_link_uncount(link, gpud_link_count_untaken(link));
     link->state = GPUD_LINK_DEAD;
-    clear_waiting(link);
+    gpud_waiting_clear(link);
     /* A receiver can only read our ring, so taking slots back is safe; it is marked in the page
      * before the connection ends and before a slot is overwritten. Model (tests/model): evict,
      * end.1 in ring.pml. */
@@ -810,7 +474,7 @@ void gpud_link_leave(struct gpud_link *link, const char *why)
         note_end(link, GPUD_LOG_INFO, why);
         link->state = GPUD_LINK_LEAVING;
         link->deadline = INT64_MAX;
-        clear_waiting(link);
+        gpud_waiting_clear(link);
         wake_all(link);
     }
 }
@@ -895,4 +559,790 @@ bool gpud_sender_poll_kick(struct gpud_link *link)
     if (link->sender->polls)
         gpud_event_raise(link->sender->loop.event);
     return true;
+}
+
+/* === receivers =============================================================================== */
+/* Adding and removing receivers. Links that other threads have ended, under the lock, are logged,
+ * reported and freed here. */
+
+#define AREA "sender"
+
+static const struct gpud_log *log_of(const struct gpud_link *link)
+{
+    return &link->sender->context->log;
+}
+
+/* --- beginning ----------------------------------------------------------------------------- */
+
+/* Describes this side to the receiver. */
+static void link_describe(const struct gpud_link *link, struct gpud_endpoint *endpoint)
+{
+    const struct gpud_sender *sender = link->sender;
+    const struct gpud_remote_ops *remote = link->channel->ops->remote;
+    gpud_endpoint_describe(endpoint, sender->device, sender->name);
+    if (atomic_load(&sender->has_images))
+        endpoint->caps |= GPUD_CAP_IMAGES;
+    if (remote)
+        remote->describe(link->channel, sender->device, &endpoint->network);
+    gpud_print(endpoint->route, "%s", sender->route);
+    endpoint->slots = sender->slots;
+    endpoint->slow_receiver = (uint8_t)sender->slow_receiver;
+    endpoint->require_direct = sender->require_direct;
+}
+
+/* Without the lock: this may query drivers and the machine. */
+static void learn_peer(struct gpud_link *link, const struct gpud_endpoint *hello)
+{
+    const struct gpud_sender *sender = link->sender;
+    link->peer = *hello;
+    /* Every peer knows our token, so only the channel can tell which peer is this process. */
+    if (!link->channel->peer.same_process)
+        link->peer.token = 0;
+    if (gpud_link_is_same_process(link))
+        link->peer_device = gpud_context_find_device(sender->context, hello->device);
+    if (link->peer_device)
+        link->peer.common = link->peer_device->common;
+    char why[GPUD_REASON_MAX];
+    gpud_route_explain_link(sender->device, hello, why);
+    gpud_route_note_link(link->trials, why);
+    link->requested_policy = (enum gpud_slow_receiver)hello->slow_receiver;
+}
+
+enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel,
+                                  const struct gpud_endpoint *hello, struct gpud_link **link,
+                                  const char **why)
+{
+    *why = "its HELLO requests something that does not exist";
+    if (hello->slow_receiver > GPUD_SLOW_DROP_OLDEST || hello->slots > GPUD_SLOTS_MAX)
+        return GPUD_INVALID;
+    struct gpud_link *made = calloc(1, sizeof(*made));
+    if (made)
+        made->trials = gpud_route_trials_create();
+    if (!made || !made->trials) {
+        *why = "out of memory for a link";
+        free(made);
+        return GPUD_AGAIN;
+    }
+    GPUD_STOP_POINT("sender: HELLO read");
+    made->references = 1;
+    made->sender = sender;
+    made->id = ++sender->link_ids;
+    made->channel = channel;
+    made->state = GPUD_LINK_IDLE;
+    made->deadline = made->raise_at = INT64_MAX;
+    learn_peer(made, hello);
+    gpud_channel_watch_peer(channel);
+    struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
+    link_describe(made, &message.hello);
+    gpud_endpoints_distance(&message.hello, hello); /* known now; later uses are under the lock */
+    made->same_clock =
+        gpud_endpoints_share_clock(hello, &message.hello, gpud_peer_is_here(&channel->peer));
+    struct gpud_error error;
+    enum gpud_status status = gpud_channel_send(channel, &message, &error);
+    /* A peer that has closed the connection may have sent BYE before. */
+    if (status != GPUD_OK && status != GPUD_PEER) {
+        made->channel = NULL; /* stays the caller's */
+        gpud_links_free(made);
+        *why = "its HELLO cannot be answered";
+        return GPUD_AGAIN;
+    }
+    *link = made;
+    return GPUD_OK;
+}
+
+/* --- the end ------------------------------------------------------------------------------- */
+
+void gpud_link_end(struct gpud_link *link, enum gpud_log_level level, const char *why)
+{
+    gpud_sender_lock(link->sender);
+    gpud_link_kill(link, level, why);
+    gpud_sender_unlock(link->sender);
+}
+
+void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+    gpud_sender_lock(link->sender);
+    message.refuse.epoch = link->sender->epoch;
+    message.refuse.status = status;
+    gpud_print(message.refuse.reason, "%s", reason);
+    if (link->state != GPUD_LINK_DEAD)
+        gpud_link_send(link, &message);
+    gpud_link_kill(link, GPUD_LOG_WARNING, reason);
+    gpud_sender_unlock(link->sender);
+}
+
+static void log_end(struct gpud_link *link)
+{
+    char peer_text[GPUD_PEER_TEXT_MAX];
+    link->end_logged = true;
+    gpud_log_at(log_of(link), link->end.level, AREA, "receiver %" PRIu64 " (%s, %s): %s", link->id,
+                link->peer.name, gpud_peer_text(&link->channel->peer, peer_text), link->end.why);
+}
+
+static void receivers_report(const struct gpud_link *link,
+                             void (*callback)(void *user, const struct gpud_peer_info *peer))
+{
+    struct gpud_peer_info info;
+    if (!callback)
+        return;
+    gpud_link_peer_info(link, &info);
+    callback(link->sender->user, &info);
+}
+
+/* Reports each link that streamed, and its end, to the application. */
+static void report_changes(struct gpud_link *link, bool ended)
+{
+    const struct gpud_sender *sender = link->sender;
+    if (link->streamed && !link->connect_reported) {
+        link->connect_reported = true;
+        receivers_report(link, sender->on_connect);
+    }
+    if (ended && !link->end_logged)
+        log_end(link);
+    if (ended && link->connect_reported && !link->end_reported) {
+        link->end_reported = true;
+        receivers_report(link, sender->on_disconnect);
+    }
+}
+
+void gpud_links_settle(struct gpud_sender *sender)
+{
+    bool ended[GPUD_RECEIVERS_MAX], dead[GPUD_RECEIVERS_MAX];
+    uint32_t count = sender->link_count, kept = 0;
+    gpud_sender_lock(sender);
+    for (uint32_t i = 0; i < count; i++) {
+        ended[i] = sender->links[i]->end.is_set;
+        dead[i] = sender->links[i]->state == GPUD_LINK_DEAD;
+    }
+    gpud_sender_unlock(sender);
+    for (uint32_t i = 0; i < count; i++)
+        if (dead[i])
+            gpud_channel_hang_up(sender->links[i]->channel); /* before the application is called */
+    for (uint32_t i = 0; i < count; i++)
+        report_changes(sender->links[i], ended[i]);
+    gpud_sender_lock(sender);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (dead[i]) {
+            gpud_transport_unref(&link->transport);
+            gpud_link_unref(link);
+        } else {
+            sender->links[kept++] = link;
+        }
+    }
+    sender->link_count = kept;
+    struct gpud_transport *transports = gpud_retired_take(&sender->retired);
+    struct gpud_link *links = sender->retired_links;
+    sender->retired_links = NULL;
+    gpud_sender_unlock(sender);
+    gpud_retired_destroy(transports);
+    gpud_links_free(links);
+}
+
+/* === offer =================================================================================== */
+/* Chooses a route for a receiver and offers it. In the listener's thread, without the lock, which
+ * it takes for state that application threads use. */
+
+#define OFFER_PAUSE (20 * GPUD_MSEC)
+
+/* --- the offer ----------------------------------------------------------------------------- */
+
+/* The parts of an offer. */
+struct offer {
+    const struct gpud_route_ops *route;
+    struct gpud_pool *pool;     /* a reference; NULL if the receiver owns the ring */
+    struct gpud_remote *remote; /* NULL if the ends share memory */
+    struct gpud_transport *transport;
+    struct gpud_message message;
+};
+
+/* Gets the pool for a route that shares the sender's ring, with room for this link. */
+static enum gpud_status prepare_pool(struct gpud_link *link, struct offer *offer,
+                                     struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_pool *pool;
+    gpud_sender_lock(sender);
+    enum gpud_status status = gpud_sender_get_pool(sender, offer->route->ring, &pool, error);
+    if (status == GPUD_OK)
+        gpud_pool_ref(offer->pool = pool);
+    gpud_sender_unlock(sender);
+    if (status == GPUD_OK)
+        status = gpud_room_make(link, pool, error);
+    if (status == GPUD_OK) {
+        offer->message.offer.slots = link->slots;
+        offer->message.offer.slots_max = gpud_room_most(link, pool);
+    }
+    if (status != GPUD_OK || offer->route->network)
+        return status;
+    if (!link->streamed)
+        status = gpud_room_clear(link, pool, error);
+    if (status == GPUD_OK && gpud_pool_describe(pool, 0, gpud_link_goes_by_pointer(link, pool),
+                                                &offer->message.offer.ring, error) != GPUD_OK)
+        status = GPUD_AGAIN;
+    return status;
+}
+
+static enum gpud_status offer_prepare(struct gpud_link *link, struct offer *offer,
+                                      struct gpud_error *error)
+{
+    struct gpud_endpoint self;
+    enum gpud_status status = GPUD_OK;
+    link_describe(link, &self);
+    offer->message.offer.signal = gpud_route_signal(offer->route, &self, &link->peer);
+    if (!gpud_ring_is_receivers(offer->route->ring))
+        status = prepare_pool(link, offer, error);
+    if (status == GPUD_OK && offer->route->network)
+        status = link->channel->ops->remote->create(link->channel, &offer->remote,
+                                                    &offer->message.offer.page, error);
+    if (status == GPUD_OK)
+        status =
+            gpud_transport_create(offer->route, (enum gpud_signal_place)offer->message.offer.signal,
+                                  offer->pool, &link->sender->retired, &offer->transport, error);
+    return status;
+}
+
+/* Sends the OFFER, which ends the old epoch's transport, if any; the receiver may still read frames
+ * published there. GPUD_AGAIN: try later. GPUD_CLOSED: it is obsolete. Under the lock. */
+static enum gpud_status send_offer(struct gpud_link *link, struct offer *offer,
+                                   struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_message *message = &offer->message;
+    if (link->epoch_tried != sender->epoch || link->state >= GPUD_LINK_LEAVING)
+        return GPUD_CLOSED;
+    message->offer.epoch = sender->epoch;
+    message->offer.media = sender->media;
+    if (atomic_load(&sender->has_images) && offer->route->ring == GPUD_RING_SENDER_DEVICE)
+        message->offer.media.picture.layout = sender->layout;
+    message->offer.large_meta_max = sender->large_meta_max;
+    gpud_print(message->offer.route, "%s", offer->route->name);
+    gpud_print(message->offer.reason, "%s", link->fallback_reason);
+    enum gpud_status status = gpud_link_try_send(link, message, error);
+    GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
+    if (status != GPUD_OK)
+        return status == GPUD_INVALID ? status : GPUD_AGAIN; /* encoding it would fail again */
+    struct gpud_transport *old = link->transport;
+    if (old && old->page.page)
+        gpud_page_get_stats(&old->page, &link->stats);
+    link->transport = offer->transport;
+    link->transport->remote = offer->remote;
+    offer->transport = NULL;
+    offer->remote = NULL;
+    gpud_transport_unref(&old);
+    link->state = GPUD_LINK_OFFERED;
+    link->epoch = sender->epoch;
+    link->waiting.is_armed = false;
+    link->offer_by = 0;
+    /* A receiver that is paused in mid-stream answers when it resumes; a new one must answer
+     * soon. */
+    link->deadline = link->streamed ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
+    gpud_waiting_advance(link); /* sends messages held for this epoch */
+    return GPUD_OK;
+}
+
+static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_route_ops *route,
+                                    struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct offer offer = {
+        .route = route,
+        .message = {.type = GPUD_MESSAGE_OFFER, .offer.page.fd = -1},
+    };
+    enum gpud_status status = offer_prepare(link, &offer, error);
+    gpud_sender_lock(sender);
+    if (status == GPUD_OK)
+        status = send_offer(link, &offer, error);
+    else if (link->epoch_tried != sender->epoch || link->state >= GPUD_LINK_LEAVING)
+        status = GPUD_CLOSED; /* the failure does not concern the next epoch */
+    gpud_transport_unref(&offer.transport);
+    gpud_sender_unlock(sender);
+    if (offer.remote)
+        offer.remote->ops->destroy(offer.remote);
+    gpud_pool_unref(&offer.pool);
+    return status;
+}
+
+/* The device whose queues read the device's pool for this link; NULL: the link does not use it. */
+static const struct gpud_device *reader_of(const struct gpud_link *link)
+{
+    const struct gpud_transport *transport = link->transport;
+    if (!transport || !gpud_transport_shares_slots(transport) ||
+        transport->pool != link->sender->device_pool)
+        return NULL;
+    return gpud_route_reader(transport->route, link->sender->device, link->peer_device);
+}
+
+/* Only one device may read slots that routes give away; a link that would read them on another
+ * device gets another route. */
+static void exclude_multi_reader(struct gpud_link *link)
+{
+    struct gpud_sender *sender = link->sender;
+    if (!gpud_route_gives_slots(sender->device))
+        return;
+    gpud_sender_lock(sender);
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        const struct gpud_device *reader = reader_of(sender->links[i]);
+        if (sender->links[i] != link && sender->links[i]->state != GPUD_LINK_DEAD && reader)
+            gpud_route_exclude_readers(link->trials, sender->device, link->peer_device, reader);
+    }
+    gpud_sender_unlock(sender);
+}
+
+/* The best route that has not failed; NULL: none, and link->fallback_reason says why. */
+static const struct gpud_route_ops *link_choose_route(struct gpud_link *link)
+{
+    char reason[GPUD_REASON_MAX];
+    struct gpud_endpoint self;
+    exclude_multi_reader(link);
+    link_describe(link, &self);
+    if (link->channel->peer.foreign)
+        gpud_route_exclude_foreign(link->trials, &self);
+    const struct gpud_route_ops *route =
+        gpud_route_select(&self, &link->peer, link->trials, reason);
+    gpud_sender_lock(link->sender);
+    gpud_print(link->fallback_reason, "%s", reason);
+    gpud_sender_unlock(link->sender);
+    return route;
+}
+
+static void offer_later(struct gpud_link *link, const char *reason)
+{
+    struct gpud_sender *sender = link->sender;
+    int64_t now = gpud_now();
+    if (!link->offer_by) {
+        gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 " has to wait: %s", link->id, reason);
+        link->offer_by = now + GPUD_IMPORT_DEADLINE;
+    }
+    if (now >= link->offer_by) {
+        gpud_link_refuse(link, GPUD_AGAIN, reason);
+        return;
+    }
+    gpud_sender_lock(sender);
+    if (link->state < GPUD_LINK_LEAVING)
+        link->state = GPUD_LINK_IDLE;
+    gpud_sender_unlock(sender);
+    link->deadline = now + OFFER_PAUSE;
+}
+
+/* Whether an offer for this epoch was begun and is to be repeated later. */
+static bool is_due_later(const struct gpud_link *link)
+{
+    struct gpud_sender *sender = link->sender;
+    gpud_sender_lock(sender);
+    bool later = link->epoch_tried != sender->epoch || link->state >= GPUD_LINK_LEAVING;
+    gpud_sender_unlock(sender);
+    return later;
+}
+
+/* Offers a route. On a temporary shortage (of descriptors, for example) the link waits IDLE, some
+ * seconds at most. */
+static void link_offer(struct gpud_link *link)
+{
+    while (!is_due_later(link)) {
+        const struct gpud_route_ops *route = link_choose_route(link);
+        if (!route) {
+            gpud_link_refuse(link, GPUD_UNSUPPORTED, link->fallback_reason);
+            return;
+        }
+        struct gpud_error error = {0};
+        enum gpud_status status = offer_route(link, route, &error);
+        if (status == GPUD_AGAIN)
+            offer_later(link, error.reason);
+        if (status == GPUD_OK || status == GPUD_AGAIN || status == GPUD_CLOSED)
+            return;
+        gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": no %s: %s", link->id, route->name,
+                      error.reason);
+        gpud_route_failed(link->trials, route, error.reason);
+    }
+}
+
+void gpud_link_offer_if_due(struct gpud_link *link, int64_t now)
+{
+    struct gpud_sender *sender = link->sender;
+    bool due = false;
+    gpud_sender_lock(sender);
+    uint32_t epoch = sender->epoch; /* 0: there is no format yet */
+    if (link->state >= GPUD_LINK_LEAVING || !epoch) {
+        due = false;
+    } else if (link->epoch_tried == epoch) {
+        due = link->state == GPUD_LINK_IDLE && now >= link->deadline;
+    } else if (!gpud_waiting_delays_offer(link) && link->state != GPUD_LINK_DEAD) {
+        link->state = GPUD_LINK_IDLE;
+        link->deadline = INT64_MAX;
+        link->offer_by = 0;
+        link->epoch_tried = epoch;
+        gpud_route_forget_failures(link->trials); /* keeps measured rates */
+        due = true;
+    }
+    gpud_sender_unlock(sender);
+    if (due)
+        link_offer(link);
+}
+
+/* Records that the offered route does not work, and offers the next one. */
+static void link_try_next(struct gpud_link *link, const char *reason)
+{
+    const struct gpud_route_ops *route = link->transport->route;
+    gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": %s does not work: %s", link->id,
+                  route->name, reason);
+    gpud_route_failed(link->trials, route, reason);
+    link_offer(link);
+}
+
+/* === handshake =============================================================================== */
+/* The handshake with one receiver, a state machine over its messages (wire/wire.h shows the
+ * sequence). Nothing here waits for a peer: a silent one exceeds its state's deadline, which the
+ * listener's thread checks. Only our own device is waited for, with a deadline: for the test
+ * pattern, and to measure the link.
+ *
+ * Handlers run in the listener's thread without the lock, and take it for each change of state.
+ * Another thread may end the link or begin a new epoch meanwhile, so each change first checks that
+ * the link is still in the expected state. */
+
+/* --- the test of the link -------------------------------------------------------------------- */
+
+static enum gpud_status write_pattern(struct gpud_frame *frame, uint64_t *nonce,
+                                      struct gpud_error *error)
+{
+    void *data;
+    enum gpud_status status =
+        gpud_frame_map(frame, GPUD_READ | GPUD_WRITE, GPUD_PATTERN_DEADLINE, &data, error);
+    if (status != GPUD_OK)
+        return status;
+    if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce))
+        *nonce = (uint64_t)gpud_now();
+    gpud_pattern_write(data, frame->info.layout.size, *nonce);
+    gpud_frame_unmap(frame);
+    frame->info.flags = GPUD_FRAME_CANARY;
+    return gpud_frame_check(frame, error);
+}
+
+/* Makes a test frame for routes that do not share the device's slots, all of which the application
+ * may hold. */
+static enum gpud_status make_canary(struct gpud_device *device, const struct gpud_layout *layout,
+                                    struct gpud_frame **frame, struct gpud_error *error)
+{
+    struct gpud_memory *memory;
+    enum gpud_status status =
+        gpud_memory_alloc(device, layout->size, GPUD_MEMORY_PLAIN, &memory, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_frame_wrap(memory, 0, layout, frame, error);
+    gpud_memory_unref(&memory);
+    return status;
+}
+
+/* Whether this epoch's offer is still the link's current one. Under the lock. */
+static bool is_offered(const struct gpud_link *link, uint32_t epoch)
+{
+    return link->state == GPUD_LINK_OFFERED && epoch == link->sender->epoch;
+}
+
+/* Takes a slot for the test frame: the pool has grown by this link's share. */
+static enum gpud_status take_canary_slot(struct gpud_link *link, struct gpud_delivery *delivery,
+                                         struct gpud_error *error)
+{
+    struct gpud_pool *pool = link->transport->pool;
+    struct gpud_slot *slot = pool ? gpud_pool_take(pool) : NULL;
+    if (pool && !slot && gpud_waiting_reclaim_slot(link->sender, pool, true))
+        slot = gpud_pool_take(pool);
+    if (pool && !slot)
+        return gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
+    if (slot && pool == link->sender->device_pool) {
+        gpud_slot_hold(slot);
+        delivery->device_slot = slot;
+        delivery->frame = &slot->frame;
+    } else {
+        delivery->host_slot = slot;
+    }
+    return GPUD_OK;
+}
+
+static void drop_canary(struct gpud_delivery *delivery)
+{
+    if (delivery->device_slot)
+        gpud_slot_drop(delivery->device_slot);
+    if (delivery->host_slot)
+        gpud_slot_drop(delivery->host_slot);
+    gpud_frame_release(&delivery->frame);
+}
+
+/* Sends the CANARY and delivers the test frame to this receiver alone, like any frame. GPUD_CLOSED:
+ * the link changed meanwhile, so there is no test. */
+static enum gpud_status deliver_canary(struct gpud_link *link, struct gpud_delivery *delivery,
+                                       struct gpud_message *message, struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_delivery_target *target = &delivery->target[0];
+    enum gpud_status status = is_offered(link, message->canary.epoch) ? GPUD_OK : GPUD_CLOSED;
+    if (status == GPUD_OK && !gpud_page_take(&link->transport->page, &target->entry))
+        status = gpud_fail(error, GPUD_PEER, "the receiver's ring has no free entry");
+    if (status != GPUD_OK) {
+        drop_canary(delivery);
+        return status;
+    }
+    target->link = link;
+    target->transport = link->transport;
+    link->references++;
+    link->transport->references++;
+    /* Frames of this epoch may wait for the link, and have their numbers. */
+    delivery->sequence = link->streamed ? sender->epoch_start : sender->sequence;
+    delivery->info = &delivery->frame->info;
+    status = gpud_deliver(sender, delivery, error);
+    if (!is_offered(link, message->canary.epoch))
+        return GPUD_CLOSED;
+    if (status != GPUD_OK)
+        return status;
+    link->state = GPUD_LINK_CANARY;
+    if (!link->streamed)
+        link->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
+    gpud_link_send(link, message);
+    return GPUD_OK;
+}
+
+static enum gpud_status send_canary(struct gpud_link *link, uint32_t epoch,
+                                    struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_delivery delivery = {.consume = true, .canary = true, .count = 1};
+    struct gpud_message message = {.type = GPUD_MESSAGE_CANARY, .canary.epoch = epoch};
+    gpud_sender_lock(sender);
+    enum gpud_status status =
+        is_offered(link, epoch) ? take_canary_slot(link, &delivery, error) : GPUD_CLOSED;
+    struct gpud_layout layout = sender->rows;
+    gpud_sender_unlock(sender);
+    if (status != GPUD_OK)
+        return status;
+    if (!delivery.frame)
+        status = make_canary(sender->device, &layout, &delivery.frame, error);
+    if (status == GPUD_OK)
+        status = write_pattern(delivery.frame, &message.canary.nonce, error);
+    if (status != GPUD_OK) {
+        drop_canary(&delivery);
+        return status;
+    }
+    gpud_sender_lock(sender);
+    status = deliver_canary(link, &delivery, &message, error);
+    gpud_sender_unlock(sender);
+    return status;
+}
+
+/* --- messages -------------------------------------------------------------------------------- */
+
+/* Measures the link if the choice of its route depends on it. */
+static void handshake_measure(struct gpud_link *link)
+{
+    struct gpud_sender *sender = link->sender;
+    const struct gpud_route_ops *route = link->transport->route;
+    struct gpud_endpoint self;
+    link_describe(link, &self);
+    if (!gpud_route_wants_rate(route, &self, &link->peer, link->trials))
+        return;
+    gpud_sender_lock(sender);
+    uint64_t size = gpud_sender_layout(sender, route->ring)->size;
+    gpud_sender_unlock(sender);
+    gpud_route_measured(link->trials, route,
+                        gpud_transport_measure(link->transport, sender->queue, size));
+}
+
+/* Makes a transport that is connected to the receiver's ring or page; it replaces the offer's when
+ * ready. */
+static enum gpud_status connect_transport(struct gpud_link *link, const struct gpud_accept *accept,
+                                          uint64_t frame_size, struct gpud_transport **transport,
+                                          struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    const struct gpud_transport *offered = link->transport;
+    enum gpud_status status = gpud_transport_create(offered->route, offered->place, offered->pool,
+                                                    &sender->retired, transport, error);
+    if (status != GPUD_OK)
+        return status;
+    if (offered->route->slots)
+        status = offered->route->slots->open(link->peer_device, &(*transport)->queues.own, error);
+    if (status == GPUD_OK)
+        status = gpud_transport_connect(
+            *transport, link->slots, sender->device, sender->host, link->channel, offered->remote,
+            accept, gpud_link_is_same_process(link), frame_size, sender->large_meta_max, error);
+    if (status != GPUD_OK) {
+        gpud_sender_lock(sender);
+        gpud_transport_unref(transport);
+        gpud_sender_unlock(sender);
+    }
+    return status;
+}
+
+/* Replaces the offered transport by the connected one. */
+static void use_transport(struct gpud_link *link, struct gpud_transport *connected)
+{
+    struct gpud_transport *offered = link->transport;
+    connected->remote = offered->remote;
+    offered->remote = NULL;
+    if (!connected->remote)
+        connected->known_memories = offered->known_memories;
+    link->transport = connected;
+    gpud_transport_unref(&offered);
+}
+
+static void handle_accept(struct gpud_link *link, const struct gpud_accept *accept)
+{
+    struct gpud_sender *sender = link->sender;
+    const struct gpud_route_ops *route = link->transport->route;
+    struct gpud_transport *connected = NULL;
+    struct gpud_error error;
+    gpud_sender_lock(sender);
+    bool expected = is_offered(link, accept->epoch);
+    uint64_t frame_size = gpud_sender_layout(sender, route->ring)->size;
+    gpud_sender_unlock(sender);
+    if (!expected)
+        return; /* answers an offer that a later one has replaced */
+    enum gpud_status status = connect_transport(link, accept, frame_size, &connected, &error);
+    gpud_sender_lock(sender);
+    expected = is_offered(link, accept->epoch);
+    if (expected && status == GPUD_OK)
+        use_transport(link, connected);
+    else
+        gpud_transport_unref(&connected);
+    gpud_sender_unlock(sender);
+    if (!expected)
+        return;
+    if (status == GPUD_PEER) {
+        gpud_link_refuse(link, GPUD_PEER, error.reason);
+        return;
+    }
+    if (status == GPUD_OK) {
+        GPUD_STOP_POINT("sender: ACCEPT read");
+        status = gpud_link_register_sources(link, &error);
+    }
+    if (status == GPUD_OK) {
+        handshake_measure(link);
+        if (link_choose_route(link) != route) {
+            link_offer(link);
+            return;
+        }
+        status = send_canary(link, accept->epoch, &error);
+    }
+    if (status == GPUD_OK)
+        GPUD_STOP_POINT("sender: CANARY sent");
+    else if (status != GPUD_CLOSED)
+        link_try_next(link, error.reason);
+}
+
+/* Sends the sticky events, which a new receiver needs before its first frame. */
+static void send_sticky(struct gpud_link *link)
+{
+    const struct gpud_sender *sender = link->sender;
+    for (int i = 0; i < GPUD_STICKY_MAX; i++) {
+        if (!sender->sticky[i])
+            continue;
+        struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .event = *sender->sticky[i]};
+        gpud_link_send(link, &message);
+    }
+    if (sender->ended) {
+        struct gpud_message message = {.type = GPUD_MESSAGE_EOS, .epoch = sender->epoch};
+        gpud_link_send(link, &message);
+    }
+}
+
+static void handle_ready(struct gpud_link *link, uint32_t epoch)
+{
+    struct gpud_sender *sender = link->sender;
+    gpud_sender_lock(sender);
+    bool expected = link->state == GPUD_LINK_CANARY && epoch == sender->epoch;
+    bool first = expected && !link->streamed;
+    if (expected) {
+        link->state = GPUD_LINK_STREAMING;
+        link->deadline = INT64_MAX;
+        link->streamed = true;
+        gpud_print(sender->path, "%s", link->transport->route->name);
+        gpud_print(sender->fallback_reason, "%s", link->fallback_reason);
+        gpud_page_start(&link->transport->page, link->started ? link->start : sender->sequence);
+        GPUD_STOP_POINT("sender: READY read");
+    }
+    if (first) {
+        sender->connects++;
+        send_sticky(link);
+    }
+    if (expected) {
+        gpud_waiting_ready(link);
+        gpud_sender_changed(sender);
+    }
+    gpud_sender_unlock(sender);
+    if (!first)
+        return;
+    char peer_text[GPUD_PEER_TEXT_MAX];
+    gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 " (%s, %s) connected by %s%s%s", link->id,
+                  link->peer.name, gpud_peer_text(&link->channel->peer, peer_text),
+                  link->transport->route->name, link->fallback_reason[0] ? ", because " : "",
+                  link->fallback_reason);
+}
+
+static bool is_answer(enum gpud_message_type type)
+{
+    return type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY || type == GPUD_MESSAGE_REFUSE;
+}
+
+/* A KICK answers a request of a polling sender. Some may be late; more of them are a flood. */
+#define STRAY_KICKS_MAX 64
+
+static void handle_kick(struct gpud_link *link)
+{
+    gpud_sender_lock(link->sender);
+    link->waiting.is_armed = false; /* this turn of the thread handles the returned entries */
+    if (!gpud_sender_poll_kick(link) && ++link->stray_kicks > STRAY_KICKS_MAX)
+        gpud_link_kill(link, GPUD_LOG_WARNING, "broke the protocol: unrequested KICKs");
+    gpud_sender_unlock(link->sender);
+}
+
+static void handle_refuse(struct gpud_link *link, const struct gpud_refuse *refuse)
+{
+    gpud_sender_lock(link->sender);
+    bool expected = refuse->epoch == link->sender->epoch && link->state < GPUD_LINK_STREAMING;
+    gpud_sender_unlock(link->sender);
+    if (expected)
+        link_try_next(link, refuse->reason);
+}
+
+/* It takes effect at once in a shared ring, and else with the next offer. */
+static void handle_slots(struct gpud_link *link, uint32_t asked)
+{
+    if (asked <= link->slots_asked)
+        return; /* frames may be held, so that slots cannot be taken back */
+    link->slots_asked = asked;
+    link->raise_at = 0;
+    gpud_room_raise(link, gpud_now());
+}
+
+void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
+{
+    enum gpud_link_state state = link->state;
+    if (state == GPUD_LINK_DEAD)
+        return;
+    if (message->type == GPUD_MESSAGE_KICK) {
+        handle_kick(link);
+    } else if (message->type == GPUD_MESSAGE_SLOTS && link->epoch) {
+        handle_slots(link, message->slots);
+    } else if (message->type == GPUD_MESSAGE_BYE && state != GPUD_LINK_LEAVING) {
+        char why[GPUD_REASON_MAX];
+        gpud_print(why, "said goodbye: %s", message->refuse.reason);
+        gpud_sender_lock(link->sender);
+        gpud_link_leave(link, why);
+        gpud_sender_unlock(link->sender);
+    } else if (state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_ACCEPT) {
+        handle_accept(link, &message->accept);
+    } else if (state == GPUD_LINK_CANARY && message->type == GPUD_MESSAGE_READY) {
+        handle_ready(link, message->epoch);
+    } else if ((state == GPUD_LINK_OFFERED || state == GPUD_LINK_CANARY) &&
+               message->type == GPUD_MESSAGE_REFUSE) {
+        handle_refuse(link, &message->refuse);
+    } else if ((state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_READY) ||
+               (state == GPUD_LINK_IDLE && link->epoch && is_answer(message->type))) {
+        return; /* answers an earlier offer */
+    } else {
+        char why[96];
+        gpud_print(why, "broke the protocol: an unexpected %s", gpud_message_name(message->type));
+        gpud_link_end(link, GPUD_LOG_WARNING, why);
+    }
+    /* The caller closes the attachments; handlers have duplicated those they keep. */
 }

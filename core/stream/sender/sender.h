@@ -672,15 +672,6 @@ static inline void gpud_link_count_drop(struct gpud_link *link, uint64_t *cause)
     GPUD_PROBE(drop, link->sender, link->id, link->dropped);
 }
 
-/* Takes out the oldest waiting frame, of which there is one. */
-struct gpud_waiting_frame *gpud_link_take_waiting(struct gpud_link *link);
-
-/* Ends a frame that was taken out. */
-void gpud_waiting_frame_free(struct gpud_waiting_frame *frame);
-
-/* Drops the oldest waiting frame, of which there is one. */
-void gpud_link_drop_waiting(struct gpud_link *link);
-
 /* Makes the link DEAD after the end of its connection or a violation. Takes back the frames that
  * the receiver still holds, and marks that in the page. The listener's thread does the rest. */
 void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why);
@@ -938,6 +929,15 @@ enum gpud_waiting_kind gpud_waiting_kind(const struct gpud_link *link);
 /* Sends the waiting frames for which there are entries, and the messages after them. May end the
  * link. */
 void gpud_waiting_advance(struct gpud_link *link);
+
+/* Drops the waiting frames and messages. */
+void gpud_waiting_clear(struct gpud_link *link);
+
+/* Handles a target without an entry, which submit counted in `late` (and, without a transport, in
+ * `late_kept`), when its frame is complete, lost, or not delivered after all. Its references stay
+ * the caller's. */
+void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gpud_frame_info *info,
+                      struct gpud_slot *slot, uint64_t sequence, bool lost);
 void gpud_waiting_forget(const struct gpud_delivery_target *target);
 
 /* gpud_link_send() for the application's EVENT or EOS: at once, or after the waiting frames. */
