@@ -3,7 +3,7 @@
 
 /* A change of format of a live sender: the frames of the new epoch wait at the sender until the ring
  * of the receiver is ready, and the receiver makes and tests that ring beside the last frames of the
- * old one (stream/sender/hand.c, stream/receiver/join.c).
+ * old one (stream/sender/submit.c, stream/receiver/join.c).
  *
  * Here: the order of the frames of both rings, of events and of EOS; the handshake's messages between
  * them; a receiver that reads the OFFER early, or when it is its turn (EARLY 0: it has no room for two

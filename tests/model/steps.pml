@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A frame that is copied in steps while it is written (core/stream/sender/hand.c, link.c):
+/* A frame that is copied in steps while it is written (core/stream/sender/hand.c):
  * what lines.pml shows, with a device's queue between the writer and the word. The queue copies a
  * step into the entry's slot and then, as its completion, raises the word. Frames end, or are given
  * up, while steps are still in the queue; their entry may be back by then and carry the next frame.

@@ -130,7 +130,7 @@ enum gpud_status gpud_session_shrink(struct gpud_session *session, uint32_t memo
 /* The state that a receiver's files share. It has no thread: everything runs in the thread that
  * acquires, except what is under the lock. Each file uses those above it:
  *
- *     frames.c    one epoch of a link: its session, and all of its frames
+ *     frames.c    all frames of a session
  *     join.c      from OFFLINE to a tested session, a state machine over messages; and its end
  *     receiver.c  the public object, its counters, waiting */
 
