@@ -22,11 +22,6 @@ struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, 
     return transport->views[entry / transport->ring.slots_per_memory];
 }
 
-bool gpud_transport_has_room(const struct gpud_transport *transport)
-{
-    return !transport->remote || transport->remote->ops->has_room(transport->remote);
-}
-
 static void drop_slot(struct gpud_transport *transport, uint32_t entry)
 {
     struct gpud_slot *slot = transport->slot_of[entry];
@@ -46,23 +41,9 @@ static void free_releasing(struct gpud_transport *transport, uint32_t place)
     gpud_page_untake(&transport->page, entry);
 }
 
-/* Handles a returned entry, which the receiver's device may still be reading. */
-static void transport_take_back(struct gpud_transport *transport, uint32_t entry)
-{
-    uint32_t top;
-    GPUD_STOP_POINT("sender: reaped");
-    if (!transport->watchdog ||
-        gpud_watchdog_reached(transport->watchdog, entry, transport->value_of[entry])) {
-        drop_slot(transport, entry);
-        return;
-    }
-    gpud_page_take(&transport->page, &top); /* the same entry, which was just put there */
-    transport->releasing[transport->releasing_count++] = entry;
-}
-
 enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error)
 {
-    uint32_t entry;
+    uint32_t entry, top;
     int got;
     for (uint32_t i = 0; i < transport->releasing_count;) {
         entry = transport->releasing[i];
@@ -71,8 +52,17 @@ enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gp
         else
             i++;
     }
-    while ((got = gpud_page_reap(&transport->page, &entry)) > 0)
-        transport_take_back(transport, entry);
+    while ((got = gpud_page_reap(&transport->page, &entry)) > 0) {
+        GPUD_STOP_POINT("sender: reaped");
+        if (!transport->watchdog ||
+            gpud_watchdog_reached(transport->watchdog, entry, transport->value_of[entry])) {
+            drop_slot(transport, entry);
+            continue;
+        }
+        /* The receiver's device still reads it: the same entry, which was just put there. */
+        gpud_page_take(&transport->page, &top);
+        transport->releasing[transport->releasing_count++] = entry;
+    }
     if (got < 0)
         return gpud_fail(error, GPUD_PEER,
                          "the receiver broke the protocol: it gave back a frame it did not have");
@@ -101,14 +91,9 @@ bool gpud_transport_await_release(struct gpud_transport *transport, struct gpud_
     return true;
 }
 
-bool gpud_transport_is_drained(const struct gpud_transport *transport)
-{
-    return transport->watchdog &&
-           gpud_watchdog_is_posted(transport->watchdog, transport->last_posted);
-}
-
-enum gpud_status gpud_transport_post(struct gpud_transport *transport, uint32_t entry,
-                                     struct gpud_queue *queue, struct gpud_error *error)
+/* Posts the signal after the entry's frame on the queue. Without the lock. */
+static enum gpud_status transport_post(struct gpud_transport *transport, uint32_t entry,
+                                       struct gpud_queue *queue, struct gpud_error *error)
 {
     uint32_t value = transport->value_of[entry];
     transport->last_posted = entry;
@@ -128,12 +113,6 @@ enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct 
     GPUD_STOP_POINT("sender: revoked");
     drop_slot(transport, entry);
     return GPUD_OK;
-}
-
-/* The entry's large meta. */
-static char *meta_of(const struct gpud_transport *transport, uint32_t entry)
-{
-    return (char *)transport->metas + entry * transport->meta_room;
 }
 
 void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
@@ -158,7 +137,7 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
     size_t large = transport->metas ? info->large_meta_size : 0;
     descriptor->large_meta_size = (uint32_t)large;
     if (large > 0)
-        memcpy(meta_of(transport, entry), info->large_meta, large);
+        memcpy((char *)transport->metas + entry * transport->meta_room, info->large_meta, large);
     if (slot) {
         gpud_slot_hold(slot);
         transport->slot_of[entry] = slot;
@@ -174,36 +153,30 @@ static enum gpud_status write_meta(struct gpud_transport *transport, uint32_t en
                     : GPUD_OK;
 }
 
-/* Writes the slot's bytes, ahead of the words. A failure ends the connection and with it the link,
- * which the listener's thread handles. */
-static void write_slot(struct gpud_transport *transport, uint32_t entry)
-{
-    const struct gpud_slot *slot = transport->slot_of[entry];
-    struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
-    if (!slot || descriptor->flags & GPUD_FRAME_VOID)
-        return;
-    uint64_t size = slot->frame.info.layout.size, bytes = descriptor->bytes;
-    if (bytes == 0 || bytes > size)
-        bytes = size;
-    struct gpud_remote *remote = transport->remote;
-    enum gpud_status status =
-        remote->ops->write(remote, entry, 0, slot->frame.memory, slot->frame.offset, bytes, NULL);
-    if (status == GPUD_OK)
-        status = write_meta(transport, entry);
-    if (status != GPUD_OK)
-        descriptor->flags |= GPUD_FRAME_VOID;
-}
-
 bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
 {
+    struct gpud_remote *remote = transport->remote;
     transport->pending--;
-    if (transport->remote)
-        write_slot(transport, entry);
+    if (remote) {
+        const struct gpud_slot *slot = transport->slot_of[entry];
+        struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
+        if (slot && !(descriptor->flags & GPUD_FRAME_VOID)) {
+            uint64_t size = slot->frame.info.layout.size, bytes = descriptor->bytes;
+            if (bytes == 0 || bytes > size)
+                bytes = size;
+            /* Ahead of the words. A failure ends the connection and with it the link, which the
+             * listener's thread handles. */
+            if (remote->ops->write(remote, entry, 0, slot->frame.memory, slot->frame.offset, bytes,
+                                   NULL) != GPUD_OK ||
+                write_meta(transport, entry) != GPUD_OK)
+                descriptor->flags |= GPUD_FRAME_VOID;
+        }
+    }
     return gpud_page_hand_over(&transport->page, entry);
 }
 
-bool gpud_transport_publish_early(struct gpud_transport *transport, uint32_t entry,
-                                  uint64_t sequence)
+/* Publishes a described frame that is still being written, with no valid rows yet. */
+static bool publish_early(struct gpud_transport *transport, uint32_t entry, uint64_t sequence)
 {
     struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
     bool described = !transport->remote || write_meta(transport, entry) == GPUD_OK;
@@ -240,9 +213,12 @@ static bool write_rows(struct gpud_transport *transport, uint32_t entry, uint32_
     return true;
 }
 
+/* Says how many of its rows are valid; between hosts writes them first, where they are enough for a
+ * step. last: these are its last ones, all or GPUD_LINES_LOST. false: the frame is lost, now or
+ * since before: a late step of it changes nothing, also of the entry's next frame. */
 /* Model (tests/model/steps.pml): set_lines. */
-bool gpud_transport_set_lines(struct gpud_transport *transport, uint32_t entry, uint64_t sequence,
-                              uint32_t lines, bool last)
+static bool set_lines(struct gpud_transport *transport, uint32_t entry, uint64_t sequence,
+                      uint32_t lines, bool last)
 {
     if (transport->written[entry] != sequence)
         return false;
@@ -264,13 +240,6 @@ bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more)
     if (!page->free_count && !gpud_page_has_returns(page))
         more = 0; /* no credit is left for them */
     return gpud_page_announce(&transport->page, transport->pending + more);
-}
-
-bool gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
-{
-    gpud_page_descriptor(&transport->page, entry)->flags |= GPUD_FRAME_VOID;
-    drop_slot(transport, entry);
-    return gpud_transport_publish(transport, entry);
 }
 
 /* === source ================================================================================== */
@@ -313,19 +282,6 @@ static enum gpud_status source_copy(struct gpud_sender *sender, struct gpud_queu
     return status;
 }
 
-/* The frame's memory as the sender's device sees it. */
-static enum gpud_status source_find(struct gpud_sender *sender, const struct gpud_frame *frame,
-                                    struct gpud_memory **source, struct gpud_error *error)
-{
-    struct gpud_memory *memory = frame->memory;
-    if (memory->device != sender->device && !memory->host)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the frame lies on %s, and the sender works on %s: wrap memory of %s",
-                         memory->device->info.name, sender->device->info.name,
-                         sender->device->info.name);
-    return gpud_memory_view(memory, sender->device, source, error);
-}
-
 /* --- frames of other owners ---------------------------------------------------------------- */
 
 /* How long a frame's owner may still be writing it. */
@@ -339,28 +295,19 @@ static enum gpud_status not_filled(const struct gpud_error *why, struct gpud_err
 }
 
 /* Orders later work on the queue after the frame's bytes. */
-static enum gpud_status source_order(struct gpud_sender *sender, struct gpud_queue *queue,
-                                     struct gpud_delivery *delivery, struct gpud_error *error)
+static enum gpud_status source_order(struct gpud_queue *queue, struct gpud_delivery *delivery,
+                                     struct gpud_error *error)
 {
     struct gpud_frame *frame = delivery->frame;
     struct gpud_error why = {0};
-    enum gpud_status status = GPUD_OK;
     if (gpud_pool_orders(frame, queue))
         return GPUD_OK;
-    status = gpud_frame_order(frame, queue, gpud_deadline(FILLED_DEADLINE), &why);
+    enum gpud_status status = gpud_frame_order(frame, queue, gpud_deadline(FILLED_DEADLINE), &why);
     if (status == GPUD_PEER) { /* the bytes never came: pass that on to the receivers */
         delivery->corrupted = true;
         status = GPUD_OK;
     }
     return status == GPUD_OK ? GPUD_OK : not_filled(&why, error);
-}
-
-/* Whether the sender is on the host and the frame is not; then source_fetch() lets the frame's
- * device copy it into the delivery's slot. */
-static bool source_is_elsewhere(const struct gpud_sender *sender, const struct gpud_frame *frame)
-{
-    return (sender->device->caps & GPUD_CAP_CPU_ADDRESSABLE) &&
-           frame->memory->device != sender->device && !frame->memory->host;
 }
 
 /* Lets the frame's own device copy it into the host's slot. */
@@ -377,7 +324,7 @@ static enum gpud_status source_fetch(struct gpud_sender *sender, struct gpud_del
     if (status == GPUD_OK)
         status = gpud_memory_view(slot->frame.memory, frame->memory->device, &view, error);
     if (status == GPUD_OK)
-        status = source_order(sender, frame->queue, delivery, error);
+        status = source_order(frame->queue, delivery, error);
     if (status == GPUD_OK)
         status = source_copy(sender, frame->queue, delivery, false, frame->memory, view,
                              slot->frame.offset, error);
@@ -385,24 +332,6 @@ static enum gpud_status source_fetch(struct gpud_sender *sender, struct gpud_del
         return status;
     status = gpud_queue_finish(frame->queue, gpud_deadline(FILLED_DEADLINE), &why);
     return status == GPUD_OK ? GPUD_OK : not_filled(&why, error);
-}
-
-/* Call after enqueuing the copies: waits for them if the frame is kept and has another owner, to
- * which it may be released as soon as the call returns. */
-/* A kept frame may be given back as soon as the call returns. */
-static enum gpud_status source_finish(struct gpud_sender *sender,
-                                      const struct gpud_delivery *delivery,
-                                      struct gpud_error *error)
-{
-    struct gpud_error why = {0};
-    if (delivery->consume || delivery->frame->slot == UINT32_MAX ||
-        gpud_pool_orders(delivery->frame, sender->queue))
-        return GPUD_OK;
-    enum gpud_status status =
-        gpud_queue_finish(sender->queue, gpud_deadline(FILLED_DEADLINE), &why);
-    return status == GPUD_OK
-               ? GPUD_OK
-               : gpud_fail_native(error, GPUD_IO, why.origin, why.native, "%s", why.reason);
 }
 
 /* === copies ================================================================================== */
@@ -421,34 +350,6 @@ static enum gpud_status copy_to_host(struct gpud_sender *sender,
         return source_copy(sender, sender->host_queue, delivery, begun, memory, host, offset,
                            error);
     return source_copy(sender, sender->queue, delivery, begun, source, view, offset, error);
-}
-
-/* Copies into the receiver's ring, on the sender's queue; between host memories the CPU copies at
- * once. */
-static enum gpud_status copy_to_receiver(struct gpud_sender *sender,
-                                         const struct gpud_delivery *delivery,
-                                         const struct gpud_delivery_target *target,
-                                         struct gpud_memory *source, struct gpud_error *error)
-{
-    const struct gpud_transport *transport = target->transport;
-    uint64_t offset;
-    struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
-    struct gpud_memory *view = gpud_transport_slot(transport, target->entry, &offset);
-    if (transport->on_host)
-        return copy_to_host(sender, delivery, target->stepwise, source, memory, view, offset,
-                            error);
-    return source_copy(sender, sender->queue, delivery, target->stepwise, source, view, offset,
-                       error);
-}
-
-/* Whether earlier steps have filled a part of the host's slot. */
-static bool host_slot_is_begun(const struct gpud_delivery *delivery)
-{
-    for (uint32_t i = 0; i < delivery->count; i++)
-        if (delivery->target[i].stepwise &&
-            gpud_transport_shares_slots(delivery->target[i].transport))
-            return true;
-    return false;
 }
 
 /* The frame's slot, if the delivery is finished once its work is on the queues: the receivers'
@@ -489,15 +390,18 @@ static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
         status = gpud_queue_mark(queues->copy, &copied, error);
     if (status != GPUD_OK)
         return status;
-    /* Behind copies that are still under way, a signal among them would hold up the next one;
-     * alone, it comes sooner by the hop from queue to queue. */
+    /* Behind copies that are still under way, a signal among them would hold up the next one; once
+     * all posted signals are in their words, it comes sooner by the hop from queue to queue. */
     if (!delivery->lines) {
         struct gpud_queue *post =
-            gpud_transport_is_drained(transport) ? queues->copy : queues->post;
+            transport->watchdog &&
+                    gpud_watchdog_is_posted(transport->watchdog, transport->last_posted)
+                ? queues->copy
+                : queues->post;
         if (post != queues->copy)
             status = gpud_queue_await(post, &copied, error);
         if (status == GPUD_OK)
-            status = gpud_transport_post(transport, target->entry, post, error);
+            status = transport_post(transport, target->entry, post, error);
     }
     /* The next writer of the frame's memory comes after the copy. */
     if (slot) {
@@ -509,20 +413,6 @@ static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
     return status == GPUD_OK ? awaited : status;
 }
 
-/* Gives the slot to the receiver's device, after the sender's queue has written it. A failure
- * affects that receiver alone. */
-static enum gpud_status give_slot(struct gpud_sender *sender, const struct gpud_delivery *delivery,
-                                  struct gpud_delivery_target *target, struct gpud_error *error)
-{
-    struct gpud_slot *slot = delivery->device_slot;
-    const struct gpud_route_slot_ops *route = target->transport->route->slots;
-    atomic_store(&slot->given_by, route);
-    enum gpud_status status =
-        route->give(target->transport->queues.own, slot->frame.memory, sender->queue, error);
-    target->failed = status != GPUD_OK;
-    return delivery->canary ? status : GPUD_OK;
-}
-
 /* Enqueues the work for one receiver. */
 static enum gpud_status send_copies(struct gpud_sender *sender,
                                     const struct gpud_delivery *delivery,
@@ -531,14 +421,30 @@ static enum gpud_status send_copies(struct gpud_sender *sender,
 {
     struct gpud_transport *transport = target->transport;
     enum gpud_status status = GPUD_OK;
-    if (gpud_transport_gives_slots(transport))
-        return give_slot(sender, delivery, target, error);
+    if (gpud_transport_gives_slots(transport)) {
+        /* After the sender's queue has written the slot. A failure affects that receiver alone. */
+        struct gpud_slot *slot = delivery->device_slot;
+        const struct gpud_route_slot_ops *route = transport->route->slots;
+        atomic_store(&slot->given_by, route);
+        status = route->give(transport->queues.own, slot->frame.memory, sender->queue, error);
+        target->failed = status != GPUD_OK;
+        return delivery->canary ? status : GPUD_OK;
+    }
     if (transport->queues.copy)
         return send_on_own_queues(sender, delivery, target, source, error);
-    if (!gpud_transport_shares_slots(transport))
-        status = copy_to_receiver(sender, delivery, target, source, error);
+    if (!gpud_transport_shares_slots(transport)) {
+        uint64_t offset;
+        struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
+        struct gpud_memory *view = gpud_transport_slot(transport, target->entry, &offset);
+        if (transport->on_host)
+            status = copy_to_host(sender, delivery, target->stepwise, source, memory, view, offset,
+                                  error);
+        else
+            status = source_copy(sender, sender->queue, delivery, target->stepwise, source, view,
+                                 offset, error);
+    }
     if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE && !delivery->lines)
-        status = gpud_transport_post(transport, target->entry, sender->queue, error);
+        status = transport_post(transport, target->entry, sender->queue, error);
     return status;
 }
 
@@ -548,23 +454,34 @@ static enum gpud_status copies_enqueue(struct gpud_sender *sender, struct gpud_d
 {
     struct gpud_queue *queue = sender->queue;
     const struct gpud_frame *frame = delivery->frame;
-    struct gpud_memory *source;
-    if (source_is_elsewhere(sender, frame))
-        return source_fetch(sender, delivery, error);
-    enum gpud_status status = source_find(sender, frame, &source, error);
+    const struct gpud_slot *slot = delivery->device_slot, *host_slot = delivery->host_slot;
+    struct gpud_memory *source, *memory = frame->memory;
+    if (memory->device != sender->device && !memory->host) {
+        /* A sender on the host lets the frame's device copy it into the delivery's slot. */
+        if (sender->device->caps & GPUD_CAP_CPU_ADDRESSABLE)
+            return source_fetch(sender, delivery, error);
+        return gpud_fail(error, GPUD_INVALID,
+                         "the frame lies on %s, and the sender works on %s: wrap memory of %s",
+                         memory->device->info.name, sender->device->info.name,
+                         sender->device->info.name);
+    }
+    enum gpud_status status = gpud_memory_view(memory, sender->device, &source, error);
     if (status == GPUD_OK)
-        status = source_order(sender, queue, delivery, error);
+        status = source_order(queue, delivery, error);
     if (status != GPUD_OK)
         return status;
 
-    if (delivery->device_slot && &delivery->device_slot->frame != frame)
-        status =
-            source_copy(sender, queue, delivery, false, source, delivery->device_slot->frame.memory,
-                        delivery->device_slot->frame.offset, error);
-    if (delivery->host_slot && status == GPUD_OK)
-        status = copy_to_host(sender, delivery, host_slot_is_begun(delivery), source,
-                              delivery->host_slot->frame.memory, delivery->host_slot->view,
-                              delivery->host_slot->frame.offset, error);
+    if (slot && &slot->frame != frame)
+        status = source_copy(sender, queue, delivery, false, source, slot->frame.memory,
+                             slot->frame.offset, error);
+    if (host_slot && status == GPUD_OK) {
+        bool begun = false; /* earlier steps have filled a part of it */
+        for (uint32_t i = 0; i < delivery->count; i++)
+            begun |= delivery->target[i].stepwise &&
+                     gpud_transport_shares_slots(delivery->target[i].transport);
+        status = copy_to_host(sender, delivery, begun, source, host_slot->frame.memory,
+                              host_slot->view, host_slot->frame.offset, error);
+    }
     for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
         if (!delivery->target[i].transport)
             continue;
@@ -575,7 +492,15 @@ static enum gpud_status copies_enqueue(struct gpud_sender *sender, struct gpud_d
     GPUD_STOP_POINT("sender: copy enqueued");
     if (status == GPUD_OK)
         status = gpud_queue_flush(queue, error);
-    return status == GPUD_OK ? source_finish(sender, delivery, error) : status;
+    if (status != GPUD_OK || delivery->consume || frame->slot == UINT32_MAX ||
+        gpud_pool_orders(frame, queue))
+        return status;
+    /* A kept frame of another owner may be given back as soon as the call returns. */
+    struct gpud_error why = {0};
+    status = gpud_queue_finish(queue, gpud_deadline(FILLED_DEADLINE), &why);
+    return status == GPUD_OK
+               ? GPUD_OK
+               : gpud_fail_native(error, GPUD_IO, why.origin, why.native, "%s", why.reason);
 }
 
 /* === delivery ================================================================================ */
@@ -629,32 +554,35 @@ static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
     return transport->on_host && delivery->host_slot ? delivery->host_slot : delivery->device_slot;
 }
 
-/* Publishes the frame, or a void entry in its place if it was lost. */
+/* Publishes the frame, or a void entry in its place if it was lost: messages may follow it. */
 static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                           const struct gpud_delivery_target *target, bool lost)
 {
-    if (delivery->corrupted && !target->early)
-        gpud_page_descriptor(&target->transport->page, target->entry)->flags |=
-            GPUD_FRAME_CORRUPTED;
-    bool kicked = false;
-    if (target->early)
-        lost |= !gpud_transport_set_lines(
-            target->transport, target->entry, delivery->sequence,
-            lost || delivery->corrupted ? GPUD_LINES_LOST : delivery->layout.height, true);
-    else
-        kicked = lost ? gpud_transport_cancel(target->transport, target->entry)
-                      : gpud_transport_publish(target->transport, target->entry);
-    if (kicked)
-        atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
-    if (!delivery->canary) {
+    struct gpud_transport *transport = target->transport;
+    struct gpud_link *link = target->link;
+    if (target->early) {
+        uint32_t lines = lost || delivery->corrupted ? GPUD_LINES_LOST : delivery->layout.height;
+        lost |= !set_lines(transport, target->entry, delivery->sequence, lines, true);
+    } else {
+        struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, target->entry);
+        if (delivery->corrupted)
+            descriptor->flags |= GPUD_FRAME_CORRUPTED;
         if (lost) {
-            gpud_link_uncount(target->link, target->early);
-            gpud_link_count_drop(target->link, &target->link->dropped_failed);
-        } else {
-            GPUD_PROBE(publish, sender, target->link->id, delivery->sequence);
-            target->link->delivered += !target->early;
-            sender->delivered += !target->early;
+            descriptor->flags |= GPUD_FRAME_VOID;
+            drop_slot(transport, target->entry);
         }
+        if (gpud_transport_publish(transport, target->entry))
+            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+    }
+    if (delivery->canary)
+        return;
+    if (lost) {
+        gpud_link_uncount(link, target->early);
+        gpud_link_count_drop(link, &link->dropped_failed);
+    } else {
+        GPUD_PROBE(publish, sender, link->id, delivery->sequence);
+        link->delivered += !target->early;
+        sender->delivered += !target->early;
     }
 }
 
@@ -672,19 +600,6 @@ static void delivery_publish(struct gpud_pending_delivery *pending,
     }
     gpud_transport_unref(&target->transport);
     gpud_link_unref(target->link);
-}
-
-/* A step is done: its rows are valid, or the frame is lost for those targets. */
-static void publish_step(struct gpud_delivery *step)
-{
-    for (uint32_t i = 0; i < step->count; i++) {
-        struct gpud_delivery_target *target = &step->target[i];
-        gpud_transport_set_lines(target->transport, target->entry, step->sequence,
-                                 step->corrupted ? GPUD_LINES_LOST : step->lines, step->corrupted);
-        gpud_transport_unref(&target->transport);
-        gpud_link_unref(target->link);
-    }
-    step->count = 0;
 }
 
 static void cancel_all(struct gpud_pending_delivery *pending)
@@ -734,12 +649,6 @@ static struct gpud_pending_delivery *take_record(struct gpud_sender *sender)
     return spare;
 }
 
-static void set_info(struct gpud_pending_delivery *record, const struct gpud_frame_info *info)
-{
-    record->info = *info;
-    gpud_large_meta_ref(info->large_meta);
-}
-
 /* Without the targets that it does not have, which are most of it. */
 static void copy_delivery(struct gpud_delivery *to, const struct gpud_delivery *from)
 {
@@ -755,22 +664,16 @@ static void put_record(struct gpud_sender *sender, struct gpud_pending_delivery 
         ;
 }
 
-static void free_records(struct gpud_sender *sender)
-{
-    struct gpud_pending_delivery *spare = atomic_exchange(&sender->spare, NULL);
-    while (spare) {
-        struct gpud_pending_delivery *gone = spare;
-        spare = gone->next;
-        free(gone);
-    }
-}
-
 /* The last reference is the application's, or that of the last delivery under way. */
 void gpud_sender_unref(struct gpud_sender *sender)
 {
     if (atomic_fetch_sub(&sender->references, 1) != 1)
         return;
-    free_records(sender);
+    struct gpud_pending_delivery *gone, *spare = atomic_load(&sender->spare);
+    while ((gone = spare)) {
+        spare = gone->next;
+        free(gone);
+    }
     gpud_links_free(sender->retired_links);
     gpud_loop_close(&sender->loop);
     gpud_pool_unref(&sender->host_pool);
@@ -798,25 +701,24 @@ static struct gpud_pending_delivery *publish_completed(struct gpud_sender *sende
         oldest = pending;
     }
     for (struct gpud_pending_delivery *pending = oldest; pending; pending = pending->next) {
-        pending->delivery.corrupted |= pending->status != GPUD_OK;
-        if (pending->delivery.lines)
-            publish_step(&pending->delivery);
-        else
+        struct gpud_delivery *delivery = &pending->delivery;
+        delivery->corrupted |= pending->status != GPUD_OK;
+        if (!delivery->lines) {
             publish_targets(pending, true);
+            continue;
+        }
+        /* A step: its rows are valid, or the frame is lost for those targets. */
+        uint32_t lines = delivery->corrupted ? GPUD_LINES_LOST : delivery->lines;
+        for (uint32_t i = 0; i < delivery->count; i++) {
+            struct gpud_delivery_target *target = &delivery->target[i];
+            set_lines(target->transport, target->entry, delivery->sequence, lines,
+                      delivery->corrupted);
+            gpud_transport_unref(&target->transport);
+            gpud_link_unref(target->link);
+        }
+        delivery->count = 0;
     }
     return oldest;
-}
-
-static void delivery_finish(struct gpud_pending_delivery *list)
-{
-    while (list) {
-        struct gpud_pending_delivery *pending = list;
-        list = pending->next;
-        struct gpud_sender *sender = pending->sender;
-        release_parts(&pending->delivery);
-        put_record(sender, pending);
-        gpud_sender_unref(sender);
-    }
 }
 
 void gpud_sender_lock(struct gpud_sender *sender)
@@ -836,7 +738,13 @@ void gpud_sender_unlock(struct gpud_sender *sender)
             return;
         struct gpud_pending_delivery *done = publish_completed(sender);
         gpud_lock_release(&sender->lock);
-        delivery_finish(done);
+        while (done) {
+            struct gpud_pending_delivery *pending = done;
+            done = pending->next;
+            release_parts(&pending->delivery);
+            put_record(sender, pending);
+            gpud_sender_unref(sender);
+        }
     }
 }
 
@@ -862,25 +770,6 @@ static void on_copied(void *arg, enum gpud_status status)
     if (gpud_lock_try(&sender->lock))
         gpud_sender_unlock(sender);
     gpud_sender_unref(sender);
-}
-
-/* Delivers without a record, because no copy is still under way when the call returns. */
-static enum gpud_status deliver_now(struct gpud_sender *sender,
-                                    struct gpud_pending_delivery *pending, bool copies,
-                                    struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-    if (copies) {
-        gpud_sender_unlock(sender);
-        status = copies_enqueue(sender, &pending->delivery, error);
-        gpud_sender_lock(sender);
-    }
-    if (status == GPUD_OK)
-        publish_targets(pending, true);
-    else
-        cancel_all(pending);
-    release_parts(&pending->delivery);
-    return status;
 }
 
 /* Completes the delivery when the queue is done. If the driver cannot report that, this thread
@@ -931,8 +820,10 @@ static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *p
             .count = 1,
             .target[0] = *target,
         };
-        if (target->entry == GPUD_NO_ENTRY)
-            set_info(made, &pending->info);
+        if (target->entry == GPUD_NO_ENTRY) {
+            made->info = pending->info;
+            gpud_large_meta_ref(made->info.large_meta);
+        }
         made->next = given;
         given = made;
         gpud_slot_hold(delivery->device_slot);
@@ -951,16 +842,18 @@ static enum gpud_status no_record(struct gpud_pending_delivery *pending, struct 
 }
 
 static enum gpud_status deliver_later(struct gpud_sender *sender,
-                                      struct gpud_pending_delivery *prepared, bool is_late,
+                                      struct gpud_pending_delivery *prepared,
                                       struct gpud_error *error)
 {
-    struct gpud_pending_delivery *pending = take_record(sender);
+    struct gpud_pending_delivery *next, *pending = take_record(sender);
     if (!pending)
         return no_record(prepared, error);
     pending->sender = sender;
     copy_delivery(&pending->delivery, &prepared->delivery);
-    if (is_late)
-        set_info(pending, &prepared->info);
+    if (prepared->delivery.is_late) {
+        pending->info = prepared->info;
+        gpud_large_meta_ref(pending->info.large_meta);
+    }
     gpud_sender_unlock(sender);
     enum gpud_status status = copies_enqueue(sender, &pending->delivery, error);
     gpud_sender_lock(sender);
@@ -971,7 +864,7 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
     struct gpud_pending_delivery *given = split_given(pending);
     atomic_fetch_add(&sender->references, 1);
     gpud_sender_unlock(sender);
-    for (struct gpud_pending_delivery *next; given; given = next) {
+    for (; given; given = next) {
         next = given->next;
         complete_with(given->delivery.target[0].transport->queues.own, given, NULL);
     }
@@ -984,67 +877,47 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
  * are long: so after this many frames it waits for the device. */
 #define UNPACED_MAX 64
 
-static void delivery_pace(struct gpud_sender *sender, const struct gpud_delivery *delivery)
-{
-    sender->undelivered_run = delivery->count ? 0 : sender->undelivered_run + 1;
-    if (sender->undelivered_run < UNPACED_MAX)
-        return;
-    sender->undelivered_run = 0;
-    gpud_sender_unlock(sender);
-    gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC), NULL);
-    gpud_sender_lock(sender);
-}
-
-/* Wakes receivers early, because the driver's calls take about as long as waking up. */
-static void delivery_announce(struct gpud_sender *sender, const struct gpud_delivery *delivery)
-{
-    for (uint32_t i = 0; i < delivery->count; i++)
-        if (delivery->target[i].transport &&
-            gpud_transport_announce(delivery->target[i].transport, 0))
-            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
-}
-
-static void delivery_describe(struct gpud_sender *sender, struct gpud_delivery *delivery)
-{
-    delivery->layout = sender->layout;
-    delivery->rows = sender->rows;
-    delivery->is_late = false;
-    if (!delivery->submitted)
-        delivery->submitted = (uint64_t)gpud_now();
-    delivery->copies = delivery->host_slot ||
-                       (delivery->device_slot && &delivery->device_slot->frame != delivery->frame);
-    for (uint32_t i = 0; i < delivery->count; i++) {
-        const struct gpud_delivery_target *target = &delivery->target[i];
-        if (target->entry == GPUD_NO_ENTRY) {
-            delivery->is_late = true;
-            continue;
-        }
-        gpud_transport_describe(target->transport, target->entry, delivery->info,
-                                slot_for(delivery, target->transport), delivery->sequence,
-                                target->link->dropped, delivery->submitted);
-        GPUD_STOP_POINT("sender: described");
-        delivery->copies |= !gpud_transport_shares_slots(target->transport);
-    }
-}
-
 static enum gpud_status deliver_described(struct gpud_sender *sender,
                                           struct gpud_pending_delivery *pending,
                                           struct gpud_error *error)
 {
     struct gpud_delivery *delivery = &pending->delivery;
+    bool copies = delivery->copies;
     delivery->ordered = copies_are_stream_ordered(sender, delivery);
     if (delivery->is_late) {
         pending->info = delivery->frame->info;
         pending->info.submitted_ns = delivery->submitted;
     }
-    if (sender->device->caps & GPUD_CAP_SYNCHRONOUS)
-        return deliver_now(sender, pending, delivery->copies, error);
-    if (delivery->ordered) {
-        delivery_pace(sender, delivery);
-        delivery_announce(sender, delivery);
-        return deliver_now(sender, pending, delivery->count > 0, error);
+    if (!(sender->device->caps & GPUD_CAP_SYNCHRONOUS)) {
+        if (!delivery->ordered)
+            return deliver_later(sender, pending, error);
+        sender->undelivered_run = delivery->count ? 0 : sender->undelivered_run + 1;
+        if (sender->undelivered_run >= UNPACED_MAX) {
+            sender->undelivered_run = 0;
+            gpud_sender_unlock(sender);
+            gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC), NULL);
+            gpud_sender_lock(sender);
+        }
+        /* Wakes receivers early, because the driver's calls take about as long as waking up. */
+        for (uint32_t i = 0; i < delivery->count; i++)
+            if (delivery->target[i].transport &&
+                gpud_transport_announce(delivery->target[i].transport, 0))
+                atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+        copies = delivery->count > 0;
     }
-    return deliver_later(sender, pending, delivery->is_late, error);
+    /* Without a record, because no copy is still under way when the call returns. */
+    enum gpud_status status = GPUD_OK;
+    if (copies) {
+        gpud_sender_unlock(sender);
+        status = copies_enqueue(sender, delivery, error);
+        gpud_sender_lock(sender);
+    }
+    if (status == GPUD_OK)
+        publish_targets(pending, true);
+    else
+        cancel_all(pending);
+    release_parts(delivery);
+    return status;
 }
 
 /* --- a frame that is still written --------------------------------------------------------- */
@@ -1058,14 +931,10 @@ static bool takes_lines(const struct gpud_delivery_target *target)
            atomic_load_explicit(&transport->page.page->receiver.by_lines, memory_order_relaxed);
 }
 
-/* Whether the receiver reads the rows elsewhere than where they are written. */
-static bool is_copied(const struct gpud_delivery *delivery,
-                      const struct gpud_delivery_target *target)
-{
-    const struct gpud_slot *slot = slot_for(delivery, target->transport);
-    return !slot || &slot->frame != delivery->frame;
-}
+static void on_release(struct gpud_slot *slot, void *arg);
 
+/* Publishes the frame for those that take it while it is written, and keeps it. Model
+ * (tests/model/lines.pml): begin.1 and begin.2. */
 static enum gpud_status keep_writing(struct gpud_sender *sender,
                                      struct gpud_pending_delivery *pending,
                                      struct gpud_error *error)
@@ -1073,30 +942,34 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
     struct gpud_pending_delivery *kept = take_record(sender);
     if (!kept)
         return no_record(pending, error);
+    struct gpud_delivery *delivery = &kept->delivery;
     kept->sender = sender;
-    copy_delivery(&kept->delivery, &pending->delivery);
-    for (uint32_t i = 0; i < kept->delivery.count; i++) {
-        struct gpud_delivery_target *target = &kept->delivery.target[i];
+    copy_delivery(delivery, &pending->delivery);
+    for (uint32_t i = 0; i < delivery->count; i++) {
+        struct gpud_delivery_target *target = &delivery->target[i];
         if (!takes_lines(target))
             continue;
-        bool copied = is_copied(&kept->delivery, target);
-        /* Into a slot for receivers that map it, a frame of an earlier pool is copied as a whole.
-         */
-        if (copied && slot_for(&kept->delivery, target->transport) == kept->delivery.device_slot &&
-            kept->delivery.device_slot)
+        /* Whether the receiver reads the rows elsewhere than where they are written. Into a slot
+         * for receivers that map it, a frame of an earlier pool is copied as a whole. */
+        const struct gpud_slot *slot = slot_for(delivery, target->transport);
+        bool copied = !slot || &slot->frame != delivery->frame;
+        if (copied && slot && slot == delivery->device_slot)
             continue;
-        bool in_place = !copied && !target->transport->remote;
-        if (!in_place && kept->delivery.layout.modifier)
+        if ((copied || target->transport->remote) && delivery->layout.modifier)
             continue;
         target->early = true;
         target->stepwise = copied;
         target->link->delivered++;
         sender->delivered++;
-        if (gpud_transport_publish_early(target->transport, target->entry, kept->delivery.sequence))
+        if (publish_early(target->transport, target->entry, delivery->sequence))
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
     }
     sender->writing = kept;
     sender->lines = 0;
+    struct gpud_slot *written = (struct gpud_slot *)delivery->frame;
+    atomic_fetch_add(&sender->references, 1);
+    written->on_release = on_release;
+    atomic_store(&written->on_release_arg, sender);
     return GPUD_OK;
 }
 
@@ -1105,25 +978,20 @@ const struct gpud_frame *gpud_deliver_writing(const struct gpud_sender *sender)
     return sender->writing ? sender->writing->delivery.frame : NULL;
 }
 
-static bool has_stepwise(const struct gpud_delivery *delivery)
-{
-    for (uint32_t i = 0; i < delivery->count; i++)
-        if (delivery->target[i].stepwise)
-            return true;
-    return false;
-}
-
 /* The copies of the rows up to `lines` for the stepwise targets; NULL: they are too few for a step,
  * or nothing copies them. They keep the frame's slot: an application that gives the frame up may
  * release it before they are done. */
 static struct gpud_pending_delivery *make_step(struct gpud_sender *sender, uint32_t lines)
 {
     struct gpud_delivery *writing = &sender->writing->delivery;
-    struct gpud_pending_delivery *made = NULL;
-    if (has_stepwise(writing) && lines - writing->copied >= gpud_lines_step(writing->layout.height))
-        made = take_record(sender);
+    bool some = false;
+    for (uint32_t i = 0; i < writing->count; i++)
+        some |= writing->target[i].stepwise;
+    if (!some || lines - writing->copied < gpud_lines_step(writing->layout.height))
+        return NULL;
+    struct gpud_pending_delivery *made = take_record(sender);
     if (!made)
-        return NULL; /* without memory a later step, or the end, copies these rows, too */
+        return NULL; /* a later step, or the end, copies these rows, too */
     made->sender = sender;
     made->delivery = (struct gpud_delivery){
         .frame = writing->frame,
@@ -1163,8 +1031,7 @@ static enum gpud_status deliver_lines(struct gpud_sender *sender, uint32_t lines
     for (uint32_t i = 0; i < delivery->count; i++) {
         const struct gpud_delivery_target *target = &delivery->target[i];
         if (target->early && !target->stepwise)
-            gpud_transport_set_lines(target->transport, target->entry, delivery->sequence, lines,
-                                     false);
+            set_lines(target->transport, target->entry, delivery->sequence, lines, false);
     }
     struct gpud_pending_delivery *step = make_step(sender, lines);
     if (!step)
@@ -1180,31 +1047,32 @@ static enum gpud_status deliver_lines(struct gpud_sender *sender, uint32_t lines
     return status;
 }
 
-/* The frame is whole, or lost: delivers it to the other receivers. Drops the lock meanwhile. */
-static enum gpud_status deliver_rest(struct gpud_sender *sender, bool lost,
-                                     struct gpud_error *error)
-{
-    struct gpud_pending_delivery pending;
-    pending.sender = sender;
-    copy_delivery(&pending.delivery, &sender->writing->delivery);
-    put_record(sender, sender->writing);
-    sender->writing = NULL;
-    if (!lost)
-        return deliver_described(sender, &pending, error);
-    if (pending.delivery.is_late)
-        pending.info = pending.delivery.frame->info;
-    cancel_all(&pending);
-    release_parts(&pending.delivery);
-    return GPUD_OK;
-}
-
-enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *given,
                               struct gpud_error *error)
 {
     struct gpud_pending_delivery pending; /* not zeroed: some fields are not used for each frame */
+    struct gpud_delivery *delivery = &pending.delivery;
     pending.sender = sender;
-    copy_delivery(&pending.delivery, delivery);
-    delivery_describe(sender, &pending.delivery);
+    copy_delivery(delivery, given);
+    delivery->layout = sender->layout;
+    delivery->rows = sender->rows;
+    delivery->is_late = false;
+    if (!delivery->submitted)
+        delivery->submitted = (uint64_t)gpud_now();
+    delivery->copies = delivery->host_slot ||
+                       (delivery->device_slot && &delivery->device_slot->frame != delivery->frame);
+    for (uint32_t i = 0; i < delivery->count; i++) {
+        const struct gpud_delivery_target *target = &delivery->target[i];
+        if (target->entry == GPUD_NO_ENTRY) {
+            delivery->is_late = true;
+            continue;
+        }
+        gpud_transport_describe(target->transport, target->entry, delivery->info,
+                                slot_for(delivery, target->transport), delivery->sequence,
+                                target->link->dropped, delivery->submitted);
+        GPUD_STOP_POINT("sender: described");
+        delivery->copies |= !gpud_transport_shares_slots(target->transport);
+    }
     return delivery->by_lines ? keep_writing(sender, &pending, error)
                               : deliver_described(sender, &pending, error);
 }
@@ -1213,18 +1081,31 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
 /* A frame that is handed over while the application writes it: from its first submission until its
  * last line, its release, or a new format. There is one at a time, so that frames stay in order. */
 
-/* Under the lock: the frame's release does not concern the sender any more. Its thread may have
- * noticed the release before, and holds the reference then. */
-static void lines_end(struct gpud_sender *sender, bool lost, enum gpud_status *status,
-                      struct gpud_error *error)
+/* The frame is whole, or lost: delivers it to the other receivers. Under the lock, which is dropped
+ * meanwhile. The frame's release does not concern the sender any more; its thread may have noticed
+ * the release before, and holds the reference then. */
+static enum gpud_status lines_end(struct gpud_sender *sender, bool lost, struct gpud_error *error)
 {
-    struct gpud_frame *frame = (struct gpud_frame *)gpud_deliver_writing(sender);
-    struct gpud_slot *slot = (struct gpud_slot *)frame;
-    bool referenced = atomic_exchange(&slot->on_release_arg, NULL);
+    struct gpud_pending_delivery pending;
+    enum gpud_status status = GPUD_OK;
+    pending.sender = sender;
+    copy_delivery(&pending.delivery, &sender->writing->delivery);
+    struct gpud_frame *frame = pending.delivery.frame;
+    bool referenced = atomic_exchange(&((struct gpud_slot *)frame)->on_release_arg, NULL);
     frame->info.flags |= GPUD_FRAME_READ_ONLY;
-    *status = deliver_rest(sender, lost, error);
+    put_record(sender, sender->writing);
+    sender->writing = NULL;
+    if (lost) {
+        if (pending.delivery.is_late)
+            pending.info = frame->info;
+        cancel_all(&pending);
+        release_parts(&pending.delivery);
+    } else {
+        status = deliver_described(sender, &pending, error);
+    }
     if (referenced) /* never the last one: the caller has its own */
         atomic_fetch_sub(&sender->references, 1);
+    return status;
 }
 
 /* The application released the frame before its last line. */
@@ -1238,15 +1119,7 @@ static void on_release(struct gpud_slot *slot, void *arg)
     gpud_sender_unref(sender);
 }
 
-/* Model (tests/model/lines.pml): gpud_deliver() does begin.1 and begin.2, and what follows is
- * advance.2 and give_up.1. */
-void gpud_lines_begin(struct gpud_sender *sender, struct gpud_slot *slot)
-{
-    atomic_fetch_add(&sender->references, 1);
-    slot->on_release = on_release;
-    atomic_store(&slot->on_release_arg, sender);
-}
-
+/* Model (tests/model/lines.pml): advance.2, and give_up.1 below. */
 enum gpud_status gpud_lines_advance(struct gpud_sender *sender, struct gpud_frame *frame,
                                     uint32_t lines, struct gpud_error *error)
 {
@@ -1259,7 +1132,7 @@ enum gpud_status gpud_lines_advance(struct gpud_sender *sender, struct gpud_fram
         status = gpud_fail(error, GPUD_INVALID, "%u lines after %u: lines do not become fewer",
                            lines, sender->lines);
     else if (lines == frame->info.layout.height)
-        lines_end(sender, false, &status, error);
+        status = lines_end(sender, false, error);
     else if (lines > sender->lines)
         status = deliver_lines(sender, lines, error);
     GPUD_STOP_POINT("sender: lines written");
@@ -1269,7 +1142,6 @@ enum gpud_status gpud_lines_advance(struct gpud_sender *sender, struct gpud_fram
 
 void gpud_lines_give_up(struct gpud_sender *sender)
 {
-    enum gpud_status status;
     if (sender->writing)
-        lines_end(sender, true, &status, NULL);
+        lines_end(sender, true, NULL);
 }

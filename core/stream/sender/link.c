@@ -267,11 +267,6 @@ static void transport_take_all_back(struct gpud_transport *transport)
         gpud_page_take_all_back(&transport->page);
 }
 
-void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry)
-{
-    gpud_page_untake(&transport->page, entry);
-}
-
 /* Counts a sent message in the page. */
 static void transport_count_message(struct gpud_transport *transport)
 {

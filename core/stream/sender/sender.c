@@ -15,6 +15,9 @@
 #define AREA "sender"
 #define LARGE_META_DEFAULT 65536
 
+/* How long the end of a sender waits for receivers that still prepare their rings. */
+#define END_PATIENCE GPUD_SEC
+
 /* --- creating and destroying --------------------------------------------------------------- */
 
 static enum gpud_status sender_read_params(struct gpud_sender_params *own,
@@ -42,7 +45,7 @@ static void wait_for_deliveries(struct gpud_sender *sender)
 {
     gpud_sender_lock(sender);
     gpud_lines_give_up(sender);
-    gpud_sender_settle_end(sender);
+    gpud_sender_settle(sender, gpud_deadline(END_PATIENCE));
     for (uint32_t i = 0; i < sender->link_count; i++)
         if (sender->links[i]->state != GPUD_LINK_DEAD && sender->links[i]->transport &&
             sender->links[i]->transport->queues.post)

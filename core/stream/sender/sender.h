@@ -415,8 +415,6 @@ static inline bool gpud_transport_gives_slots(const struct gpud_transport *trans
     return transport->queues.own != NULL;
 }
 
-/* Whether one more frame could be sent now, if there is a credit. */
-bool gpud_transport_has_room(const struct gpud_transport *transport);
 void gpud_transport_unref(struct gpud_transport **transport);
 
 /* Takes the retired transports, under the lock; and frees them, without it. */
@@ -431,14 +429,6 @@ enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gp
  * false: none, or the queue already waits for it. */
 bool gpud_transport_await_release(struct gpud_transport *transport, struct gpud_queue *queue);
 
-/* Whether all signals that were posted for the receiver are in their words, with the copies before
- * them. */
-bool gpud_transport_is_drained(const struct gpud_transport *transport);
-
-/* Posts the signal after the entry's frame on the queue. Without the lock. */
-enum gpud_status gpud_transport_post(struct gpud_transport *transport, uint32_t entry,
-                                     struct gpud_queue *queue, struct gpud_error *error);
-
 /* Takes back the oldest frame that the receiver has not claimed. GPUD_AGAIN: it has claimed all. */
 enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct gpud_error *error);
 
@@ -452,25 +442,8 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
  * receiver had to be woken. */
 bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry);
 
-/* Publishes a described frame that is still being written, with no valid rows yet. */
-bool gpud_transport_publish_early(struct gpud_transport *transport, uint32_t entry,
-                                  uint64_t sequence);
-
-/* Says how many of its rows are valid; between hosts writes them first, where they are enough for a
- * step. last: these are its last ones, all or GPUD_LINES_LOST. false: the frame is lost, now or
- * since before: a late step of it changes nothing, also of the entry's next frame. */
-bool gpud_transport_set_lines(struct gpud_transport *transport, uint32_t entry, uint64_t sequence,
-                              uint32_t lines, bool last);
-
 /* Announces the described frames and `more` further ones: wakes the receiver early. */
 bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more);
-
-/* Undoes a take without a description. */
-void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry);
-
-/* Publishes a described entry as void, because its frame is lost but messages may follow it.
- * Returns whether the receiver had to be woken. */
-bool gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry);
 
 /* Measures the rate of whole frames into the receiver's ring, which is connected and not yet in
  * use, in bytes per second; 0: unknown. Takes as long as a few frames. queue: the sender's. Without
@@ -478,20 +451,6 @@ bool gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry);
 double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queue *queue,
                               uint64_t size);
 
-/* A wait for credits of a transport. */
-struct gpud_credit_wait {
-    struct gpud_page_tx *page;
-    uint32_t returned; /* entries returned so far */
-    uint32_t wanted;   /* entries that are worth a wake */
-    bool by_device;    /* a device has yet to finish */
-    const atomic_bool *interrupted;
-};
-
-/* Begins under the lock; sleeps without it, with a reference, until credits may have been returned,
- * the transport is woken, or the deadline passes. */
-struct gpud_credit_wait gpud_transport_begin_wait(struct gpud_transport *transport,
-                                                  const atomic_bool *interrupted);
-void gpud_transport_sleep(struct gpud_credit_wait *wait, struct gpud_spin *spin, int64_t deadline);
 void gpud_transport_wake_sender(struct gpud_transport *transport);
 
 /* === link ==================================================================================== */
@@ -777,7 +736,11 @@ static inline const struct gpud_layout *gpud_sender_layout(const struct gpud_sen
  * creating one. GPUD_INVALID: the format changed meanwhile. */
 enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
                                       struct gpud_pool **pool, struct gpud_error *error);
-void gpud_sender_settle_end(struct gpud_sender *sender);
+
+/* Before the next format, and before the end of the sender: waits, until the deadline, until frames
+ * have gone out whose receivers still prepare their rings. Under the lock, which is dropped
+ * meanwhile. */
+void gpud_sender_settle(struct gpud_sender *sender, int64_t deadline);
 
 /* Delivers frames that waited for a ring (sender.h) and take work of the device. In the listener's
  * thread; under the lock, which is dropped meanwhile. */
@@ -793,9 +756,6 @@ void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
 /* === lines =================================================================================== */
 /* A frame that is handed over while the application writes it: from its first submission until its
  * last line, its release, or a new format. There is one at a time, so that frames stay in order. */
-
-/* After gpud_deliver() by lines; under the lock. */
-void gpud_lines_begin(struct gpud_sender *sender, struct gpud_slot *slot);
 
 /* So many rows are valid; all: the frame is whole. Without the lock. */
 enum gpud_status gpud_lines_advance(struct gpud_sender *sender, struct gpud_frame *frame,
@@ -917,15 +877,6 @@ void gpud_sender_sample(struct gpud_sender *sender, int64_t now);
  * receiver still prepares its ring, and the newest one for a slow receiver, if frames cannot be
  * taken back. All under the lock. */
 
-enum gpud_waiting_kind {
-    GPUD_WAITING_NONE,   /* a frame without a credit is dropped, or the call waits */
-    GPUD_WAITING_NEWEST, /* it can wait, in a slot of the link's ring */
-    GPUD_WAITING_KEPT,   /* likewise, in a slot of the sender's device */
-};
-
-/* Whether a frame can wait for a link that cannot take it now, by its policy. */
-enum gpud_waiting_kind gpud_waiting_kind(const struct gpud_link *link);
-
 /* Sends the waiting frames for which there are entries, and the messages after them. May end the
  * link. */
 void gpud_waiting_advance(struct gpud_link *link);
@@ -938,7 +889,6 @@ void gpud_waiting_clear(struct gpud_link *link);
  * the caller's. */
 void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gpud_frame_info *info,
                       struct gpud_slot *slot, uint64_t sequence, bool lost);
-void gpud_waiting_forget(const struct gpud_delivery_target *target);
 
 /* gpud_link_send() for the application's EVENT or EOS: at once, or after the waiting frames. */
 void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message);
@@ -957,11 +907,6 @@ bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_poo
  * is not ready or takes work of the device. Not of a receiver that was waited for in vain, until it
  * has caught up. */
 bool gpud_waiting_is_preparing(const struct gpud_link *link);
-
-/* Whether the oldest frame waits only for work of the device: see sender.h. Then takes an entry for
- * it, behind the messages before it; false: not now. May end the link. */
-bool gpud_waiting_needs_device(const struct gpud_link *link);
-bool gpud_waiting_take_entry(struct gpud_link *link, uint32_t *entry);
 
 /* The link's ring is ready: sends what waits for it. The listener's thread does the rest in its
  * next turn. */

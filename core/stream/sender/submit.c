@@ -54,11 +54,6 @@
 #define HELD_MAX 28
 #define HELD_MAX_HERE 200
 
-static uint32_t held_max(const struct gpud_link *link)
-{
-    return link->channel->ops->remote ? HELD_MAX : HELD_MAX_HERE;
-}
-
 /* --- the list ------------------------------------------------------------------------------- */
 
 static struct gpud_waiting_frame *take_waiting(struct gpud_link *link)
@@ -120,35 +115,31 @@ static uint32_t limit_of(const struct gpud_link *link)
     return used < share && !is_slow ? share - used : 1;
 }
 
-/* Whether older frames have yet to be delivered by the listener's thread: one that needs no more
- * work of the device would overtake them. Model: turn.1 in turns.pml. */
-static bool has_undelivered(const struct gpud_waiting *waiting)
-{
-    return waiting->is_delivering || waiting->late_kept ||
-           (waiting->frames && !waiting->last_frame->is_prepared);
-}
+enum gpud_waiting_kind {
+    GPUD_WAITING_NONE,   /* a frame without a credit is dropped, or the call waits */
+    GPUD_WAITING_NEWEST, /* it can wait, in a slot of the link's ring */
+    GPUD_WAITING_KEPT,   /* likewise, in a slot of the sender's device */
+};
 
-/* Whether frames of this link go into its FIFO because its ring is not ready, or was not until just
- * now and older frames have to go first. */
-static bool is_kept(const struct gpud_link *link)
-{
-    return !gpud_link_is_ready(link) ||
-           (gpud_link_is_behind(link) &&
-            (can_take_back(link->transport) || has_undelivered(&link->waiting)));
-}
-
-enum gpud_waiting_kind gpud_waiting_kind(const struct gpud_link *link)
+/* Whether a frame can wait for a link that cannot take it now, by its policy. */
+static enum gpud_waiting_kind waiting_kind(const struct gpud_link *link)
 {
     const struct gpud_waiting *waiting = &link->waiting;
     enum gpud_slow_receiver policy = gpud_link_policy(link);
+    bool oldest = policy == GPUD_SLOW_DROP_OLDEST;
     if (policy == GPUD_SLOW_BLOCK)
         return GPUD_WAITING_NONE;
-    if (is_kept(link))
-        return policy == GPUD_SLOW_DROP_OLDEST || waiting->count + waiting->late < limit_of(link)
-                   ? GPUD_WAITING_KEPT
-                   : GPUD_WAITING_NONE;
-    return policy == GPUD_SLOW_DROP_OLDEST && !can_take_back(link->transport) &&
-                   gpud_transport_shares_slots(link->transport)
+    /* Frames go into the link's FIFO while its ring is not ready, and until older frames have gone:
+     * one that needs no more work of the device would overtake those that the listener's thread has
+     * yet to deliver. Model: turn.1 in turns.pml. */
+    bool is_kept = !gpud_link_is_ready(link);
+    if (!is_kept && gpud_link_is_behind(link))
+        is_kept = can_take_back(link->transport) || waiting->is_delivering || waiting->late_kept ||
+                  (waiting->frames && !waiting->last_frame->is_prepared);
+    if (is_kept)
+        return oldest || waiting->count + waiting->late < limit_of(link) ? GPUD_WAITING_KEPT
+                                                                         : GPUD_WAITING_NONE;
+    return oldest && !can_take_back(link->transport) && gpud_transport_shares_slots(link->transport)
                ? GPUD_WAITING_NEWEST
                : GPUD_WAITING_NONE;
 }
@@ -177,29 +168,17 @@ static bool is_obsolete(const struct gpud_link *link, const struct gpud_slot *sl
 
 /* --- messages ------------------------------------------------------------------------------ */
 
-static struct gpud_held_message *pop(struct gpud_waiting *waiting)
-{
-    struct gpud_held_message *first = waiting->first;
-    waiting->first = first->next;
-    waiting->held--;
-    return first;
-}
-
-/* Whether its epoch's ring is in use, so that it has a position. */
-static bool may_go(const struct gpud_link *link, const struct gpud_held_message *held)
-{
-    return link->state == GPUD_LINK_STREAMING && held->epoch <= link->epoch;
-}
-
-/* Sends the messages positioned before that frame. last: there will be no other occasion. Model:
- * send.1. */
+/* Sends the messages positioned before that frame, whose epoch's ring is in use, so that they have
+ * a position. last: there will be no other occasion. Model: send.1. */
 static void send_held(struct gpud_link *link, uint64_t before, bool last)
 {
     struct gpud_waiting *waiting = &link->waiting;
-    while (waiting->first && waiting->first->after < before &&
-           (last || may_go(link, waiting->first))) {
-        struct gpud_held_message *held = pop(waiting);
+    struct gpud_held_message *held;
+    while ((held = waiting->first) && held->after < before &&
+           (last || (link->state == GPUD_LINK_STREAMING && held->epoch <= link->epoch))) {
         struct gpud_message message = {.type = held->type};
+        waiting->first = held->next;
+        waiting->held--;
         if (held->type == GPUD_MESSAGE_EVENT) {
             message.event.kind = held->event.kind;
             message.event.size = held->event.size;
@@ -212,26 +191,13 @@ static void send_held(struct gpud_link *link, uint64_t before, bool last)
     }
 }
 
-static void waiting_keep(struct gpud_waiting *waiting, struct gpud_held_message *held)
-{
-    held->next = NULL;
-    *(waiting->first ? &waiting->last->next : &waiting->first) = held;
-    waiting->last = held;
-    waiting->held++;
-}
-
-static void hurry(struct gpud_waiting *waiting)
-{
-    if (!waiting->give_up)
-        waiting->give_up = gpud_deadline(PATIENCE);
-}
-
 /* Model: hold.1. */
 void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message)
 {
     struct gpud_waiting *waiting = &link->waiting;
     const struct gpud_sender *sender = link->sender;
-    if (waiting->held == held_max(link))
+    const uint32_t held_max = link->channel->ops->remote ? HELD_MAX : HELD_MAX_HERE;
+    if (waiting->held == held_max)
         gpud_waiting_drop(link);
     if (!gpud_link_takes_frames(link))
         return;
@@ -239,18 +205,19 @@ void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message)
         gpud_link_send(link, message);
         return;
     }
-    bool is_event = message->type == GPUD_MESSAGE_EVENT;
-    struct gpud_held_message *held = waiting->held < held_max(link)
-                                         ? malloc(offsetof(struct gpud_held_message, event.data) +
-                                                  (is_event ? message->event.size : 0))
-                                         : NULL;
-    if (!held) {
+    if (waiting->held >= held_max) {
         gpud_link_kill(link, GPUD_LOG_WARNING,
-                       waiting->held < held_max(link)
-                           ? "out of memory for a message to it"
-                           : "it reads nothing, and too many messages wait for it");
+                       "it reads nothing, and too many messages wait for it");
         return;
     }
+    bool is_event = message->type == GPUD_MESSAGE_EVENT;
+    struct gpud_held_message *held = malloc(offsetof(struct gpud_held_message, event.data) +
+                                            (is_event ? message->event.size : 0));
+    if (!held) {
+        gpud_link_kill(link, GPUD_LOG_WARNING, "out of memory for a message to it");
+        return;
+    }
+    held->next = NULL;
     held->after = sender->sequence;
     held->epoch = sender->epoch;
     held->type = message->type;
@@ -261,32 +228,28 @@ void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message)
         memcpy(held->event.data, message->event.data, message->event.size);
     } else {
         held->eos_epoch = message->epoch;
-        hurry(waiting);
+        if (!waiting->give_up)
+            waiting->give_up = gpud_deadline(PATIENCE);
     }
-    waiting_keep(waiting, held);
+    *(waiting->first ? &waiting->last->next : &waiting->first) = held;
+    waiting->last = held;
+    waiting->held++;
 }
 
 /* --- frames -------------------------------------------------------------------------------- */
 
+/* Whether one more frame could be sent now, if there is a credit. */
+static bool has_room(const struct gpud_transport *transport)
+{
+    return !transport->remote || transport->remote->ops->has_room(transport->remote);
+}
+
 static bool take_entry(struct gpud_link *link, uint32_t *entry)
 {
-    return gpud_transport_has_room(link->transport) &&
-           gpud_page_take(&link->transport->page, entry);
+    return has_room(link->transport) && gpud_page_take(&link->transport->page, entry);
 }
 
-static void write_out(struct gpud_link *link, uint32_t entry, const struct gpud_frame_info *info,
-                      struct gpud_slot *slot, uint64_t sequence)
-{
-    struct gpud_transport *transport = link->transport;
-    gpud_transport_describe(transport, entry, info, slot, sequence, link->dropped,
-                            info->submitted_ns);
-    if (gpud_transport_publish(transport, entry))
-        atomic_fetch_add_explicit(&link->sender->kicks, 1, memory_order_relaxed);
-    GPUD_PROBE(publish, link->sender, link->id, sequence);
-    link->delivered++;
-    link->sender->delivered++;
-}
-
+/* false: it violated the protocol, and ends. */
 static bool reap(struct gpud_link *link)
 {
     struct gpud_error error;
@@ -296,43 +259,6 @@ static bool reap(struct gpud_link *link)
     return false;
 }
 
-/* Sends frames in order, each behind the messages before it, until one needs the device or there
- * is no entry for it. May end the link. Model: advance.1. */
-static void write_waiting(struct gpud_link *link)
-{
-    struct gpud_waiting *waiting = &link->waiting;
-    uint32_t entry;
-    while (waiting->frames && is_obsolete(link, waiting->frames->slot))
-        drop_waiting(link);
-    if (!waiting->frames || !is_open_for(link, waiting->frames->slot) || !reap(link))
-        return;
-    while (waiting->frames && is_open_for(link, waiting->frames->slot) &&
-           !needs_device(link, waiting->frames)) {
-        send_held(link, waiting->frames->sequence, false);
-        if (!gpud_link_takes_frames(link) || !take_entry(link, &entry))
-            return;
-        struct gpud_waiting_frame *frame = take_waiting(link);
-        write_out(link, entry, &frame->info, frame->slot, frame->sequence);
-        waiting_frame_free(frame);
-        GPUD_STOP_POINT("sender: waiting frame published");
-    }
-}
-
-/* Sends what was held for the last waiting frame. */
-static void waiting_finish(struct gpud_link *link)
-{
-    struct gpud_waiting *waiting = &link->waiting;
-    if (gpud_link_is_behind(link) || !gpud_link_takes_frames(link))
-        return;
-    if (link->state == GPUD_LINK_STREAMING)
-        waiting->give_up = 0;
-    send_held(link, UINT64_MAX, false);
-    if (waiting->owes_offer && gpud_link_takes_frames(link)) {
-        waiting->owes_offer = false;
-        gpud_sender_wake_listener(link->sender);
-    }
-}
-
 /* Whether the oldest frame waits for nothing but an entry of its ring, or room behind one. */
 static bool wants_entry(const struct gpud_link *link)
 {
@@ -340,14 +266,32 @@ static bool wants_entry(const struct gpud_link *link)
     return waiting->frames && is_open_for(link, waiting->frames->slot);
 }
 
-/* Sets a timer if an entry is free, and something else is missing that nothing reports. */
-static void look_for_room(struct gpud_link *link)
+/* Sends frames in order, each behind the messages before it, until one needs the device or there
+ * is no entry for it. May end the link. Model: advance.1. */
+static void write_waiting(struct gpud_link *link)
 {
     struct gpud_waiting *waiting = &link->waiting;
-    bool wants_room = wants_entry(link) && link->transport->page.free_count > 0;
-    if (wants_room && !waiting->look)
-        gpud_sender_wake_listener(link->sender); /* to take the new deadline into account */
-    waiting->look = wants_room ? gpud_deadline(ROOM_LOOK) : 0;
+    struct gpud_sender *sender = link->sender;
+    uint32_t entry;
+    while (waiting->frames && is_obsolete(link, waiting->frames->slot))
+        drop_waiting(link);
+    if (!wants_entry(link) || !reap(link))
+        return;
+    while (wants_entry(link) && !needs_device(link, waiting->frames)) {
+        send_held(link, waiting->frames->sequence, false);
+        if (!gpud_link_takes_frames(link) || !take_entry(link, &entry))
+            return;
+        struct gpud_waiting_frame *frame = take_waiting(link);
+        gpud_transport_describe(link->transport, entry, &frame->info, frame->slot, frame->sequence,
+                                link->dropped, frame->info.submitted_ns);
+        if (gpud_transport_publish(link->transport, entry))
+            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+        GPUD_PROBE(publish, sender, link->id, frame->sequence);
+        link->delivered++;
+        sender->delivered++;
+        waiting_frame_free(frame);
+        GPUD_STOP_POINT("sender: waiting frame published");
+    }
 }
 
 void gpud_waiting_advance(struct gpud_link *link)
@@ -362,9 +306,23 @@ void gpud_waiting_advance(struct gpud_link *link)
         waiting->is_armed = true;
         gpud_sender_poll_ask(link);
     }
-    if (link->transport)
-        look_for_room(link);
-    waiting_finish(link);
+    if (link->transport) {
+        /* An entry is free, and something else is missing that nothing reports: looks again soon.
+         */
+        bool wants_room = wants_entry(link) && link->transport->page.free_count > 0;
+        if (wants_room && !waiting->look)
+            gpud_sender_wake_listener(link->sender); /* to take the new deadline into account */
+        waiting->look = wants_room ? gpud_deadline(ROOM_LOOK) : 0;
+    }
+    if (gpud_link_is_behind(link) || !gpud_link_takes_frames(link))
+        return;
+    if (link->state == GPUD_LINK_STREAMING)
+        waiting->give_up = 0;
+    send_held(link, UINT64_MAX, false);
+    if (waiting->owes_offer && gpud_link_takes_frames(link)) {
+        waiting->owes_offer = false;
+        gpud_sender_wake_listener(link->sender);
+    }
 }
 
 /* Adds a frame behind those that wait, and drops the oldest if they are too many. */
@@ -392,9 +350,6 @@ static void keep_frame(struct gpud_link *link, const struct gpud_frame_info *inf
     GPUD_STOP_POINT("sender: frame waits");
 }
 
-/* Handles a target without an entry, which submit counted in `late` (and, without a transport, in
- * `late_kept`), when its frame is complete, lost, or not delivered after all. Its references stay
- * the caller's. */
 /* Model: put.1. */
 void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gpud_frame_info *info,
                       struct gpud_slot *slot, uint64_t sequence, bool lost)
@@ -412,30 +367,6 @@ void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gp
     else
         keep_frame(link, info, slot, sequence, target->transport != NULL);
     gpud_waiting_advance(link);
-}
-
-void gpud_waiting_forget(const struct gpud_delivery_target *target)
-{
-    target->link->waiting.late--;
-    target->link->waiting.late_kept -= !target->transport;
-    gpud_waiting_advance(target->link);
-}
-
-/* --- frames that need the device ------------------------------------------------------------ */
-
-bool gpud_waiting_needs_device(const struct gpud_link *link)
-{
-    const struct gpud_waiting_frame *frame = link->waiting.frames;
-    return frame && is_open_for(link, frame->slot) && link->epoch == link->sender->epoch &&
-           needs_device(link, frame);
-}
-
-bool gpud_waiting_take_entry(struct gpud_link *link, uint32_t *entry)
-{
-    if (!reap(link))
-        return false;
-    send_held(link, link->waiting.frames->sequence, false);
-    return gpud_link_takes_frames(link) && take_entry(link, entry);
 }
 
 /* --- dropping ------------------------------------------------------------------------------ */
@@ -514,7 +445,8 @@ bool gpud_waiting_delays_offer(struct gpud_link *link)
     if (!gpud_link_takes_frames(link) || (!old && waiting->late == waiting->late_kept))
         return false;
     waiting->owes_offer = true;
-    hurry(waiting);
+    if (!waiting->give_up)
+        waiting->give_up = gpud_deadline(PATIENCE);
     return true;
 }
 
@@ -546,10 +478,9 @@ struct gpud_old_pools {
     struct gpud_pool *device, *host;
 };
 
-/* How long a change of format, counted from the one before, and the end of the sender wait for
- * receivers that still prepare their rings. */
+/* How long a change of format, counted from the one before, waits for receivers that still prepare
+ * their rings. */
 #define CHANGE_PATIENCE (100 * GPUD_MSEC)
-#define END_PATIENCE GPUD_SEC
 
 /* Fails a call during which the epoch ended. */
 static enum gpud_status sender_new_format(struct gpud_error *error)
@@ -608,54 +539,38 @@ static struct gpud_old_pools sender_start_epoch(struct gpud_sender *sender)
     return old;
 }
 
-static void old_pools_release(struct gpud_old_pools *pools)
-{
-    gpud_pool_unref(&pools->host);
-    gpud_pool_unref(&pools->device);
-}
-
 /* --- frames that wait for a new ring --------------------------------------------------------- */
 
-static bool some_prepare(const struct gpud_sender *sender)
+void gpud_sender_settle(struct gpud_sender *sender, int64_t deadline)
 {
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        if (gpud_waiting_is_preparing(sender->links[i]))
-            return true;
-    return false;
-}
-
-static void await_prepared(struct gpud_sender *sender, int64_t deadline)
-{
-    while (some_prepare(sender) && (!atomic_load(&sender->interrupted) || sender->ended) &&
-           gpud_now() < deadline)
+    for (;;) {
+        bool some = false;
+        for (uint32_t i = 0; i < sender->link_count; i++)
+            some |= gpud_waiting_is_preparing(sender->links[i]);
+        if (!some || (atomic_load(&sender->interrupted) && !sender->ended) ||
+            gpud_now() >= deadline)
+            break;
         gpud_sender_wait_for_change(sender, deadline);
+    }
     for (uint32_t i = 0; i < sender->link_count; i++)
         sender->links[i]->waiting.was_late |= gpud_waiting_is_preparing(sender->links[i]);
 }
 
-/* Before the next format, and before the end of the sender: waits, for a moment, until frames have
- * gone out whose receivers still prepare their rings. Under the lock, which is dropped meanwhile.
- */
-static void sender_settle_change(struct gpud_sender *sender)
-{
-    await_prepared(sender, sender->epoch_began + CHANGE_PATIENCE);
-}
-
-void gpud_sender_settle_end(struct gpud_sender *sender)
-{
-    await_prepared(sender, gpud_deadline(END_PATIENCE));
-}
-
 /* Model: turn.1 in turns.pml.
  *
- * Delivers the link's oldest frame to it alone, like any frame; later ones join those that wait.
- * false: not now. */
+ * Delivers the link's oldest frame, if it waits only for work of the device (sender.h), to it
+ * alone, like any frame and behind the messages before it; later ones join those that wait. false:
+ * not now. May end the link. */
 static bool deliver_one(struct gpud_link *link)
 {
     struct gpud_waiting_frame *frame = link->waiting.frames;
     struct gpud_transport *transport = link->transport;
     uint32_t entry;
-    if (!gpud_waiting_take_entry(link, &entry))
+    if (!wants_entry(link) || link->epoch != link->sender->epoch || !needs_device(link, frame) ||
+        !reap(link))
+        return false;
+    send_held(link, frame->sequence, false);
+    if (!gpud_link_takes_frames(link) || !take_entry(link, &entry))
         return false;
     struct gpud_delivery delivery = {
         .frame = &frame->slot->frame,
@@ -669,7 +584,7 @@ static bool deliver_one(struct gpud_link *link)
     };
     if (gpud_transport_shares_slots(transport) && transport->pool != frame->slot->pool &&
         !(delivery.host_slot = gpud_pool_take(transport->pool))) {
-        gpud_transport_untake(transport, entry);
+        gpud_page_untake(&transport->page, entry);
         return false;
     }
     take_waiting(link);
@@ -691,7 +606,7 @@ void gpud_sender_deliver_waiting(struct gpud_sender *sender)
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
         bool some = false;
-        while (gpud_waiting_needs_device(link) && deliver_one(link))
+        while (deliver_one(link))
             some = true;
         if (!some)
             continue;
@@ -736,7 +651,7 @@ enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct 
     struct gpud_layout slots = choose_layout(sender, media, &layout);
     gpud_sender_lock(sender);
     gpud_lines_give_up(sender);
-    sender_settle_change(sender);
+    gpud_sender_settle(sender, sender->epoch_began + CHANGE_PATIENCE);
     sender->media = *media;
     sender->rows = layout;
     sender->layout = slots;
@@ -746,7 +661,8 @@ enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct 
     sender->dmabufs = sender->dmabufs_wanted;
     struct gpud_old_pools old = sender_start_epoch(sender);
     gpud_sender_unlock(sender);
-    old_pools_release(&old);
+    gpud_pool_unref(&old.host);
+    gpud_pool_unref(&old.device);
     gpud_listener_tell(sender->listener);
     return GPUD_OK;
 }
@@ -761,17 +677,6 @@ static enum gpud_status not_configured(struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_INVALID,
                      "the sender has no format yet: call gpud_sender_configure() first");
-}
-
-static void reap_all(struct gpud_sender *sender)
-{
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        struct gpud_error error;
-        if (link->state != GPUD_LINK_DEAD && link->transport && link->transport->page.page &&
-            gpud_transport_reap(link->transport, &error) != GPUD_OK)
-            gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
-    }
 }
 
 /* Makes the sender's queue wait for slots that receivers' devices still read, if those receivers
@@ -803,7 +708,11 @@ static enum gpud_status take_slot(struct gpud_sender *sender, struct gpud_pool *
     for (;;) {
         if ((*slot = gpud_pool_take(pool)))
             return GPUD_OK;
-        reap_all(sender);
+        for (uint32_t i = 0; i < sender->link_count; i++) {
+            struct gpud_link *link = sender->links[i];
+            if (link->state != GPUD_LINK_DEAD && link->transport && link->transport->page.page)
+                reap(link);
+        }
         if ((*slot = gpud_pool_take(pool)))
             return GPUD_OK;
         int64_t now = gpud_now();
@@ -865,38 +774,46 @@ enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout
 /* Nor can a device that is still reading: checked at the pace of a frame. */
 #define DEVICE_SLICE (50 * GPUD_USEC)
 
+/* A wait for credits of a link. */
+struct credit_wait {
+    const struct gpud_page *page;
+    uint32_t returned; /* entries returned so far */
+    const atomic_bool *interrupted;
+};
+
 static bool has_returns(void *arg)
 {
-    const struct gpud_credit_wait *wait = arg;
-    const struct gpud_receiver_half *theirs = &wait->page->page->receiver;
-    return atomic_load_explicit(&theirs->returned, memory_order_acquire) != wait->returned ||
+    const struct credit_wait *wait = arg;
+    return atomic_load_explicit(&wait->page->receiver.returned, memory_order_acquire) !=
+               wait->returned ||
            atomic_load_explicit(wait->interrupted, memory_order_relaxed);
 }
 
-struct gpud_credit_wait gpud_transport_begin_wait(struct gpud_transport *transport,
-                                                  const atomic_bool *interrupted)
+/* Sleeps until credits may have been returned, the transport is woken, or the deadline passes.
+ * Drops the lock meanwhile. */
+static void await_credits(struct gpud_link *link, int64_t deadline)
 {
+    struct gpud_sender *sender = link->sender;
+    struct gpud_transport *transport = link->transport;
     struct gpud_page_tx *page = &transport->page;
-    return (struct gpud_credit_wait){
-        .page = page,
-        .returned = page->returned,
-        /* Half the ring: one wake for several frames. A receiver that runs dry wakes us earlier. */
-        .wanted = page->entries > 1 ? page->entries / 2 : 1,
-        .by_device = transport->releasing_count > 0,
-        .interrupted = interrupted,
-    };
-}
-
-void gpud_transport_sleep(struct gpud_credit_wait *wait, struct gpud_spin *spin, int64_t deadline)
-{
+    struct credit_wait wait = {page->page, page->returned, &sender->interrupted};
+    /* Half the ring: one wake for several frames. A receiver that runs dry wakes us earlier. */
+    uint32_t wanted = page->entries > 1 ? page->entries / 2 : 1;
+    bool by_device = transport->releasing_count > 0; /* a device has yet to finish */
+    sender->waits++;
+    transport->references++;
+    gpud_sender_unlock(sender);
     /* While a device copies, spinning would only heat the processor. */
-    if (!wait->by_device && gpud_spin(spin, has_returns, wait))
-        return;
-    int64_t start = gpud_now();
-    int64_t slice = start + (wait->by_device ? DEVICE_SLICE : SLICE);
-    atomic_store_explicit(&wait->page->page->sender.wanted, wait->wanted, memory_order_relaxed);
-    gpud_page_sleep(&wait->page->end, has_returns, wait, slice < deadline ? slice : deadline);
-    gpud_spin_learn(spin, gpud_now() - start);
+    if (by_device || !gpud_spin(&link->spin, has_returns, &wait)) {
+        int64_t start = gpud_now();
+        int64_t slice = start + (by_device ? DEVICE_SLICE : SLICE);
+        atomic_store_explicit(&page->page->sender.wanted, wanted, memory_order_relaxed);
+        gpud_page_sleep(&page->end, has_returns, &wait, slice < deadline ? slice : deadline);
+        gpud_spin_learn(&link->spin, gpud_now() - start);
+    }
+    gpud_sender_lock(sender);
+    link->waiting.is_armed = false; /* sleeping on the page revokes the request for a KICK */
+    gpud_transport_unref(&transport);
 }
 
 /* --- submitting ---------------------------------------------------------------------------- */
@@ -931,18 +848,6 @@ static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_deli
     link->transport->references++;
 }
 
-/* A target whose frame waits in a slot, see hand.c. */
-static void take_waiting_target(struct gpud_link *link, enum gpud_waiting_kind kind,
-                                struct gpud_delivery_target *target)
-{
-    take_target(link, GPUD_NO_ENTRY, target);
-    link->waiting.late++;
-    if (kind != GPUD_WAITING_KEPT)
-        return;
-    link->waiting.late_kept++;
-    gpud_transport_unref(&target->transport);
-}
-
 /* Model (tests/model): credit.1 to credit.4 in ring.pml.
  *
  * Takes a credit of one receiver, by its policy. GPUD_OK with *target filled; GPUD_CLOSED: it gets
@@ -959,11 +864,8 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         if (!gpud_link_takes_frames(link))
             return GPUD_CLOSED;
         bool ready = gpud_link_is_ready(link);
-        struct gpud_error reason;
-        if (ready && gpud_transport_reap(link->transport, &reason) != GPUD_OK) {
-            gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
+        if (ready && !reap(link))
             continue;
-        }
         if (ready && link->waiting.frames) {
             gpud_waiting_advance(link);
             if (!gpud_link_is_ready(link))
@@ -972,7 +874,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         enum gpud_slow_receiver policy = gpud_link_policy(link);
         bool blocks = policy == GPUD_SLOW_BLOCK;
         uint32_t entry;
-        if (ready && !gpud_link_is_behind(link) && gpud_transport_has_room(link->transport) &&
+        if (ready && !gpud_link_is_behind(link) && has_room(link->transport) &&
             (gpud_page_take(&link->transport->page, &entry) ||
              (blocks && gpud_transport_await_release(link->transport, sender->queue) &&
               gpud_page_take(&link->transport->page, &entry)))) {
@@ -980,12 +882,18 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             GPUD_STOP_POINT("sender: credit taken");
             return GPUD_OK;
         }
-        enum gpud_waiting_kind waits = gpud_waiting_kind(link);
+        enum gpud_waiting_kind waits = waiting_kind(link);
         if (waits != GPUD_WAITING_NONE) {
-            take_waiting_target(link, waits, target);
+            take_target(link, GPUD_NO_ENTRY, target);
+            link->waiting.late++;
+            if (waits == GPUD_WAITING_KEPT) {
+                link->waiting.late_kept++;
+                gpud_transport_unref(&target->transport);
+            }
             return GPUD_OK;
         }
         if (ready && policy == GPUD_SLOW_DROP_OLDEST) {
+            struct gpud_error reason;
             enum gpud_status status = gpud_transport_revoke(link->transport, &reason);
             if (status == GPUD_PEER)
                 gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
@@ -1007,19 +915,10 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             return gpud_fail(error, GPUD_TIMEOUT, "receiver %s (%s) gave no credit back",
                              link->peer.name, gpud_peer_text(&link->channel->peer, peer_text));
         }
-        if (!ready) {
+        if (ready)
+            await_credits(link, deadline);
+        else
             gpud_sender_wait_for_change(sender, deadline);
-            continue;
-        }
-        sender->waits++;
-        struct gpud_transport *transport = link->transport;
-        struct gpud_credit_wait wait = gpud_transport_begin_wait(transport, &sender->interrupted);
-        transport->references++;
-        gpud_sender_unlock(sender);
-        gpud_transport_sleep(&wait, &link->spin, deadline);
-        gpud_sender_lock(sender);
-        link->waiting.is_armed = false; /* sleeping on the page revokes the request for a KICK */
-        gpud_transport_unref(&transport);
     }
 }
 
@@ -1027,10 +926,13 @@ static void submit_give_up(struct gpud_delivery *delivery)
 {
     for (uint32_t i = 0; i < delivery->count; i++) {
         struct gpud_delivery_target *target = &delivery->target[i];
-        if (target->entry == GPUD_NO_ENTRY)
-            gpud_waiting_forget(target);
-        else
-            gpud_transport_untake(target->transport, target->entry);
+        if (target->entry == GPUD_NO_ENTRY) {
+            target->link->waiting.late--;
+            target->link->waiting.late_kept -= !target->transport;
+            gpud_waiting_advance(target->link);
+        } else {
+            gpud_page_untake(&target->transport->page, target->entry);
+        }
         gpud_transport_unref(&target->transport);
         gpud_link_unref(target->link);
     }
@@ -1131,7 +1033,7 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
     for (uint32_t i = 0; i < count; i++)
         add_need(sender, links[i]->transport,
                  (!gpud_link_is_ready(links[i]) || gpud_link_is_behind(links[i])) &&
-                     gpud_waiting_kind(links[i]) == GPUD_WAITING_KEPT,
+                     waiting_kind(links[i]) == GPUD_WAITING_KEPT,
                  &needs);
     enum gpud_status status = take_slots(sender, needs, deadline, &delivery, error);
     for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
@@ -1235,8 +1137,6 @@ static enum gpud_status submit_frame(struct gpud_sender *sender, struct gpud_fra
         *delivered = sender->sequence != before;
         if (*delivered)
             sender->submitted = now;
-        if (status == GPUD_OK && how == BY_LINES)
-            gpud_lines_begin(sender, (struct gpud_slot *)frame);
         if (*delivered && sender->is_at_rest) {
             sender->is_at_rest = false;
             gpud_sender_wake_listener(sender);
@@ -1247,7 +1147,8 @@ static enum gpud_status submit_frame(struct gpud_sender *sender, struct gpud_fra
     if (rearm)
         old = sender_start_epoch(sender);
     gpud_sender_unlock(sender);
-    old_pools_release(&old);
+    gpud_pool_unref(&old.host);
+    gpud_pool_unref(&old.device);
     return status;
 }
 
@@ -1278,30 +1179,24 @@ enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender, struct gpud
 /* How long a device may take to write what was posted on a frame. */
 #define WRITTEN_DEADLINE GPUD_SEC
 
-static enum gpud_status check_lines(const struct gpud_frame *frame, uint32_t lines,
-                                    struct gpud_error *error)
+enum gpud_status gpud_sender_submit_lines(struct gpud_sender *sender, struct gpud_frame *frame,
+                                          uint32_t lines, int64_t timeout_ns,
+                                          struct gpud_error *error)
 {
     const struct gpud_layout *layout = &frame->info.layout;
+    enum gpud_status status = GPUD_OK;
+    bool delivered = false;
     if (gpud_layout_is_block(layout))
         return gpud_fail(error, GPUD_INVALID, "a block has no lines: submit it as a whole");
     if (lines > layout->height)
         return gpud_fail(error, GPUD_INVALID, "%u lines of a picture that has %u", lines,
                          layout->height);
-    return GPUD_OK;
-}
-
-enum gpud_status gpud_sender_submit_lines(struct gpud_sender *sender, struct gpud_frame *frame,
-                                          uint32_t lines, int64_t timeout_ns,
-                                          struct gpud_error *error)
-{
-    bool delivered = false, begun;
-    enum gpud_status status = check_lines(frame, lines, error);
-    if (status == GPUD_OK && frame->queue)
+    if (frame->queue)
         status = gpud_queue_finish(frame->queue, gpud_deadline(WRITTEN_DEADLINE), error);
     if (status != GPUD_OK)
         return status;
     gpud_sender_lock(sender);
-    begun = gpud_deliver_writing(sender) == frame;
+    bool begun = gpud_deliver_writing(sender) == frame;
     gpud_sender_unlock(sender);
     if (!begun)
         status = submit_frame(sender, frame, BY_LINES, timeout_ns, &delivered, error);
