@@ -21,16 +21,12 @@
  * published entries. Everything here is under the sender's lock, except where noted. Copies under
  * way hold a reference. */
 
-/* The position of the next message among the frames. */
-static inline uint32_t gpud_transport_position(const struct gpud_transport *transport)
-{
-    return transport->page.head + transport->pending;
-}
-
-enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
-                                       enum gpud_signal_place place, struct gpud_pool *pool,
-                                       struct gpud_retired *retired,
-                                       struct gpud_transport **transport, struct gpud_error *error)
+/* For an OFFER: takes its own reference on the pool (NULL if the receiver owns the ring). */
+static enum gpud_status transport_create(const struct gpud_route_ops *route,
+                                         enum gpud_signal_place place, struct gpud_pool *pool,
+                                         struct gpud_retired *retired,
+                                         struct gpud_transport **transport,
+                                         struct gpud_error *error)
 {
     struct gpud_transport *made = calloc(1, sizeof(*made));
     if (!made)
@@ -57,10 +53,17 @@ static void send_kick(void *arg)
     gpud_channel_send(transport->channel, &kick, NULL);
 }
 
-static enum gpud_status import_ring(struct gpud_transport *transport, struct gpud_device *device,
-                                    struct gpud_device *host, const struct gpud_accept *accept,
-                                    bool local, uint64_t frame_size, struct gpud_error *error)
+/* Whether the receiver is in this process and context, so that it can get memory by pointer. */
+static bool link_is_same_process(const struct gpud_link *link)
 {
+    return link->peer.token == link->sender->context->token;
+}
+
+static enum gpud_status import_ring(const struct gpud_link *link, struct gpud_transport *transport,
+                                    const struct gpud_accept *accept, uint64_t frame_size,
+                                    struct gpud_error *error)
+{
+    struct gpud_device *device = link->sender->device;
     struct gpud_ring *ring = &transport->ring;
     struct gpud_queue **queues[] = {&transport->queues.copy, &transport->queues.post,
                                     &transport->queues.wait};
@@ -69,7 +72,8 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
         if (made != GPUD_OK)
             return made;
     }
-    gpud_ring_init(ring, transport->on_host ? host : device, GPUD_USAGE_TARGET, frame_size, 1);
+    gpud_ring_init(ring, transport->on_host ? link->sender->host : device, GPUD_USAGE_TARGET,
+                   frame_size, 1);
     /* Pinning allocates host pages, so no more are accepted than frames need. */
     if (transport->on_host &&
         (accept->ring.memories != 1 || accept->ring.slot_size != ring->slot_size ||
@@ -80,7 +84,8 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
                          accept->ring.memories, accept->ring.slots_per_memory,
                          (unsigned long long)accept->ring.slot_size, accept->entries,
                          (unsigned long long)ring->slot_size);
-    enum gpud_status status = gpud_ring_import(ring, &accept->ring, local, frame_size, error);
+    enum gpud_status status =
+        gpud_ring_import(ring, &accept->ring, link_is_same_process(link), frame_size, error);
     if (status != GPUD_OK)
         return status;
     if (gpud_ring_slots(ring) < accept->entries ||
@@ -98,36 +103,30 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
     return GPUD_OK;
 }
 
-/* Maps the receiver's page. */
-static enum gpud_status map_page(const struct gpud_accept *accept, struct gpud_page **page,
-                                 struct gpud_error *error)
-{
-    void *mapped;
-    if (accept->page.type != GPUD_HANDLE_MEMFD)
-        return gpud_fail(error, GPUD_PEER, "the receiver's ring page is not shared memory");
-    enum gpud_status status =
-        gpud_memfd_map(accept->page.fd, sizeof(struct gpud_page), true, &mapped, error);
-    if (status != GPUD_OK)
-        return gpud_page_check_version(accept->page.fd, error) == GPUD_PEER ? GPUD_PEER : status;
-    *page = mapped;
-    return GPUD_OK;
-}
-
+/* Opens the receiver's page. */
 static enum gpud_status open_page(struct gpud_transport *transport, uint32_t credits,
                                   struct gpud_remote *remote, const struct gpud_accept *accept,
                                   struct gpud_error *error)
 {
-    struct gpud_page *page = NULL;
-    enum gpud_status status =
-        remote ? remote->ops->attach(remote, &accept->page, error) : map_page(accept, &page, error);
+    void *mapped = NULL;
+    enum gpud_status status;
+    if (remote) {
+        status = remote->ops->attach(remote, &accept->page, error);
+    } else if (accept->page.type != GPUD_HANDLE_MEMFD) {
+        return gpud_fail(error, GPUD_PEER, "the receiver's ring page is not shared memory");
+    } else {
+        status = gpud_memfd_map(accept->page.fd, sizeof(struct gpud_page), true, &mapped, error);
+        if (status != GPUD_OK && gpud_page_check_version(accept->page.fd, error) == GPUD_PEER)
+            status = GPUD_PEER;
+    }
     if (status != GPUD_OK)
         return status;
     /* A pool has a share for each receiver: more credits would use others' slots. */
     status = gpud_page_tx_init(
-        &transport->page, remote ? remote->page : page, remote, accept->entries,
+        &transport->page, remote ? remote->page : mapped, remote, accept->entries,
         gpud_transport_shares_slots(transport) ? credits : accept->entries, error);
     if (status != GPUD_OK)
-        gpud_memory_unmap_pages(page, sizeof(struct gpud_page));
+        gpud_memory_unmap_pages(mapped, sizeof(struct gpud_page));
     return status;
 }
 
@@ -148,52 +147,6 @@ static enum gpud_status open_metas(struct gpud_transport *transport, struct gpud
         return gpud_fail(error, GPUD_PEER,
                          "the receiver's memory for large metas is not shared memory");
     return gpud_memfd_map(handle.fd, transport->metas_size, true, &transport->metas, error);
-}
-
-/* Attaches the receiver's ring, and registers our own with the card. */
-static enum gpud_status open_remote(struct gpud_transport *transport, struct gpud_remote *remote,
-                                    const struct gpud_accept *accept, uint64_t frame_size,
-                                    struct gpud_error *error)
-{
-    const struct gpud_ring *ring = &transport->pool->ring;
-    enum gpud_status status =
-        remote->ops->attach_ring(remote, &accept->ring, accept->entries, frame_size, error);
-    for (uint32_t i = 0; i < transport->known_memories && status == GPUD_OK; i++)
-        status = remote->ops->add_source(remote, ring->memory[i], error);
-    return status;
-}
-
-enum gpud_status gpud_transport_connect(struct gpud_transport *transport, uint32_t credits,
-                                        struct gpud_device *device, struct gpud_device *host,
-                                        struct gpud_channel *channel, struct gpud_remote *remote,
-                                        const struct gpud_accept *accept, bool local,
-                                        uint64_t frame_size, uint32_t large_meta_max,
-                                        struct gpud_error *error)
-{
-    enum gpud_status status = open_page(transport, credits, remote, accept, error);
-    if (status != GPUD_OK)
-        return status;
-    transport->channel = channel;
-    transport->page.end.send_kick = send_kick;
-    transport->page.end.send_kick_arg = transport;
-    if (transport->place == GPUD_SIGNAL_PAGE) {
-        status = gpud_watchdog_create(device, transport->page.page, accept->entries, channel,
-                                      GPUD_SIDE_SENDER, &transport->watchdog, error);
-        if (status != GPUD_OK) {
-            transport->page.page = NULL; /* freed with the watchdog */
-            return status;
-        }
-    }
-    status = open_metas(transport, remote, accept, large_meta_max, error);
-    if (status != GPUD_OK)
-        return status;
-    if (remote)
-        status = open_remote(transport, remote, accept, frame_size, error);
-    else if (!gpud_transport_shares_slots(transport))
-        status = import_ring(transport, device, host, accept, local, frame_size, error);
-    else if (accept->ring.memories)
-        status = gpud_fail(error, GPUD_PEER, "the receiver sent a ring although ours is used");
-    return status;
 }
 
 static void transport_destroy(struct gpud_transport *gone)
@@ -260,100 +213,25 @@ static bool transport_is_in_use(const struct gpud_transport *transport)
            (gpud_page_count_out(&transport->page) || transport->releasing_count);
 }
 
-/* Invalidates the receiver's frames: a shared ring's slots will be overwritten. */
-static void transport_take_all_back(struct gpud_transport *transport)
-{
-    if (gpud_transport_shares_slots(transport) && transport_is_in_use(transport))
-        gpud_page_take_all_back(&transport->page);
-}
-
-/* Counts a sent message in the page. */
-static void transport_count_message(struct gpud_transport *transport)
-{
-    gpud_page_count_message(&transport->page);
-    gpud_page_notify(&transport->page.end);
-}
-
 void gpud_transport_wake_sender(struct gpud_transport *transport)
 {
     if (transport->page.page)
         gpud_page_rouse(&transport->page.end);
 }
 
-/* --- measuring ----------------------------------------------------------------------------- */
-
-/* Vendors' figures do not cover the bridges and sockets between two cards, so the rate is measured
- * before the first frame. Copies of smaller frames are too short to measure. */
-#define SIZE_MIN (UINT64_C(1) << 20)
-#define COPIES 4
-#define PATIENCE GPUD_SEC
-
-/* How many nanoseconds the copies take; 0: they failed or took too long. */
-static int64_t time_copies(struct gpud_queue *queue, const struct gpud_copy *copy, unsigned count)
-{
-    int64_t start = gpud_now();
-    for (unsigned i = 0; i < count; i++)
-        if (gpud_queue_copy(queue, copy, NULL) != GPUD_OK)
-            return 0;
-    if (gpud_queue_flush(queue, NULL) != GPUD_OK ||
-        gpud_queue_finish(queue, gpud_deadline(PATIENCE), NULL) != GPUD_OK)
-        return 0;
-    return gpud_now() - start;
-}
-
-double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queue *queue,
-                              uint64_t size)
-{
-    struct gpud_copy copy = {.row_bytes = size, .rows = 1};
-    if (size < SIZE_MIN ||
-        gpud_memory_alloc(queue->device, size, GPUD_MEMORY_PLAIN, &copy.from, NULL) != GPUD_OK)
-        return 0;
-    copy.to = gpud_transport_slot(transport, 0, &copy.to_offset);
-    if (transport->queues.copy)
-        queue = transport->queues.copy;
-    int64_t time = 0;
-    if (time_copies(queue, &copy, 1) > 0) /* the first copy warms up */
-        time = time_copies(queue, &copy, COPIES);
-    gpud_memory_unref(&copy.from);
-    return time > 0 ? (double)size * COPIES * 1e9 / (double)time : 0;
-}
-
 /* === link ==================================================================================== */
 /* One receiver: sending to it, and its end. Any thread may end a link, under the lock; the
  * listener's thread then logs it, notifies the application and frees the link. */
 
-bool gpud_link_is_same_process(const struct gpud_link *link)
-{
-    return link->peer.token == link->sender->context->token;
-}
-
 /* Even in one process, another driver has to import a device's memory. */
 bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool)
 {
-    return gpud_link_is_same_process(link) &&
+    return link_is_same_process(link) &&
            (pool->device == link->sender->host ||
             strcmp(link->peer.kind, gpud_device_kind(pool->device)) == 0);
 }
 
-void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info)
-{
-    *info = (struct gpud_peer_info){.id = link->id, .pid = link->channel->peer.pid};
-    gpud_print(info->name, "%s", link->peer.name);
-    gpud_print(info->path, "%s", link->transport ? link->transport->route->name : "none");
-    gpud_print(info->fallback_reason, "%s", link->fallback_reason);
-    gpud_print(info->host, "%s", link->channel->peer.host);
-    info->same_clock = link->same_clock;
-}
-
 /* --- references ---------------------------------------------------------------------------- */
-
-static void free_link(struct gpud_link *link)
-{
-    gpud_device_close(&link->peer_device);
-    gpud_channel_unref(&link->channel);
-    gpud_route_trials_destroy(&link->trials);
-    free(link);
-}
 
 void gpud_link_unref(struct gpud_link *link)
 {
@@ -370,7 +248,10 @@ void gpud_links_free(struct gpud_link *first)
     while (first) {
         struct gpud_link *gone = first;
         first = gone->next_retired;
-        free_link(gone);
+        gpud_device_close(&gone->peer_device);
+        gpud_channel_unref(&gone->channel);
+        gpud_route_trials_destroy(&gone->trials);
+        free(gone);
     }
 }
 
@@ -379,15 +260,18 @@ void gpud_links_free(struct gpud_link *first)
 enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message *message,
                                     struct gpud_error *error)
 {
-    bool placed = link->transport && link->transport->page.page;
-    if (placed)
-        message->position = gpud_transport_position(link->transport);
+    struct gpud_transport *transport = link->transport;
+    bool placed = transport && transport->page.page;
+    if (placed) /* among the frames */
+        message->position = transport->page.head + transport->pending;
     enum gpud_status status = gpud_channel_send(link->channel, message, error);
     if (status == GPUD_PEER)
         return GPUD_OK;
     GPUD_STOP_POINT("sender: message sent, not counted");
-    if (status == GPUD_OK && placed)
-        transport_count_message(link->transport);
+    if (status == GPUD_OK && placed) {
+        gpud_page_count_message(&transport->page);
+        gpud_page_notify(&transport->page.end);
+    }
     return status;
 }
 
@@ -446,14 +330,16 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
     /* A receiver can only read our ring, so taking slots back is safe; it is marked in the page
      * before the connection ends and before a slot is overwritten. Model (tests/model): evict,
      * end.1 in ring.pml. */
-    if (link->transport && !sender->closing)
-        transport_take_all_back(link->transport);
+    struct gpud_transport *transport = link->transport;
+    if (transport && !sender->closing && gpud_transport_shares_slots(transport) &&
+        transport_is_in_use(transport))
+        gpud_page_take_all_back(&transport->page);
     wake_all(link);
 }
 
-/* Takes back unclaimed frames; the receiver gives back those that it holds. Model (tests/model):
- * bye.2, bye.3 in ring.pml. */
-void gpud_link_leave(struct gpud_link *link, const char *why)
+/* Handles the receiver's BYE: it gets no more frames. Takes back unclaimed frames; the receiver
+ * gives back those that it holds. Model (tests/model): bye.2, bye.3 in ring.pml. */
+static void link_leave(struct gpud_link *link, const char *why)
 {
     struct gpud_error error;
     enum gpud_status status = GPUD_OK;
@@ -472,88 +358,6 @@ void gpud_link_leave(struct gpud_link *link, const char *why)
         gpud_waiting_clear(link);
         wake_all(link);
     }
-}
-
-/* === poll ==================================================================================== */
-/* A descriptor for applications that submit from an event loop, armed when a call finds no slot or
- * no credit. Receivers then send a KICK over their channels when they give an entry back, and the
- * listener's thread reads it. */
-
-/* How often to check a device: no descriptor reports that it has read a frame. */
-#define DEVICE_LOOK (100 * GPUD_USEC)
-
-static void watch_pools(struct gpud_sender *sender, int fd)
-{
-    if (sender->device_pool)
-        gpud_pool_set_wake(sender->device_pool, fd);
-    if (sender->host_pool)
-        gpud_pool_set_wake(sender->host_pool, fd);
-}
-
-static bool has_slots(const struct gpud_sender *sender)
-{
-    return (sender->device_pool && gpud_pool_count_free(sender->device_pool)) ||
-           (sender->host_pool && gpud_pool_count_free(sender->host_pool));
-}
-
-void gpud_sender_poll_ask(struct gpud_link *link)
-{
-    struct gpud_page_tx *page = &link->transport->page;
-    link->kicks_due++;
-    atomic_store_explicit(&page->page->sender.wanted, 1, memory_order_relaxed);
-    gpud_page_poll_begin(&page->end);
-}
-
-/* Requests a KICK; true if an entry came back before. */
-static bool arm_link(struct gpud_link *link, bool *device_reads)
-{
-    struct gpud_transport *transport = link->transport;
-    if (!transport || !transport->page.page)
-        return false;
-    *device_reads |= transport->releasing_count > 0;
-    gpud_sender_poll_ask(link);
-    return gpud_page_has_returns(&transport->page);
-}
-
-void gpud_sender_poll_arm(struct gpud_sender *sender)
-{
-    bool ready = atomic_load(&sender->interrupted), device_reads = false;
-    if (sender->loop.fd < 0)
-        return;
-    gpud_loop_drain(&sender->loop);
-    sender->polls = true;
-    watch_pools(sender, sender->loop.event);
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        ready |= arm_link(sender->links[i], &device_reads);
-    if (ready || (sender->lacks_slot && has_slots(sender)))
-        gpud_event_raise(sender->loop.event);
-    gpud_loop_set_timer(&sender->loop, device_reads ? gpud_now() + DEVICE_LOOK : INT64_MAX);
-}
-
-void gpud_sender_poll_disarm(struct gpud_sender *sender)
-{
-    sender->lacks_slot = false;
-    if (!sender->polls)
-        return;
-    sender->polls = false;
-    watch_pools(sender, -1);
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        if (!link->transport || !link->transport->page.page || link->waiting.frames)
-            continue;
-        gpud_page_poll_end(&link->transport->page.end);
-        link->waiting.is_armed = false;
-    }
-}
-
-bool gpud_sender_poll_kick(struct gpud_link *link)
-{
-    if (link->kicks_due == 0)
-        return false;
-    link->kicks_due--;
-    if (link->sender->polls)
-        gpud_event_raise(link->sender->loop.event);
-    return true;
 }
 
 /* === receivers =============================================================================== */
@@ -585,24 +389,6 @@ static void link_describe(const struct gpud_link *link, struct gpud_endpoint *en
     endpoint->require_direct = sender->require_direct;
 }
 
-/* Without the lock: this may query drivers and the machine. */
-static void learn_peer(struct gpud_link *link, const struct gpud_endpoint *hello)
-{
-    const struct gpud_sender *sender = link->sender;
-    link->peer = *hello;
-    /* Every peer knows our token, so only the channel can tell which peer is this process. */
-    if (!link->channel->peer.same_process)
-        link->peer.token = 0;
-    if (gpud_link_is_same_process(link))
-        link->peer_device = gpud_context_find_device(sender->context, hello->device);
-    if (link->peer_device)
-        link->peer.common = link->peer_device->common;
-    char why[GPUD_REASON_MAX];
-    gpud_route_explain_link(sender->device, hello, why);
-    gpud_route_note_link(link->trials, why);
-    link->requested_policy = (enum gpud_slow_receiver)hello->slow_receiver;
-}
-
 enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel,
                                   const struct gpud_endpoint *hello, struct gpud_link **link,
                                   const char **why)
@@ -625,7 +411,19 @@ enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channe
     made->channel = channel;
     made->state = GPUD_LINK_IDLE;
     made->deadline = made->raise_at = INT64_MAX;
-    learn_peer(made, hello);
+    /* Without the lock: this may query drivers and the machine. */
+    made->peer = *hello;
+    made->requested_policy = (enum gpud_slow_receiver)hello->slow_receiver;
+    /* Every peer knows our token, so only the channel can tell which peer is this process. */
+    if (!channel->peer.same_process)
+        made->peer.token = 0;
+    if (link_is_same_process(made))
+        made->peer_device = gpud_context_find_device(sender->context, hello->device);
+    if (made->peer_device)
+        made->peer.common = made->peer_device->common;
+    char reason[GPUD_REASON_MAX];
+    gpud_route_explain_link(sender->device, hello, reason);
+    gpud_route_note_link(made->trials, reason);
     gpud_channel_watch_peer(channel);
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
     link_describe(made, &message.hello);
@@ -667,21 +465,17 @@ void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const cha
     gpud_sender_unlock(link->sender);
 }
 
-static void log_end(struct gpud_link *link)
+static void report(const struct gpud_link *link,
+                   void (*callback)(void *user, const struct gpud_peer_info *peer))
 {
-    char peer_text[GPUD_PEER_TEXT_MAX];
-    link->end_logged = true;
-    gpud_log_at(log_of(link), link->end.level, AREA, "receiver %" PRIu64 " (%s, %s): %s", link->id,
-                link->peer.name, gpud_peer_text(&link->channel->peer, peer_text), link->end.why);
-}
-
-static void receivers_report(const struct gpud_link *link,
-                             void (*callback)(void *user, const struct gpud_peer_info *peer))
-{
-    struct gpud_peer_info info;
+    struct gpud_peer_info info = {.id = link->id, .pid = link->channel->peer.pid};
     if (!callback)
         return;
-    gpud_link_peer_info(link, &info);
+    gpud_print(info.name, "%s", link->peer.name);
+    gpud_print(info.path, "%s", link->transport ? link->transport->route->name : "none");
+    gpud_print(info.fallback_reason, "%s", link->fallback_reason);
+    gpud_print(info.host, "%s", link->channel->peer.host);
+    info.same_clock = link->same_clock;
     callback(link->sender->user, &info);
 }
 
@@ -691,13 +485,18 @@ static void report_changes(struct gpud_link *link, bool ended)
     const struct gpud_sender *sender = link->sender;
     if (link->streamed && !link->connect_reported) {
         link->connect_reported = true;
-        receivers_report(link, sender->on_connect);
+        report(link, sender->on_connect);
     }
-    if (ended && !link->end_logged)
-        log_end(link);
+    if (ended && !link->end_logged) {
+        char peer_text[GPUD_PEER_TEXT_MAX];
+        link->end_logged = true;
+        gpud_log_at(log_of(link), link->end.level, AREA, "receiver %" PRIu64 " (%s, %s): %s",
+                    link->id, link->peer.name, gpud_peer_text(&link->channel->peer, peer_text),
+                    link->end.why);
+    }
     if (ended && link->connect_reported && !link->end_reported) {
         link->end_reported = true;
-        receivers_report(link, sender->on_disconnect);
+        report(link, sender->on_disconnect);
     }
 }
 
@@ -779,25 +578,6 @@ static enum gpud_status prepare_pool(struct gpud_link *link, struct offer *offer
     return status;
 }
 
-static enum gpud_status offer_prepare(struct gpud_link *link, struct offer *offer,
-                                      struct gpud_error *error)
-{
-    struct gpud_endpoint self;
-    enum gpud_status status = GPUD_OK;
-    link_describe(link, &self);
-    offer->message.offer.signal = gpud_route_signal(offer->route, &self, &link->peer);
-    if (!gpud_ring_is_receivers(offer->route->ring))
-        status = prepare_pool(link, offer, error);
-    if (status == GPUD_OK && offer->route->network)
-        status = link->channel->ops->remote->create(link->channel, &offer->remote,
-                                                    &offer->message.offer.page, error);
-    if (status == GPUD_OK)
-        status =
-            gpud_transport_create(offer->route, (enum gpud_signal_place)offer->message.offer.signal,
-                                  offer->pool, &link->sender->retired, &offer->transport, error);
-    return status;
-}
-
 /* Sends the OFFER, which ends the old epoch's transport, if any; the receiver may still read frames
  * published there. GPUD_AGAIN: try later. GPUD_CLOSED: it is obsolete. Under the lock. */
 static enum gpud_status send_offer(struct gpud_link *link, struct offer *offer,
@@ -845,7 +625,19 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
         .route = route,
         .message = {.type = GPUD_MESSAGE_OFFER, .offer.page.fd = -1},
     };
-    enum gpud_status status = offer_prepare(link, &offer, error);
+    struct gpud_offer *said = &offer.message.offer;
+    struct gpud_endpoint self;
+    enum gpud_status status = GPUD_OK;
+    link_describe(link, &self);
+    said->signal = gpud_route_signal(route, &self, &link->peer);
+    if (!gpud_ring_is_receivers(route->ring))
+        status = prepare_pool(link, &offer, error);
+    if (status == GPUD_OK && route->network)
+        status =
+            link->channel->ops->remote->create(link->channel, &offer.remote, &said->page, error);
+    if (status == GPUD_OK)
+        status = transport_create(route, (enum gpud_signal_place)said->signal, offer.pool,
+                                  &sender->retired, &offer.transport, error);
     gpud_sender_lock(sender);
     if (status == GPUD_OK)
         status = send_offer(link, &offer, error);
@@ -859,16 +651,6 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     return status;
 }
 
-/* The device whose queues read the device's pool for this link; NULL: the link does not use it. */
-static const struct gpud_device *reader_of(const struct gpud_link *link)
-{
-    const struct gpud_transport *transport = link->transport;
-    if (!transport || !gpud_transport_shares_slots(transport) ||
-        transport->pool != link->sender->device_pool)
-        return NULL;
-    return gpud_route_reader(transport->route, link->sender->device, link->peer_device);
-}
-
 /* Only one device may read slots that routes give away; a link that would read them on another
  * device gets another route. */
 static void exclude_multi_reader(struct gpud_link *link)
@@ -878,8 +660,15 @@ static void exclude_multi_reader(struct gpud_link *link)
         return;
     gpud_sender_lock(sender);
     for (uint32_t i = 0; i < sender->link_count; i++) {
-        const struct gpud_device *reader = reader_of(sender->links[i]);
-        if (sender->links[i] != link && sender->links[i]->state != GPUD_LINK_DEAD && reader)
+        const struct gpud_link *other = sender->links[i];
+        const struct gpud_transport *transport = other->transport;
+        if (other == link || other->state == GPUD_LINK_DEAD || !transport ||
+            !gpud_transport_shares_slots(transport) || transport->pool != sender->device_pool)
+            continue;
+        /* The device whose queues read the device's pool for that link. */
+        const struct gpud_device *reader =
+            gpud_route_reader(transport->route, sender->device, other->peer_device);
+        if (reader)
             gpud_route_exclude_readers(link->trials, sender->device, link->peer_device, reader);
     }
     gpud_sender_unlock(sender);
@@ -921,21 +710,17 @@ static void offer_later(struct gpud_link *link, const char *reason)
     link->deadline = now + OFFER_PAUSE;
 }
 
-/* Whether an offer for this epoch was begun and is to be repeated later. */
-static bool is_due_later(const struct gpud_link *link)
-{
-    struct gpud_sender *sender = link->sender;
-    gpud_sender_lock(sender);
-    bool later = link->epoch_tried != sender->epoch || link->state >= GPUD_LINK_LEAVING;
-    gpud_sender_unlock(sender);
-    return later;
-}
-
-/* Offers a route. On a temporary shortage (of descriptors, for example) the link waits IDLE, some
- * seconds at most. */
+/* Offers a route, unless another epoch has begun, whose offer follows, or the link has ended. On a
+ * temporary shortage (of descriptors, for example) the link waits IDLE, some seconds at most. */
 static void link_offer(struct gpud_link *link)
 {
-    while (!is_due_later(link)) {
+    struct gpud_sender *sender = link->sender;
+    for (;;) {
+        gpud_sender_lock(sender);
+        bool over = link->epoch_tried != sender->epoch || link->state >= GPUD_LINK_LEAVING;
+        gpud_sender_unlock(sender);
+        if (over)
+            return;
         const struct gpud_route_ops *route = link_choose_route(link);
         if (!route) {
             gpud_link_refuse(link, GPUD_UNSUPPORTED, link->fallback_reason);
@@ -1014,45 +799,10 @@ static enum gpud_status write_pattern(struct gpud_frame *frame, uint64_t *nonce,
     return gpud_frame_check(frame, error);
 }
 
-/* Makes a test frame for routes that do not share the device's slots, all of which the application
- * may hold. */
-static enum gpud_status make_canary(struct gpud_device *device, const struct gpud_layout *layout,
-                                    struct gpud_frame **frame, struct gpud_error *error)
-{
-    struct gpud_memory *memory;
-    enum gpud_status status =
-        gpud_memory_alloc(device, layout->size, GPUD_MEMORY_PLAIN, &memory, error);
-    if (status != GPUD_OK)
-        return status;
-    status = gpud_frame_wrap(memory, 0, layout, frame, error);
-    gpud_memory_unref(&memory);
-    return status;
-}
-
 /* Whether this epoch's offer is still the link's current one. Under the lock. */
 static bool is_offered(const struct gpud_link *link, uint32_t epoch)
 {
     return link->state == GPUD_LINK_OFFERED && epoch == link->sender->epoch;
-}
-
-/* Takes a slot for the test frame: the pool has grown by this link's share. */
-static enum gpud_status take_canary_slot(struct gpud_link *link, struct gpud_delivery *delivery,
-                                         struct gpud_error *error)
-{
-    struct gpud_pool *pool = link->transport->pool;
-    struct gpud_slot *slot = pool ? gpud_pool_take(pool) : NULL;
-    if (pool && !slot && gpud_waiting_reclaim_slot(link->sender, pool, true))
-        slot = gpud_pool_take(pool);
-    if (pool && !slot)
-        return gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
-    if (slot && pool == link->sender->device_pool) {
-        gpud_slot_hold(slot);
-        delivery->device_slot = slot;
-        delivery->frame = &slot->frame;
-    } else {
-        delivery->host_slot = slot;
-    }
-    return GPUD_OK;
 }
 
 static void drop_canary(struct gpud_delivery *delivery)
@@ -1103,15 +853,39 @@ static enum gpud_status send_canary(struct gpud_link *link, uint32_t epoch,
     struct gpud_sender *sender = link->sender;
     struct gpud_delivery delivery = {.consume = true, .canary = true, .count = 1};
     struct gpud_message message = {.type = GPUD_MESSAGE_CANARY, .canary.epoch = epoch};
+    struct gpud_memory *memory;
+    enum gpud_status status = GPUD_CLOSED;
     gpud_sender_lock(sender);
-    enum gpud_status status =
-        is_offered(link, epoch) ? take_canary_slot(link, &delivery, error) : GPUD_CLOSED;
+    if (is_offered(link, epoch)) {
+        /* A slot for the test frame: the pool has grown by this link's share. */
+        struct gpud_pool *pool = link->transport->pool;
+        struct gpud_slot *slot = pool ? gpud_pool_take(pool) : NULL;
+        if (pool && !slot && gpud_waiting_reclaim_slot(sender, pool, true))
+            slot = gpud_pool_take(pool);
+        if (pool && !slot) {
+            status = gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
+        } else if (slot && pool == sender->device_pool) {
+            status = GPUD_OK;
+            gpud_slot_hold(slot);
+            delivery.device_slot = slot;
+            delivery.frame = &slot->frame;
+        } else {
+            status = GPUD_OK;
+            delivery.host_slot = slot;
+        }
+    }
     struct gpud_layout layout = sender->rows;
     gpud_sender_unlock(sender);
     if (status != GPUD_OK)
         return status;
-    if (!delivery.frame)
-        status = make_canary(sender->device, &layout, &delivery.frame, error);
+    if (!delivery.frame) {
+        /* Of its own, because the application may hold all of the device's slots. */
+        status = gpud_memory_alloc(sender->device, layout.size, GPUD_MEMORY_PLAIN, &memory, error);
+        if (status == GPUD_OK) {
+            status = gpud_frame_wrap(memory, 0, &layout, &delivery.frame, error);
+            gpud_memory_unref(&memory);
+        }
+    }
     if (status == GPUD_OK)
         status = write_pattern(delivery.frame, &message.canary.nonce, error);
     if (status != GPUD_OK) {
@@ -1126,58 +900,102 @@ static enum gpud_status send_canary(struct gpud_link *link, uint32_t epoch,
 
 /* --- messages -------------------------------------------------------------------------------- */
 
-/* Measures the link if the choice of its route depends on it. */
-static void handshake_measure(struct gpud_link *link)
+/* Vendors' figures do not cover the bridges and sockets between two cards, so the rate is measured
+ * before the first frame. Copies of smaller frames are too short to measure. */
+#define SIZE_MIN (UINT64_C(1) << 20)
+#define COPIES 4
+#define PATIENCE GPUD_SEC
+
+/* How many nanoseconds the copies take; 0: they failed or took too long. */
+static int64_t time_copies(struct gpud_queue *queue, const struct gpud_copy *copy, unsigned count)
+{
+    int64_t start = gpud_now();
+    for (unsigned i = 0; i < count; i++)
+        if (gpud_queue_copy(queue, copy, NULL) != GPUD_OK)
+            return 0;
+    if (gpud_queue_flush(queue, NULL) != GPUD_OK ||
+        gpud_queue_finish(queue, gpud_deadline(PATIENCE), NULL) != GPUD_OK)
+        return 0;
+    return gpud_now() - start;
+}
+
+/* Measures the rate of whole frames into the receiver's ring, which is connected and not yet in
+ * use, if the choice of the route depends on it. Takes as long as a few frames. */
+static void measure(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
-    const struct gpud_route_ops *route = link->transport->route;
+    const struct gpud_transport *transport = link->transport;
+    const struct gpud_route_ops *route = transport->route;
+    struct gpud_queue *queue = transport->queues.copy ? transport->queues.copy : sender->queue;
+    struct gpud_copy copy = {.rows = 1};
     struct gpud_endpoint self;
+    int64_t time = 0;
     link_describe(link, &self);
     if (!gpud_route_wants_rate(route, &self, &link->peer, link->trials))
         return;
     gpud_sender_lock(sender);
-    uint64_t size = gpud_sender_layout(sender, route->ring)->size;
+    copy.row_bytes = gpud_sender_layout(sender, route->ring)->size;
     gpud_sender_unlock(sender);
+    if (copy.row_bytes >= SIZE_MIN &&
+        gpud_memory_alloc(sender->device, copy.row_bytes, GPUD_MEMORY_PLAIN, &copy.from, NULL) ==
+            GPUD_OK) {
+        copy.to = gpud_transport_slot(transport, 0, &copy.to_offset);
+        if (time_copies(queue, &copy, 1) > 0) /* the first copy warms up */
+            time = time_copies(queue, &copy, COPIES);
+        gpud_memory_unref(&copy.from);
+    }
     gpud_route_measured(link->trials, route,
-                        gpud_transport_measure(link->transport, sender->queue, size));
+                        time > 0 ? (double)copy.row_bytes * COPIES * 1e9 / (double)time : 0);
 }
 
-/* Makes a transport that is connected to the receiver's ring or page; it replaces the offer's when
- * ready. */
+/* With the receiver's ACCEPT, which is untrusted: makes a transport that is connected to its ring
+ * or page; it replaces the offer's, which keeps the remote. Without the lock, because no other
+ * thread knows the transport yet. */
 static enum gpud_status connect_transport(struct gpud_link *link, const struct gpud_accept *accept,
                                           uint64_t frame_size, struct gpud_transport **transport,
                                           struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
     const struct gpud_transport *offered = link->transport;
-    enum gpud_status status = gpud_transport_create(offered->route, offered->place, offered->pool,
-                                                    &sender->retired, transport, error);
+    struct gpud_remote *remote = offered->remote;
+    enum gpud_status status = transport_create(offered->route, offered->place, offered->pool,
+                                               &sender->retired, transport, error);
     if (status != GPUD_OK)
         return status;
-    if (offered->route->slots)
-        status = offered->route->slots->open(link->peer_device, &(*transport)->queues.own, error);
+    struct gpud_transport *made = *transport;
+    if (made->route->slots)
+        status = made->route->slots->open(link->peer_device, &made->queues.own, error);
     if (status == GPUD_OK)
-        status = gpud_transport_connect(
-            *transport, link->slots, sender->device, sender->host, link->channel, offered->remote,
-            accept, gpud_link_is_same_process(link), frame_size, sender->large_meta_max, error);
+        status = open_page(made, link->slots, remote, accept, error);
+    if (status == GPUD_OK) {
+        made->channel = link->channel;
+        made->page.end.send_kick = send_kick;
+        made->page.end.send_kick_arg = made;
+        if (made->place == GPUD_SIGNAL_PAGE)
+            status = gpud_watchdog_create(sender->device, made->page.page, accept->entries,
+                                          link->channel, GPUD_SIDE_SENDER, &made->watchdog, error);
+        if (status != GPUD_OK)
+            made->page.page = NULL; /* freed with the watchdog */
+    }
+    if (status == GPUD_OK)
+        status = open_metas(made, remote, accept, sender->large_meta_max, error);
+    if (status == GPUD_OK && remote) {
+        /* Attaches the receiver's ring, and registers our own with the card. */
+        status =
+            remote->ops->attach_ring(remote, &accept->ring, accept->entries, frame_size, error);
+        for (uint32_t i = 0; i < made->known_memories && status == GPUD_OK; i++)
+            status = remote->ops->add_source(remote, made->pool->ring.memory[i], error);
+    } else if (status == GPUD_OK && !gpud_transport_shares_slots(made)) {
+        status = import_ring(link, made, accept, frame_size, error);
+    } else if (status == GPUD_OK && accept->ring.memories) {
+        status = gpud_fail(error, GPUD_PEER, "the receiver sent a ring although ours is used");
+    }
     if (status != GPUD_OK) {
         gpud_sender_lock(sender);
         gpud_transport_unref(transport);
         gpud_sender_unlock(sender);
     }
     return status;
-}
-
-/* Replaces the offered transport by the connected one. */
-static void use_transport(struct gpud_link *link, struct gpud_transport *connected)
-{
-    struct gpud_transport *offered = link->transport;
-    connected->remote = offered->remote;
-    offered->remote = NULL;
-    if (!connected->remote)
-        connected->known_memories = offered->known_memories;
-    link->transport = connected;
-    gpud_transport_unref(&offered);
 }
 
 static void handle_accept(struct gpud_link *link, const struct gpud_accept *accept)
@@ -1195,10 +1013,16 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
     enum gpud_status status = connect_transport(link, accept, frame_size, &connected, &error);
     gpud_sender_lock(sender);
     expected = is_offered(link, accept->epoch);
-    if (expected && status == GPUD_OK)
-        use_transport(link, connected);
-    else
-        gpud_transport_unref(&connected);
+    if (expected && status == GPUD_OK) {
+        struct gpud_transport *offered = link->transport;
+        connected->remote = offered->remote;
+        offered->remote = NULL;
+        if (!connected->remote)
+            connected->known_memories = offered->known_memories;
+        link->transport = connected;
+        connected = offered;
+    }
+    gpud_transport_unref(&connected);
     gpud_sender_unlock(sender);
     if (!expected)
         return;
@@ -1211,7 +1035,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
         status = gpud_link_register_sources(link, &error);
     }
     if (status == GPUD_OK) {
-        handshake_measure(link);
+        measure(link);
         if (link_choose_route(link) != route) {
             link_offer(link);
             return;
@@ -1222,22 +1046,6 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
         GPUD_STOP_POINT("sender: CANARY sent");
     else if (status != GPUD_CLOSED)
         link_try_next(link, error.reason);
-}
-
-/* Sends the sticky events, which a new receiver needs before its first frame. */
-static void send_sticky(struct gpud_link *link)
-{
-    const struct gpud_sender *sender = link->sender;
-    for (int i = 0; i < GPUD_STICKY_MAX; i++) {
-        if (!sender->sticky[i])
-            continue;
-        struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .event = *sender->sticky[i]};
-        gpud_link_send(link, &message);
-    }
-    if (sender->ended) {
-        struct gpud_message message = {.type = GPUD_MESSAGE_EOS, .epoch = sender->epoch};
-        gpud_link_send(link, &message);
-    }
 }
 
 static void handle_ready(struct gpud_link *link, uint32_t epoch)
@@ -1256,8 +1064,17 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
         GPUD_STOP_POINT("sender: READY read");
     }
     if (first) {
+        /* A new receiver needs the sticky events before its first frame. */
         sender->connects++;
-        send_sticky(link);
+        for (int i = 0; i < GPUD_STICKY_MAX; i++) {
+            if (!sender->sticky[i])
+                continue;
+            struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .event = *sender->sticky[i]};
+            gpud_link_send(link, &message);
+        }
+        struct gpud_message eos = {.type = GPUD_MESSAGE_EOS, .epoch = sender->epoch};
+        if (sender->ended)
+            gpud_link_send(link, &eos);
     }
     if (expected) {
         gpud_waiting_ready(link);
@@ -1273,71 +1090,60 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
                   link->fallback_reason);
 }
 
-static bool is_answer(enum gpud_message_type type)
-{
-    return type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY || type == GPUD_MESSAGE_REFUSE;
-}
-
 /* A KICK answers a request of a polling sender. Some may be late; more of them are a flood. */
 #define STRAY_KICKS_MAX 64
 
-static void handle_kick(struct gpud_link *link)
-{
-    gpud_sender_lock(link->sender);
-    link->waiting.is_armed = false; /* this turn of the thread handles the returned entries */
-    if (!gpud_sender_poll_kick(link) && ++link->stray_kicks > STRAY_KICKS_MAX)
-        gpud_link_kill(link, GPUD_LOG_WARNING, "broke the protocol: unrequested KICKs");
-    gpud_sender_unlock(link->sender);
-}
-
-static void handle_refuse(struct gpud_link *link, const struct gpud_refuse *refuse)
-{
-    gpud_sender_lock(link->sender);
-    bool expected = refuse->epoch == link->sender->epoch && link->state < GPUD_LINK_STREAMING;
-    gpud_sender_unlock(link->sender);
-    if (expected)
-        link_try_next(link, refuse->reason);
-}
-
-/* It takes effect at once in a shared ring, and else with the next offer. */
-static void handle_slots(struct gpud_link *link, uint32_t asked)
-{
-    if (asked <= link->slots_asked)
-        return; /* frames may be held, so that slots cannot be taken back */
-    link->slots_asked = asked;
-    link->raise_at = 0;
-    gpud_room_raise(link, gpud_now());
-}
-
+/* The caller closes the attachments; handlers have duplicated those they keep. */
 void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
 {
-    enum gpud_link_state state = link->state;
+    struct gpud_sender *sender = link->sender;
+    const enum gpud_message_type type = message->type;
+    const enum gpud_link_state state = link->state;
+    char why[GPUD_REASON_MAX];
+    bool is_answer =
+        type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY || type == GPUD_MESSAGE_REFUSE;
     if (state == GPUD_LINK_DEAD)
         return;
-    if (message->type == GPUD_MESSAGE_KICK) {
-        handle_kick(link);
-    } else if (message->type == GPUD_MESSAGE_SLOTS && link->epoch) {
-        handle_slots(link, message->slots);
-    } else if (message->type == GPUD_MESSAGE_BYE && state != GPUD_LINK_LEAVING) {
-        char why[GPUD_REASON_MAX];
+    if (type == GPUD_MESSAGE_KICK) {
+        gpud_sender_lock(sender);
+        link->waiting.is_armed = false; /* this turn of the thread handles the returned entries */
+        if (link->kicks_due == 0) {
+            if (++link->stray_kicks > STRAY_KICKS_MAX)
+                gpud_link_kill(link, GPUD_LOG_WARNING, "broke the protocol: unrequested KICKs");
+        } else {
+            link->kicks_due--;
+            if (sender->polls)
+                gpud_event_raise(sender->loop.event);
+        }
+        gpud_sender_unlock(sender);
+    } else if (type == GPUD_MESSAGE_SLOTS && link->epoch) {
+        /* It takes effect at once in a shared ring, and else with the next offer. */
+        if (message->slots <= link->slots_asked)
+            return; /* frames may be held, so that slots cannot be taken back */
+        link->slots_asked = message->slots;
+        link->raise_at = 0;
+        gpud_room_raise(link, gpud_now());
+    } else if (type == GPUD_MESSAGE_BYE && state != GPUD_LINK_LEAVING) {
         gpud_print(why, "said goodbye: %s", message->refuse.reason);
-        gpud_sender_lock(link->sender);
-        gpud_link_leave(link, why);
-        gpud_sender_unlock(link->sender);
-    } else if (state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_ACCEPT) {
+        gpud_sender_lock(sender);
+        link_leave(link, why);
+        gpud_sender_unlock(sender);
+    } else if (state == GPUD_LINK_OFFERED && type == GPUD_MESSAGE_ACCEPT) {
         handle_accept(link, &message->accept);
-    } else if (state == GPUD_LINK_CANARY && message->type == GPUD_MESSAGE_READY) {
+    } else if (state == GPUD_LINK_CANARY && type == GPUD_MESSAGE_READY) {
         handle_ready(link, message->epoch);
     } else if ((state == GPUD_LINK_OFFERED || state == GPUD_LINK_CANARY) &&
-               message->type == GPUD_MESSAGE_REFUSE) {
-        handle_refuse(link, &message->refuse);
-    } else if ((state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_READY) ||
-               (state == GPUD_LINK_IDLE && link->epoch && is_answer(message->type))) {
+               type == GPUD_MESSAGE_REFUSE) {
+        gpud_sender_lock(sender);
+        bool expected = message->refuse.epoch == sender->epoch && link->state < GPUD_LINK_STREAMING;
+        gpud_sender_unlock(sender);
+        if (expected)
+            link_try_next(link, message->refuse.reason);
+    } else if ((state == GPUD_LINK_OFFERED && type == GPUD_MESSAGE_READY) ||
+               (state == GPUD_LINK_IDLE && link->epoch && is_answer)) {
         return; /* answers an earlier offer */
     } else {
-        char why[96];
-        gpud_print(why, "broke the protocol: an unexpected %s", gpud_message_name(message->type));
+        gpud_print(why, "broke the protocol: an unexpected %s", gpud_message_name(type));
         gpud_link_end(link, GPUD_LOG_WARNING, why);
     }
-    /* The caller closes the attachments; handlers have duplicated those they keep. */
 }

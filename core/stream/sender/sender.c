@@ -39,35 +39,30 @@ static enum gpud_status sender_read_params(struct gpud_sender_params *own,
     return status;
 }
 
-/* Waits for deliveries under way and for signals that devices have yet to post: after the end,
- * receivers take a missing signal for a crash. */
-static void wait_for_deliveries(struct gpud_sender *sender)
-{
-    gpud_sender_lock(sender);
-    gpud_lines_give_up(sender);
-    gpud_sender_settle(sender, gpud_deadline(END_PATIENCE));
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        if (sender->links[i]->state != GPUD_LINK_DEAD && sender->links[i]->transport &&
-            sender->links[i]->transport->queues.post)
-            gpud_queue_join(sender->queue, sender->links[i]->transport->queues.post, NULL);
-    gpud_sender_unlock(sender);
-    if (!(sender->device->caps & GPUD_CAP_SYNCHRONOUS))
-        gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC / 2), NULL);
-    int64_t deadline = gpud_deadline(GPUD_TEARDOWN_DEADLINE);
-    const struct timespec nap = {.tv_nsec = GPUD_MSEC / 2};
-    while (atomic_load(&sender->references) > 1 && gpud_now() < deadline)
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
-    unsigned left = atomic_load(&sender->references) - 1;
-    if (left)
-        gpud_log_error(&sender->context->log, AREA,
-                       "%u copies do not finish: their memory is not freed", left);
-}
-
 /* Ends a sender, and takes its listener out before, if that is wanted. */
 static void sender_end(struct gpud_sender *gone, struct gpud_listener **listener)
 {
     struct gpud_context *context = gone->context;
-    wait_for_deliveries(gone); /* first, so that BYE comes after the last frame */
+    /* Waits for deliveries under way, so that BYE comes after the last frame, and for signals that
+     * devices have yet to post: after the end, receivers take a missing signal for a crash. */
+    gpud_sender_lock(gone);
+    gpud_lines_give_up(gone);
+    gpud_sender_settle(gone, gpud_deadline(END_PATIENCE));
+    for (uint32_t i = 0; i < gone->link_count; i++)
+        if (gone->links[i]->state != GPUD_LINK_DEAD && gone->links[i]->transport &&
+            gone->links[i]->transport->queues.post)
+            gpud_queue_join(gone->queue, gone->links[i]->transport->queues.post, NULL);
+    gpud_sender_unlock(gone);
+    if (!(gone->device->caps & GPUD_CAP_SYNCHRONOUS))
+        gpud_queue_finish(gone->queue, gpud_deadline(GPUD_SEC / 2), NULL);
+    int64_t deadline = gpud_deadline(GPUD_TEARDOWN_DEADLINE);
+    const struct timespec nap = {.tv_nsec = GPUD_MSEC / 2};
+    while (atomic_load(&gone->references) > 1 && gpud_now() < deadline)
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+    unsigned left = atomic_load(&gone->references) - 1;
+    if (left)
+        gpud_log_error(&context->log, AREA, "%u copies do not finish: their memory is not freed",
+                       left);
     if (listener)
         *listener = gpud_sender_take_listener(gone);
     gpud_sender_stop_listening(gone);
@@ -311,40 +306,23 @@ void gpud_sender_sample(struct gpud_sender *sender, int64_t now)
     rate->last.time = sender->submitted;
 }
 
-/* Frames in 1000 s, from the last but one sample to the last frame. 0: none since, or unknown. */
-static uint64_t status_rate_of(const struct gpud_sender *sender)
-{
-    const struct gpud_rate_sample *since = &sender->rate.before;
-    int64_t time = sender->submitted - since->time;
-    if (since->sequence == 0 || time <= 0)
-        return 0;
-    return (uint64_t)((double)(sender->sequence - since->sequence) * 1e12 / (double)time);
-}
-
 /* --- one link ------------------------------------------------------------------------------ */
-
-static enum gpud_link_phase phase_of(const struct gpud_link *link)
-{
-    if (link->state == GPUD_LINK_LEAVING)
-        return GPUD_PHASE_LEAVING;
-    return link->streamed ? GPUD_PHASE_STREAMING : GPUD_PHASE_CONNECTING;
-}
 
 static void status_describe_link(const struct gpud_link *link, struct gpud_link_info *info)
 {
     const struct gpud_transport *transport = link->transport;
-    struct gpud_peer_info peer;
-    gpud_link_peer_info(link, &peer);
     memset(info, 0, sizeof(*info));
     info->size = sizeof(*info);
-    info->id = peer.id;
-    info->pid = peer.pid;
-    gpud_print(info->name, "%s", peer.name);
+    info->id = link->id;
+    info->pid = link->channel->peer.pid;
+    gpud_print(info->name, "%s", link->peer.name);
     gpud_print(info->device, "%s", link->peer.device);
-    gpud_print(info->path, "%s", peer.path);
-    gpud_print(info->fallback_reason, "%s", peer.fallback_reason);
-    gpud_print(info->host, "%s", peer.host);
-    info->phase = phase_of(link);
+    gpud_print(info->path, "%s", transport ? transport->route->name : "none");
+    gpud_print(info->fallback_reason, "%s", link->fallback_reason);
+    gpud_print(info->host, "%s", link->channel->peer.host);
+    info->phase = link->state == GPUD_LINK_LEAVING ? GPUD_PHASE_LEAVING
+                  : link->streamed                 ? GPUD_PHASE_STREAMING
+                                                   : GPUD_PHASE_CONNECTING;
     info->slow_receiver = gpud_link_policy(link);
     uint64_t offered = link->started ? link->sender->sequence - link->start : 0;
     info->delivered = link->delivered - gpud_link_count_untaken(link);
@@ -367,7 +345,8 @@ static void status_describe_link(const struct gpud_link *link, struct gpud_link_
         info->stats = stats;
 }
 
-uint64_t gpud_sender_count_delivered(const struct gpud_sender *sender)
+/* The frames that receivers have taken. Under the lock. */
+static uint64_t count_delivered(const struct gpud_sender *sender)
 {
     uint64_t count = sender->delivered;
     for (uint32_t i = 0; i < sender->link_count; i++)
@@ -414,14 +393,19 @@ static void status_describe(const struct gpud_sender *sender, struct gpud_report
     report->ended = sender->ended;
     report->slow_receiver = (uint8_t)sender->slow_receiver;
     report->slots = gpud_sender_slots(sender, gpud_route_gives_slots(sender->device));
-    report->links = 0;
     for (uint32_t i = 0; i < sender->link_count; i++)
         report->links += sender->links[i]->state != GPUD_LINK_DEAD;
     report->frames = sender->sequence;
-    report->delivered = gpud_sender_count_delivered(sender);
+    report->delivered = count_delivered(sender);
     report->dropped = sender->dropped;
     report->connects = sender->connects;
-    report->rate = status_rate_of(sender);
+    /* Frames in 1000 s, from the last but one sample to the last frame. 0: none since, or unknown.
+     */
+    const struct gpud_rate_sample *since = &sender->rate.before;
+    int64_t time = sender->submitted - since->time;
+    if (since->sequence && time > 0)
+        report->rate =
+            (uint64_t)((double)(sender->sequence - since->sequence) * 1e12 / (double)time);
     report->disconnects = sender->disconnects;
     report->refused = atomic_load(&sender->refused);
     report->copies_cpu = atomic_load(&sender->copies_cpu);
@@ -462,7 +446,7 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
     gpud_print(now.device, "%s", sender->device->info.name);
     gpud_print(now.device_reason, "%s", sender->device_reason);
     now.frames = sender->sequence;
-    now.delivered = gpud_sender_count_delivered(sender);
+    now.delivered = count_delivered(sender);
     now.dropped = sender->dropped;
     now.connects = sender->connects;
     now.disconnects = sender->disconnects;

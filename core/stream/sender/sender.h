@@ -382,22 +382,6 @@ struct gpud_transport {
     uint32_t releasing[GPUD_PAGE_ENTRIES], releasing_count;
 };
 
-/* For an OFFER: takes its own reference on the pool (NULL if the receiver owns the ring). */
-enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
-                                       enum gpud_signal_place place, struct gpud_pool *pool,
-                                       struct gpud_retired *retired,
-                                       struct gpud_transport **transport, struct gpud_error *error);
-
-/* With the receiver's ACCEPT, which is untrusted: maps its page, imports its ring. channel: the
- * receiver's; remote: the offered transport's, which keeps it. Without the lock, because no other
- * thread knows the transport yet. */
-enum gpud_status gpud_transport_connect(struct gpud_transport *transport, uint32_t credits,
-                                        struct gpud_device *device, struct gpud_device *host,
-                                        struct gpud_channel *channel, struct gpud_remote *remote,
-                                        const struct gpud_accept *accept, bool local,
-                                        uint64_t frame_size, uint32_t large_meta_max,
-                                        struct gpud_error *error);
-
 /* RECEIVER, RECEIVER_HOST: the entry's slot as the sender's device sees it; borrowed. */
 struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, uint32_t entry,
                                         uint64_t *offset);
@@ -444,12 +428,6 @@ bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry);
 
 /* Announces the described frames and `more` further ones: wakes the receiver early. */
 bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more);
-
-/* Measures the rate of whole frames into the receiver's ring, which is connected and not yet in
- * use, in bytes per second; 0: unknown. Takes as long as a few frames. queue: the sender's. Without
- * the lock, with a reference. */
-double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queue *queue,
-                              uint64_t size);
 
 void gpud_transport_wake_sender(struct gpud_transport *transport);
 
@@ -581,14 +559,8 @@ static inline bool gpud_link_is_behind(const struct gpud_link *link)
     return link->waiting.frames || link->waiting.late;
 }
 
-/* Whether the receiver is in this process and context, so that it can get memory by pointer. */
-bool gpud_link_is_same_process(const struct gpud_link *link);
-
 /* Whether it gets the pool's memory by pointer. */
 bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool);
-
-/* The listener's thread calls it without the lock, others under it. */
-void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info);
 
 /* --- under the lock ------------------------------------------------------------------------ */
 
@@ -634,9 +606,6 @@ static inline void gpud_link_count_drop(struct gpud_link *link, uint64_t *cause)
 /* Makes the link DEAD after the end of its connection or a violation. Takes back the frames that
  * the receiver still holds, and marks that in the page. The listener's thread does the rest. */
 void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why);
-
-/* Handles the receiver's BYE: it gets no more frames. */
-void gpud_link_leave(struct gpud_link *link, const char *why);
 
 /* --- without the lock ---------------------------------------------------------------------- */
 
@@ -805,15 +774,7 @@ void gpud_link_offer_if_due(struct gpud_link *link, int64_t now);
 /* === poll ==================================================================================== */
 /* Notifies an application that submits from an event loop when to continue. All under the lock. */
 
-/* Arm it when a call finds no slot or no credit; disarm it when the next one begins. */
-void gpud_sender_poll_arm(struct gpud_sender *sender);
 void gpud_sender_poll_disarm(struct gpud_sender *sender);
-
-/* Requests a KICK for the next returned entry. Check once more after the call. */
-void gpud_sender_poll_ask(struct gpud_link *link);
-
-/* Handles a KICK. false: none was requested. */
-bool gpud_sender_poll_kick(struct gpud_link *link);
 
 /* === receivers =============================================================================== */
 /* Adding and removing receivers: in the listener's thread, or after it ended, without the lock. */
@@ -865,9 +826,6 @@ void gpud_room_shrink(struct gpud_sender *sender, int64_t now);
 
 /* Answers a QUERY; without the lock. */
 void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel);
-
-/* The frames that receivers have taken. Under the lock. */
-uint64_t gpud_sender_count_delivered(const struct gpud_sender *sender);
 
 /* Takes a sample of the frame count when one is due. Under the lock. */
 void gpud_sender_sample(struct gpud_sender *sender, int64_t now);

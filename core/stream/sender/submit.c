@@ -13,6 +13,71 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* === poll ==================================================================================== */
+/* A descriptor for applications that submit from an event loop, armed when a call finds no slot or
+ * no credit. Receivers then send a KICK over their channels when they give an entry back, and the
+ * listener's thread reads it. */
+
+/* How often to check a device: no descriptor reports that it has read a frame. */
+#define DEVICE_LOOK (100 * GPUD_USEC)
+
+static void watch_pools(struct gpud_sender *sender, int fd)
+{
+    if (sender->device_pool)
+        gpud_pool_set_wake(sender->device_pool, fd);
+    if (sender->host_pool)
+        gpud_pool_set_wake(sender->host_pool, fd);
+}
+
+/* Requests a KICK for the next returned entry. Check once more after the call. */
+static void poll_ask(struct gpud_link *link)
+{
+    struct gpud_page_tx *page = &link->transport->page;
+    link->kicks_due++;
+    atomic_store_explicit(&page->page->sender.wanted, 1, memory_order_relaxed);
+    gpud_page_poll_begin(&page->end);
+}
+
+static void poll_arm(struct gpud_sender *sender)
+{
+    bool ready = atomic_load(&sender->interrupted), device_reads = false;
+    if (sender->loop.fd < 0)
+        return;
+    gpud_loop_drain(&sender->loop);
+    sender->polls = true;
+    watch_pools(sender, sender->loop.event);
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_transport *transport = sender->links[i]->transport;
+        if (!transport || !transport->page.page)
+            continue;
+        device_reads |= transport->releasing_count > 0;
+        poll_ask(sender->links[i]);
+        ready |= gpud_page_has_returns(&transport->page); /* it came back before */
+    }
+    if (sender->lacks_slot)
+        ready |= (sender->device_pool && gpud_pool_count_free(sender->device_pool)) ||
+                 (sender->host_pool && gpud_pool_count_free(sender->host_pool));
+    if (ready)
+        gpud_event_raise(sender->loop.event);
+    gpud_loop_set_timer(&sender->loop, device_reads ? gpud_now() + DEVICE_LOOK : INT64_MAX);
+}
+
+void gpud_sender_poll_disarm(struct gpud_sender *sender)
+{
+    sender->lacks_slot = false;
+    if (!sender->polls)
+        return;
+    sender->polls = false;
+    watch_pools(sender, -1);
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (!link->transport || !link->transport->page.page || link->waiting.frames)
+            continue;
+        gpud_page_poll_end(&link->transport->page.end);
+        link->waiting.is_armed = false;
+    }
+}
+
 /* === waiting ================================================================================= */
 /* Frames that wait for a link, and the messages after them: the first ones of a new epoch, whose
  * receiver still prepares its ring, and the newest one for a slow receiver, if frames cannot be
@@ -304,7 +369,7 @@ void gpud_waiting_advance(struct gpud_link *link)
             break;
         /* Check once more after arming. Model: arm.1 to arm.3. */
         waiting->is_armed = true;
-        gpud_sender_poll_ask(link);
+        poll_ask(link);
     }
     if (link->transport) {
         /* An entry is free, and something else is missing that nothing reports: looks again soon.
@@ -759,7 +824,7 @@ enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout
     if (status == GPUD_OK && !(slot = gpud_pool_take(pool)))
         status = take_slot(sender, pool, gpud_deadline(timeout_ns), &slot, error);
     if (status == GPUD_TIMEOUT && timeout_ns == 0)
-        gpud_sender_poll_arm(sender);
+        poll_arm(sender);
     gpud_sender_unlock(sender);
     if (status == GPUD_OK)
         *frame = &slot->frame;
@@ -1142,7 +1207,7 @@ static enum gpud_status submit_frame(struct gpud_sender *sender, struct gpud_fra
             gpud_sender_wake_listener(sender);
         }
         if (status == GPUD_TIMEOUT && timeout_ns == 0)
-            gpud_sender_poll_arm(sender);
+            poll_arm(sender);
     }
     if (rearm)
         old = sender_start_epoch(sender);
