@@ -27,7 +27,7 @@
 #define GPUD_HANDSHAKES_AT_ONCE (2 * GPUD_RECEIVERS_MAX)
 
 /* Whether one more is within the limit. */
-static bool listener_admission_count(struct gpud_connects *connects, uint32_t limit, int64_t now)
+static bool count_connect(struct gpud_connects *connects, uint32_t limit, int64_t now)
 {
     if (now - connects->since >= GPUD_SEC) {
         connects->since = now;
@@ -62,8 +62,8 @@ static bool admission_count(struct gpud_admission *admission, int64_t key, int64
     *already_logged = process->since && now - process->since < GPUD_SEC &&
                       process->count > GPUD_CONNECTS_A_PROCESS;
     /* In this order, so that a process over its own limit does not use up the common one. */
-    return listener_admission_count(process, key ? GPUD_CONNECTS_A_PROCESS : GPUD_CONNECTS, now) &&
-           listener_admission_count(&admission->all, GPUD_CONNECTS, now);
+    return count_connect(process, key ? GPUD_CONNECTS_A_PROCESS : GPUD_CONNECTS, now) &&
+           count_connect(&admission->all, GPUD_CONNECTS, now);
 }
 
 /* Connections of the peer with this key in its current second. */
@@ -78,16 +78,10 @@ static uint32_t admission_connects(const struct gpud_admission *admission, int64
 /* Each handshake uses up a share of a second; a burst may run ahead of time. */
 #define SHARE (GPUD_SEC / GPUD_HANDSHAKES)
 
-/* When the next handshake may run, and the call that counts it. */
+/* When the next handshake may run. */
 static int64_t admission_next_handshake(const struct gpud_admission *admission)
 {
     return admission->handshakes_until - (GPUD_HANDSHAKES_AT_ONCE - 1) * SHARE;
-}
-
-static void admission_count_handshake(struct gpud_admission *admission, int64_t now)
-{
-    int64_t from = admission->handshakes_until > now ? admission->handshakes_until : now;
-    admission->handshakes_until = from + SHARE;
 }
 
 /* === newcomer ================================================================================ */
@@ -221,23 +215,6 @@ static uint32_t places_of(const struct gpud_sender *sender, int64_t key)
     return count;
 }
 
-/* Why another user cannot have one more receiver; NULL: it can. */
-static const char *refuse_foreigner(const struct gpud_sender *sender, uid_t uid)
-{
-    uint32_t all = 0, own = 0;
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        const struct gpud_peer *peer = &sender->links[i]->channel->peer;
-        if (!peer->foreign || sender->links[i]->state == GPUD_LINK_DEAD)
-            continue;
-        all++;
-        own += peer->uid == uid;
-    }
-    if (own >= GPUD_PLACES_A_USER)
-        return "its user has as many connections as one other user can have";
-    return all >= GPUD_PLACES_FOREIGN ? "other users have as many connections as they can have"
-                                      : NULL;
-}
-
 /* The link to evict for a newcomer: one that has left and at most holds frames, or one that does
  * not stream and whose process has more places than the newcomer's would have. */
 static struct gpud_link *choose_eviction(struct gpud_sender *sender, int64_t newcomer)
@@ -257,50 +234,37 @@ static struct gpud_link *choose_eviction(struct gpud_sender *sender, int64_t new
     return chosen;
 }
 
-static bool find_place(struct gpud_sender *sender, int64_t newcomer)
-{
-    if (sender->link_count < GPUD_RECEIVERS_MAX)
-        return true;
-    struct gpud_link *link = choose_eviction(sender, newcomer);
-    if (!link)
-        return false;
-    gpud_link_end(link, GPUD_LOG_WARNING, "has to make room for a new receiver");
-    gpud_links_settle(sender);
-    return sender->link_count < GPUD_RECEIVERS_MAX;
-}
-
 /* Finds a place for a receiver; returns NULL, or why there is no place. */
 static const char *refuse_place(struct gpud_sender *sender, const struct gpud_peer *peer)
 {
     int64_t key = gpud_peer_key(peer);
     uint32_t places = places_of(sender, key);
-    const char *why = peer->foreign ? refuse_foreigner(sender, peer->uid) : NULL;
-    if (why)
-        return why;
+    if (peer->foreign) { /* another user's */
+        uint32_t all = 0, own = 0;
+        for (uint32_t i = 0; i < sender->link_count; i++) {
+            const struct gpud_peer *other = &sender->links[i]->channel->peer;
+            if (!other->foreign || sender->links[i]->state == GPUD_LINK_DEAD)
+                continue;
+            all++;
+            own += other->uid == peer->uid;
+        }
+        if (own >= GPUD_PLACES_A_USER)
+            return "its user has as many connections as one other user can have";
+        if (all >= GPUD_PLACES_FOREIGN)
+            return "other users have as many connections as they can have";
+    }
     if (places >= most_of(key))
         return "it has as many connections as a process can have";
     if (places > 0 && sender->link_count >= GPUD_RECEIVERS_MAX - GPUD_PLACES_KEPT)
         return "the last places are kept for processes that have none";
-    return find_place(sender, key) ? NULL : "all places for receivers are taken";
-}
-
-/* Makes a receiver of a newcomer whose HELLO was read. */
-static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
-                          const struct gpud_endpoint *hello)
-{
-    struct gpud_link *link;
-    enum gpud_status status = GPUD_AGAIN;
-    const char *why = refuse_place(sender, &newcomer->channel->peer);
-    if (!why)
-        status = gpud_link_create(sender, newcomer->channel, hello, &link, &why);
-    if (status != GPUD_OK) {
-        newcomer_refuse(sender, newcomer, status, hello->name, why);
-        return;
+    if (sender->link_count < GPUD_RECEIVERS_MAX)
+        return NULL;
+    struct gpud_link *link = choose_eviction(sender, key);
+    if (link) {
+        gpud_link_end(link, GPUD_LOG_WARNING, "has to make room for a new receiver");
+        gpud_links_settle(sender);
     }
-    newcomer->channel = NULL; /* now owned by the link */
-    gpud_sender_lock(sender);
-    sender->links[sender->link_count++] = link;
-    gpud_sender_unlock(sender);
+    return sender->link_count < GPUD_RECEIVERS_MAX ? NULL : "all places for receivers are taken";
 }
 
 /* --- their first message -------------------------------------------------------------------- */
@@ -308,25 +272,38 @@ static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newc
 static void newcomer_handle(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
                             struct gpud_message *message)
 {
-    char why[GPUD_REASON_MAX];
+    char text[GPUD_REASON_MAX];
+    enum gpud_status status = GPUD_AGAIN;
+    const char *why;
+    struct gpud_link *link;
     switch (message->type) {
     case GPUD_MESSAGE_HELLO:
-        make_receiver(sender, newcomer, &message->hello);
+        why = refuse_place(sender, &newcomer->channel->peer);
+        if (!why)
+            status = gpud_link_create(sender, newcomer->channel, &message->hello, &link, &why);
+        if (status != GPUD_OK) {
+            newcomer_refuse(sender, newcomer, status, message->hello.name, why);
+            return;
+        }
+        newcomer->channel = NULL; /* now owned by the link */
+        gpud_sender_lock(sender);
+        sender->links[sender->link_count++] = link;
+        gpud_sender_unlock(sender);
         return;
     case GPUD_MESSAGE_QUERY:
         gpud_sender_answer(sender, newcomer->channel);
         gpud_channel_unref(&newcomer->channel);
         return;
     case GPUD_MESSAGE_BYE: /* for example, it does not accept this user's senders */
-        gpud_print(why, "said goodbye: %s", message->refuse.reason);
-        turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
-        return;
+        gpud_print(text, "said goodbye: %s", message->refuse.reason);
+        break;
     default:
-        gpud_print(why, "broke the protocol: an unexpected %s", gpud_message_name(message->type));
-        turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
+        gpud_print(text, "broke the protocol: an unexpected %s", gpud_message_name(message->type));
     }
+    turn_away(sender, newcomer, GPUD_LOG_WARNING, text);
 }
 
+/* May find only part of an authentication, or nothing: then the newcomer keeps waiting. */
 static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newcomer)
 {
     struct gpud_message message;
@@ -384,32 +361,6 @@ static bool newcomers_are_full(const struct gpud_sender *sender)
     return sender->newcomer_count == GPUD_NEWCOMERS_MAX;
 }
 
-/* The descriptor to poll for its first message; -1: it has arrived. */
-static int newcomer_fd(const struct gpud_newcomer *newcomer)
-{
-    return newcomer->has_spoken ? -1 : newcomer->channel->fd;
-}
-
-/* The next deadline of a newcomer, or the time of the next turn. */
-static int64_t newcomers_deadline(const struct gpud_sender *sender)
-{
-    int64_t deadline = INT64_MAX;
-    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
-        int64_t own = sender->newcomers[i].has_spoken ? admission_next_handshake(&sender->admission)
-                                                      : sender->newcomers[i].deadline;
-        if (own < deadline)
-            deadline = own;
-    }
-    return deadline;
-}
-
-/* Reading may find only part of an authentication, or nothing: then it keeps waiting. */
-static void have_turn(struct gpud_sender *sender, struct gpud_newcomer *newcomer)
-{
-    newcomer->has_spoken = false;
-    read_message(sender, newcomer);
-}
-
 void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count)
 {
     int64_t now = gpud_now();
@@ -422,8 +373,10 @@ void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, u
     }
     struct gpud_newcomer *next;
     while (now >= admission_next_handshake(&sender->admission) && (next = find_next(sender))) {
-        admission_count_handshake(&sender->admission, now);
-        have_turn(sender, next);
+        int64_t *until = &sender->admission.handshakes_until;
+        *until = (*until > now ? *until : now) + SHARE;
+        next->has_spoken = false;
+        read_message(sender, next);
     }
     for (uint32_t i = 0; i < sender->newcomer_count; i++) {
         struct gpud_newcomer *newcomer = &sender->newcomers[i];
@@ -436,19 +389,15 @@ void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, u
     remove_gone(sender);
 }
 
-static void newcomers_close(struct gpud_sender *sender)
-{
-    for (uint32_t i = 0; i < sender->newcomer_count; i++)
-        gpud_channel_unref(&sender->newcomers[i].channel);
-    sender->newcomer_count = 0;
-}
-
 /* === listener ================================================================================ */
 /* The sender's thread: it accepts connections, reads their messages, offers receivers the rings of
  * each new epoch, and detects silent and dead ones. It handles no frames except waiting ones
- * (hand.c). It takes the lock only for state that application threads use, see sender.h. */
+ * (submit.c). It takes the lock only for state that application threads use, see sender.h. */
 
 #define TURN_MAX GPUD_SEC
+
+/* Of the number of frames, for the rate. */
+#define SAMPLE_PERIOD GPUD_SEC
 
 /* Messages of one receiver in one turn, so that a flood does not starve the others. */
 #define MESSAGES_A_TURN 16
@@ -507,22 +456,11 @@ static void accept_newcomers(struct gpud_sender *sender)
     }
 }
 
-/* Adds the network's reason for the end, or whether the process was killed. */
-static void handle_end(struct gpud_link *link, const char *why)
-{
-    char reason[GPUD_REASON_MAX];
-    bool remote = link->channel->ops->remote;
-    if (gpud_peer_has_died(&link->channel->peer))
-        gpud_print(reason, "was ended by a signal or killed");
-    else
-        gpud_print(reason, "vanished without a goodbye%s%.400s", remote ? ": " : "",
-                   remote ? why : "");
-    gpud_link_end(link, link->streamed ? GPUD_LOG_WARNING : GPUD_LOG_INFO, reason);
-}
-
 static void read_messages(struct gpud_link *link)
 {
     static const struct gpud_error no_error;
+    bool remote = link->channel->ops->remote;
+    char reason[GPUD_REASON_MAX];
     for (int i = 0; i < MESSAGES_A_TURN && link->state != GPUD_LINK_DEAD; i++) {
         struct gpud_message message;
         struct gpud_error error = no_error;
@@ -533,59 +471,18 @@ static void read_messages(struct gpud_link *link)
             gpud_link_handle(link, &message);
             gpud_message_close(&message);
         } else if (status == GPUD_CLOSED) {
-            handle_end(link, error.reason);
+            if (gpud_peer_has_died(&link->channel->peer))
+                gpud_print(reason, "was ended by a signal or killed");
+            else /* with the network's reason, if there is one */
+                gpud_print(reason, "vanished without a goodbye%s%.400s", remote ? ": " : "",
+                           remote ? error.reason : "");
+            gpud_link_end(link, link->streamed ? GPUD_LOG_WARNING : GPUD_LOG_INFO, reason);
         } else if (status == GPUD_NO_MEMORY) {
             gpud_link_refuse(link, GPUD_AGAIN, error.reason); /* a failure of this side */
         } else {
             gpud_link_end(link, GPUD_LOG_WARNING, error.reason);
         }
     }
-}
-
-/* Checks links to other hosts each turn, because no descriptor reports a host that lost power. */
-static void check_hosts(struct gpud_sender *sender)
-{
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        if (link->channel->ops->remote && link->state != GPUD_LINK_DEAD &&
-            gpud_channel_is_dead(link->channel))
-            read_messages(link);
-    }
-}
-
-/* Describes a missed deadline of a handshake, for the log. */
-static const char *late_in(enum gpud_link_state state)
-{
-    return state == GPUD_LINK_CANARY ? "did not confirm the test of the link for 5 s"
-                                     : "did not answer the offer of a route for 5 s";
-}
-
-/* Checks the deadlines of handshakes, and makes offers that are due. */
-static void look_after_links(struct gpud_sender *sender, int64_t now)
-{
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        enum gpud_link_state state = link->state;
-        gpud_link_offer_if_due(link, now);
-        gpud_room_raise(link, now);
-        if ((state == GPUD_LINK_OFFERED || state == GPUD_LINK_CANARY) && link->state == state &&
-            now >= link->deadline)
-            gpud_link_end(link, GPUD_LOG_WARNING, late_in(state));
-    }
-}
-
-/* Logs a format that the application has set since the last turn. */
-static void log_epoch(struct gpud_sender *sender)
-{
-    gpud_sender_lock(sender);
-    uint32_t epoch = sender->epoch;
-    struct gpud_layout layout = sender->layout;
-    gpud_sender_unlock(sender);
-    if (epoch == sender->epoch_logged)
-        return;
-    sender->epoch_logged = epoch;
-    gpud_log_info(&sender->context->log, AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame",
-                  epoch, layout.width, layout.height, layout.format, layout.size);
 }
 
 /* --- the thread ---------------------------------------------------------------------------- */
@@ -595,34 +492,31 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Whether there is something to look at once a second: frames flow, the ring is larger than it has
- * to be, a receiver is leaving, or is on another host, or another sender has the address. Many
- * channels of a machine are idle, and cost no wake-ups. Under the lock. */
-static bool needs_turns(const struct gpud_sender *sender)
-{
-    bool needs = sender->spare_since || sender->rate.before.sequence != sender->sequence ||
-                 atomic_load(&sender->listener->stands_by);
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        needs |=
-            sender->links[i]->channel->ops->remote || sender->links[i]->state >= GPUD_LINK_LEAVING;
-    return needs;
-}
-
 static int64_t next_deadline(struct gpud_sender *sender)
 {
-    int64_t next = newcomers_deadline(sender);
+    int64_t next = INT64_MAX;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        next = earlier(next, sender->newcomers[i].has_spoken
+                                 ? admission_next_handshake(&sender->admission)
+                                 : sender->newcomers[i].deadline);
     if (sender->accept_pause && !newcomers_are_full(sender))
         next = earlier(next, sender->accept_pause);
     gpud_sender_lock(sender);
-    sender->is_at_rest = !needs_turns(sender);
-    if (!sender->is_at_rest)
-        next = earlier(next, gpud_now() + TURN_MAX);
+    /* Whether there is something to look at once a second: frames flow, the ring is larger than it
+     * has to be, a receiver is leaving, or is on another host, or another sender has the address.
+     * Many channels of a machine are idle, and cost no wake-ups. */
+    bool needs_turns = sender->spare_since || sender->rate.before.sequence != sender->sequence ||
+                       atomic_load(&sender->listener->stands_by);
     for (uint32_t i = 0; i < sender->link_count; i++) {
         const struct gpud_link *link = sender->links[i];
+        needs_turns |= link->channel->ops->remote || link->state >= GPUD_LINK_LEAVING;
         if (link->state < GPUD_LINK_LEAVING)
             next = earlier(next, earlier(link->deadline, link->raise_at));
         next = earlier(next, gpud_waiting_deadline(link));
     }
+    sender->is_at_rest = !needs_turns;
+    if (needs_turns)
+        next = earlier(next, gpud_now() + TURN_MAX);
     gpud_sender_unlock(sender);
     return next;
 }
@@ -630,14 +524,42 @@ static int64_t next_deadline(struct gpud_sender *sender)
 void gpud_listener_turn(struct gpud_sender *sender)
 {
     int64_t now = gpud_now();
+    struct gpud_rate *rate = &sender->rate;
     gpud_sender_lock(sender);
     gpud_waiting_turn(sender, now);
-    gpud_sender_deliver_waiting(sender);
-    gpud_sender_sample(sender, now);
+    if (now - rate->sampled >= SAMPLE_PERIOD) {
+        rate->sampled = now;
+        rate->before = rate->last;
+        rate->last.sequence = sender->sequence;
+        rate->last.time = sender->submitted;
+    }
+    uint32_t epoch = sender->epoch;
+    struct gpud_layout layout = sender->layout;
     gpud_sender_unlock(sender);
-    log_epoch(sender);
-    look_after_links(sender, now);
-    check_hosts(sender);
+    if (epoch != sender->epoch_logged) { /* a format that the application has set since */
+        sender->epoch_logged = epoch;
+        gpud_log_info(&sender->context->log, AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame",
+                      epoch, layout.width, layout.height, layout.format, layout.size);
+    }
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        enum gpud_link_state state = link->state;
+        gpud_link_offer_if_due(link, now);
+        gpud_room_raise(link, now);
+        if ((state == GPUD_LINK_OFFERED || state == GPUD_LINK_CANARY) && link->state == state &&
+            now >= link->deadline)
+            gpud_link_end(link, GPUD_LOG_WARNING,
+                          state == GPUD_LINK_CANARY
+                              ? "did not confirm the test of the link for 5 s"
+                              : "did not answer the offer of a route for 5 s");
+    }
+    /* Links to other hosts each turn, because no descriptor reports a host that lost power. */
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (link->channel->ops->remote && link->state != GPUD_LINK_DEAD &&
+            gpud_channel_is_dead(link->channel))
+            read_messages(link);
+    }
     gpud_links_settle(sender);
     gpud_room_shrink(sender, now);
 }
@@ -660,9 +582,11 @@ static void *listener_run(void *arg)
             at_link[2 * i + 1] =
                 (struct pollfd){.fd = links[i]->channel->peer_fd, .events = POLLIN};
         }
-        for (uint32_t i = 0; i < newcomers; i++)
-            at_newcomer[i] =
-                (struct pollfd){.fd = newcomer_fd(&sender->newcomers[i]), .events = POLLIN};
+        for (uint32_t i = 0; i < newcomers; i++) {
+            const struct gpud_newcomer *newcomer = &sender->newcomers[i];
+            at_newcomer[i] = (struct pollfd){
+                .fd = newcomer->has_spoken ? -1 : newcomer->channel->fd, .events = POLLIN};
+        }
         struct timespec wait = gpud_time_left(next_deadline(sender));
         ppoll(fds, 2 + 2 * count + newcomers, &wait, NULL);
 
@@ -739,7 +663,9 @@ void gpud_sender_stop_listening(struct gpud_sender *sender)
     struct gpud_transport *retired = gpud_retired_take(&sender->retired);
     gpud_sender_unlock(sender);
     gpud_retired_destroy(retired);
-    newcomers_close(sender);
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        gpud_channel_unref(&sender->newcomers[i].channel);
+    sender->newcomer_count = 0;
     gpud_listener_close(&sender->listener);
     gpud_fd_close(&sender->wake);
 }

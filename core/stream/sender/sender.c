@@ -291,21 +291,6 @@ enum gpud_status gpud_sender_get_fd(struct gpud_sender *sender, int *fd, struct 
 /* A sender's report of itself, from existing counters and from state read on request, so that it
  * costs frames nothing. */
 
-#define SAMPLE_PERIOD GPUD_SEC
-
-/* --- the rate ------------------------------------------------------------------------------ */
-
-void gpud_sender_sample(struct gpud_sender *sender, int64_t now)
-{
-    struct gpud_rate *rate = &sender->rate;
-    if (now - rate->sampled < SAMPLE_PERIOD)
-        return;
-    rate->sampled = now;
-    rate->before = rate->last;
-    rate->last.sequence = sender->sequence;
-    rate->last.time = sender->submitted;
-}
-
 /* --- one link ------------------------------------------------------------------------------ */
 
 static void status_describe_link(const struct gpud_link *link, struct gpud_link_info *info)
@@ -381,8 +366,12 @@ size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info 
 
 /* --- the answer ---------------------------------------------------------------------------- */
 
-static void status_describe(const struct gpud_sender *sender, struct gpud_report *report)
+/* The messages fit into a channel's default buffer; a peer that made it smaller gets fewer. */
+void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel)
 {
+    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
+    struct gpud_report *report = &message.report;
+    gpud_sender_lock(sender);
     memset(report, 0, sizeof(*report));
     gpud_print(report->name, "%s", sender->name);
     gpud_print(report->device, "%s", sender->device->info.name);
@@ -413,14 +402,6 @@ static void status_describe(const struct gpud_sender *sender, struct gpud_report
     report->waits_cpu = sender->waits;
     report->waits_device = atomic_load(&sender->queue->waits);
     report->age = sender->submitted ? (uint64_t)(gpud_now() - sender->submitted) : GPUD_TIME_NONE;
-}
-
-/* The messages fit into a channel's default buffer; a peer that made it smaller gets fewer. */
-void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
-    gpud_sender_lock(sender);
-    status_describe(sender, &message.report);
     gpud_sender_unlock(sender);
     enum gpud_status status = gpud_channel_send(channel, &message, NULL);
     message.type = GPUD_MESSAGE_LINKS;

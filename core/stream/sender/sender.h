@@ -711,10 +711,6 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
  * meanwhile. */
 void gpud_sender_settle(struct gpud_sender *sender, int64_t deadline);
 
-/* Delivers frames that waited for a ring (sender.h) and take work of the device. In the listener's
- * thread; under the lock, which is dropped meanwhile. */
-void gpud_sender_deliver_waiting(struct gpud_sender *sender);
-
 /* === handshake =============================================================================== */
 /* The handshake with one receiver. */
 
@@ -827,9 +823,6 @@ void gpud_room_shrink(struct gpud_sender *sender, int64_t now);
 /* Answers a QUERY; without the lock. */
 void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel);
 
-/* Takes a sample of the frame count when one is due. Under the lock. */
-void gpud_sender_sample(struct gpud_sender *sender, int64_t now);
-
 /* === waiting ================================================================================= */
 /* Frames that wait for a link, and the messages after them: the first ones of a new epoch, whose
  * receiver still prepares its ring, and the newest one for a slow receiver, if frames cannot be
@@ -874,7 +867,8 @@ void gpud_waiting_ready(struct gpud_link *link);
  * can be sent. */
 bool gpud_waiting_delays_offer(struct gpud_link *link);
 
-/* For the listener's thread: a link's next deadline, and handling all that are due. */
+/* For the listener's thread: a link's next deadline; handles all that are due, and delivers frames
+ * that waited for a ring and take work of the device. The lock is dropped meanwhile. */
 int64_t gpud_waiting_deadline(const struct gpud_link *link);
 void gpud_waiting_turn(struct gpud_sender *sender, int64_t now);
 

@@ -523,18 +523,6 @@ int64_t gpud_waiting_deadline(const struct gpud_link *link)
                                                                                 : deadline;
 }
 
-void gpud_waiting_turn(struct gpud_sender *sender, int64_t now)
-{
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        const struct gpud_waiting *waiting = &link->waiting;
-        if (wants_entry(link) && waiting->give_up && now >= waiting->give_up)
-            gpud_waiting_drop(link);
-        else if (waiting->frames)
-            gpud_waiting_advance(link);
-    }
-}
-
 /* === epoch =================================================================================== */
 /* Epochs: a format and the rings made for it. */
 
@@ -666,8 +654,16 @@ static bool deliver_one(struct gpud_link *link)
     return true;
 }
 
-void gpud_sender_deliver_waiting(struct gpud_sender *sender)
+void gpud_waiting_turn(struct gpud_sender *sender, int64_t now)
 {
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        const struct gpud_waiting *waiting = &link->waiting;
+        if (wants_entry(link) && waiting->give_up && now >= waiting->give_up)
+            gpud_waiting_drop(link);
+        else if (waiting->frames)
+            gpud_waiting_advance(link);
+    }
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
         bool some = false;
