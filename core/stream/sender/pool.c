@@ -19,14 +19,6 @@
  * without the lock, even after the end of the sender and the epoch: the pool lives until its last
  * slot is back. */
 
-/* Another memory for a pool. Making it is slow; adding it is fast. */
-struct gpud_pool_part {
-    struct gpud_memory *memory, *view;
-    struct gpud_handle handle;
-    bool exported;
-    struct gpud_slot *slots;
-};
-
 static void release_lent(struct gpud_frame *frame)
 {
     struct gpud_slot *slot = (struct gpud_slot *)frame;
@@ -42,18 +34,6 @@ static void put_free(struct gpud_pool *pool, struct gpud_slot *slot)
     if (slot->frame.slot / pool->ring.slots_per_memory >= pool->opened)
         return;
     pool->free[(pool->free_first + pool->free_count++) % GPUD_RING_SLOTS_MAX] = slot;
-}
-
-/* The same for a slot that was never lent: it is taken last, so that the ring can shrink to the
- * slots really used. */
-static void put_fresh(struct gpud_pool *pool, struct gpud_slot *slot)
-{
-    if (pool->queue) {
-        put_free(pool, slot);
-        return;
-    }
-    pool->free[--pool->free_first % GPUD_RING_SLOTS_MAX] = slot;
-    pool->free_count++;
 }
 
 /* Lists the returned slots in the order of their return. */
@@ -72,14 +52,6 @@ static void collect(struct gpud_pool *pool)
         put_free(pool, oldest);
 }
 
-static struct gpud_slot *take_free(struct gpud_pool *pool)
-{
-    pool->free_count--;
-    if (!pool->queue)
-        return pool->free[(pool->free_first + pool->free_count) % GPUD_RING_SLOTS_MAX];
-    return pool->free[pool->free_first++ % GPUD_RING_SLOTS_MAX];
-}
-
 static const struct gpud_frame_owner_ops lent_ops = {
     .release = release_lent,
     .wait = gpud_frame_join_wait,
@@ -88,13 +60,126 @@ static const struct gpud_frame_owner_ops lent_ops = {
     .is_poisoned = gpud_frame_is_never_poisoned,
 };
 
+static void pool_discard_part(struct gpud_pool_part *part)
+{
+    if (part->exported)
+        gpud_fd_close(&part->handle.fd);
+    gpud_memory_unref(&part->memory);
+    free(part->slots);
+}
+
+/* Makes one; needs a reference on the pool but no lock. */
 static enum gpud_status pool_make_part(const struct gpud_pool *pool, struct gpud_pool_part *part,
-                                       struct gpud_error *error);
+                                       struct gpud_error *error)
+{
+    const struct gpud_ring *ring = &pool->ring;
+    struct gpud_pool_part made = {.handle.fd = -1};
+    made.slots = calloc(ring->slots_per_memory, sizeof(*made.slots));
+    if (!made.slots)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for slots");
+    enum gpud_status status = gpud_ring_alloc(ring, &made.memory, error);
+    /* Before the memory is shared: afterwards the kernel may refuse to make dma-bufs. If it fails,
+     * the call that needs one reports why; so does the one that needs the handle below. */
+    for (uint32_t i = 0; status == GPUD_OK && pool->dmabufs && i < ring->slots_per_memory; i++) {
+        uint64_t offset;
+        int fd;
+        if (gpud_memory_export_dmabuf(made.memory, i * ring->slot_size, ring->slot_size, &fd,
+                                      &offset, NULL) != GPUD_OK)
+            break;
+        gpud_fd_close(&fd);
+    }
+    if (status == GPUD_OK && pool->viewer)
+        status = gpud_memory_view(made.memory, pool->viewer, &made.view, error);
+    if (status != GPUD_OK) {
+        pool_discard_part(&made);
+        return status;
+    }
+    made.exported = ring->usage == GPUD_USAGE_SHARE &&
+                    gpud_memory_export(made.memory, &made.handle, NULL) == GPUD_OK;
+    *part = made;
+    return GPUD_OK;
+}
 
+/* Adds it; on failure it is discarded. Its slots are lent only after pool_open(), when every
+ * receiver that maps the ring knows it. */
 static enum gpud_status pool_add_part(struct gpud_pool *pool, struct gpud_pool_part *part,
-                                      struct gpud_error *error);
+                                      struct gpud_error *error)
+{
+    uint32_t index = pool->ring.memories, count = pool->ring.slots_per_memory;
+    enum gpud_status status = GPUD_NO_MEMORY;
+    if (gpud_ring_slots(&pool->ring) + count > GPUD_RING_SLOTS_MAX)
+        gpud_fail(error, GPUD_NO_MEMORY, "the ring has its maximum size of %d slots",
+                  GPUD_RING_SLOTS_MAX);
+    else
+        status = gpud_ring_add(&pool->ring, part->memory, error);
+    if (status != GPUD_OK) {
+        pool_discard_part(part);
+        return status;
+    }
+    pool->parts[index] = *part;
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_slot *slot = &part->slots[i];
+        slot->pool = pool;
+        slot->view = part->view;
+        slot->frame.ops = &lent_ops;
+        slot->frame.owner = pool;
+        slot->frame.slot = index * count + i;
+        slot->frame.memory = gpud_ring_slot(&pool->ring, slot->frame.slot, &slot->frame.offset);
+        slot->frame.queue = pool->queue;
+        slot->frame.info.layout = pool->layout;
+        slot->frame.info.epoch = pool->epoch;
+    }
+    return GPUD_OK;
+}
 
-static void pool_open(struct gpud_pool *pool);
+enum gpud_status gpud_pool_describe(struct gpud_pool *pool, uint32_t first, bool same_process,
+                                    struct gpud_ring_description *description,
+                                    struct gpud_error *error)
+{
+    const struct gpud_ring *ring = &pool->ring;
+    description->slot_size = ring->slot_size;
+    description->slots_per_memory = ring->slots_per_memory;
+    description->memories = 0;
+    for (uint32_t i = first; i < ring->memories; i++) {
+        struct gpud_handle *handle = &description->handle[i - first];
+        struct gpud_pool_part *part = &pool->parts[i];
+        if (same_process) {
+            gpud_memory_export_local(ring->memory[i], handle);
+            continue;
+        }
+        if (!part->exported) {
+            enum gpud_status status = gpud_memory_export(part->memory, &part->handle, error);
+            if (status != GPUD_OK)
+                return status;
+            part->exported = true;
+        }
+        *handle = part->handle;
+    }
+    description->memories = ring->memories - first;
+    return GPUD_OK;
+}
+
+static void pool_open(struct gpud_pool *pool)
+{
+    collect(pool); /* before opening: slots of closed memories stay unlisted */
+    while (pool->opened < pool->ring.memories) {
+        struct gpud_slot *slots = pool->parts[pool->opened++].slots;
+        for (uint32_t i = pool->ring.slots_per_memory; i > 0; i--) {
+            struct gpud_slot *slot = &slots[i - 1];
+            if (atomic_load(&slot->users))
+                continue;
+            if (pool->queue) {
+                put_free(pool, slot);
+                continue;
+            }
+            /* It was never lent: it is taken last, so that the ring can shrink to the slots really
+             * used. */
+            pool->free[--pool->free_first % GPUD_RING_SLOTS_MAX] = slot;
+            pool->free_count++;
+        }
+    }
+    gpud_pool_wake(pool);
+}
 
 enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue *queue,
                                   enum gpud_usage usage, bool dmabufs, struct gpud_device *viewer,
@@ -132,127 +217,6 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
     return GPUD_OK;
 }
 
-/* Must run before the memory is shared: afterwards the kernel may refuse to make dma-bufs. */
-static void make_dmabufs(const struct gpud_pool *pool, struct gpud_memory *memory)
-{
-    const struct gpud_ring *ring = &pool->ring;
-    uint64_t offset;
-    int fd;
-    for (uint32_t i = 0; i < ring->slots_per_memory; i++) {
-        if (gpud_memory_export_dmabuf(memory, i * ring->slot_size, ring->slot_size, &fd, &offset,
-                                      NULL) != GPUD_OK)
-            return; /* the call that needs it reports why */
-        gpud_fd_close(&fd);
-    }
-}
-
-static void pool_discard_part(struct gpud_pool_part *part);
-
-/* Makes one; needs a reference on the pool but no lock. */
-static enum gpud_status pool_make_part(const struct gpud_pool *pool, struct gpud_pool_part *part,
-                                       struct gpud_error *error)
-{
-    struct gpud_pool_part made = {.handle.fd = -1};
-    made.slots = calloc(pool->ring.slots_per_memory, sizeof(*made.slots));
-    if (!made.slots)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for slots");
-    enum gpud_status status = gpud_ring_alloc(&pool->ring, &made.memory, error);
-    if (status == GPUD_OK && pool->dmabufs)
-        make_dmabufs(pool, made.memory);
-    if (status == GPUD_OK && pool->viewer)
-        status = gpud_memory_view(made.memory, pool->viewer, &made.view, error);
-    if (status != GPUD_OK) {
-        pool_discard_part(&made);
-        return status;
-    }
-    /* If this fails, the call that needs the handle reports why. */
-    made.exported = pool->ring.usage == GPUD_USAGE_SHARE &&
-                    gpud_memory_export(made.memory, &made.handle, NULL) == GPUD_OK;
-    *part = made;
-    return GPUD_OK;
-}
-
-static void pool_discard_part(struct gpud_pool_part *part)
-{
-    if (part->exported)
-        gpud_fd_close(&part->handle.fd);
-    gpud_memory_unref(&part->memory);
-    free(part->slots);
-}
-
-/* Adds it; on failure it is discarded. Its slots are lent only after pool_open(), when every
- * receiver that maps the ring knows it. */
-static enum gpud_status pool_add_part(struct gpud_pool *pool, struct gpud_pool_part *part,
-                                      struct gpud_error *error)
-{
-    uint32_t index = pool->ring.memories, count = pool->ring.slots_per_memory;
-    enum gpud_status status = GPUD_NO_MEMORY;
-    if (gpud_ring_slots(&pool->ring) + count > GPUD_RING_SLOTS_MAX)
-        gpud_fail(error, GPUD_NO_MEMORY, "the ring has its maximum size of %d slots",
-                  GPUD_RING_SLOTS_MAX);
-    else
-        status = gpud_ring_add(&pool->ring, part->memory, error);
-    if (status != GPUD_OK) {
-        pool_discard_part(part);
-        return status;
-    }
-    pool->views[index] = part->view;
-    pool->handle[index] = part->handle;
-    pool->exported[index] = part->exported;
-    pool->slots[index] = part->slots;
-    for (uint32_t i = 0; i < count; i++) {
-        struct gpud_slot *slot = &part->slots[i];
-        slot->pool = pool;
-        slot->view = part->view;
-        slot->frame.ops = &lent_ops;
-        slot->frame.owner = pool;
-        slot->frame.slot = index * count + i;
-        slot->frame.memory = gpud_ring_slot(&pool->ring, slot->frame.slot, &slot->frame.offset);
-        slot->frame.queue = pool->queue;
-        slot->frame.info.layout = pool->layout;
-        slot->frame.info.epoch = pool->epoch;
-    }
-    return GPUD_OK;
-}
-
-enum gpud_status gpud_pool_describe(struct gpud_pool *pool, uint32_t first, bool same_process,
-                                    struct gpud_ring_description *description,
-                                    struct gpud_error *error)
-{
-    const struct gpud_ring *ring = &pool->ring;
-    description->slot_size = ring->slot_size;
-    description->slots_per_memory = ring->slots_per_memory;
-    description->memories = 0;
-    for (uint32_t i = first; i < ring->memories; i++) {
-        struct gpud_handle *handle = &description->handle[i - first];
-        if (same_process) {
-            gpud_memory_export_local(ring->memory[i], handle);
-            continue;
-        }
-        if (!pool->exported[i]) {
-            enum gpud_status status = gpud_memory_export(ring->memory[i], &pool->handle[i], error);
-            if (status != GPUD_OK)
-                return status;
-            pool->exported[i] = true;
-        }
-        *handle = pool->handle[i];
-    }
-    description->memories = ring->memories - first;
-    return GPUD_OK;
-}
-
-static void pool_open(struct gpud_pool *pool)
-{
-    collect(pool); /* before opening: slots of closed memories stay unlisted */
-    while (pool->opened < pool->ring.memories) {
-        struct gpud_slot *slots = pool->slots[pool->opened++];
-        for (uint32_t i = pool->ring.slots_per_memory; i > 0; i--)
-            if (atomic_load(&slots[i - 1].users) == 0)
-                put_fresh(pool, &slots[i - 1]);
-    }
-    gpud_pool_wake(pool);
-}
-
 /* Stops lending slots of the memories from `first` on, until pool_open(). */
 static void pool_close(struct gpud_pool *pool, uint32_t first)
 {
@@ -271,46 +235,13 @@ static uint32_t pool_count_needed(struct gpud_pool *pool)
     uint32_t needed = pool->ring.memories;
     collect(pool);
     while (needed > pool->opened) {
-        const struct gpud_slot *slots = pool->slots[needed - 1];
+        const struct gpud_slot *slots = pool->parts[needed - 1].slots;
         for (uint32_t i = 0; i < pool->ring.slots_per_memory; i++)
             if (atomic_load(&slots[i].users) > 0 || slots[i].read_count > 0)
                 return needed;
         needed--;
     }
     return needed;
-}
-
-/* Removes the last memory, which must be a removable one; the caller discards it. */
-static void pool_remove_last(struct gpud_pool *pool, struct gpud_pool_part *part)
-{
-    uint32_t last = --pool->ring.memories;
-    *part = (struct gpud_pool_part){
-        .memory = pool->ring.memory[last],
-        .handle = pool->handle[last],
-        .exported = pool->exported[last],
-        .slots = pool->slots[last],
-    };
-    pool->ring.memory[last] = pool->views[last] = NULL;
-    pool->slots[last] = NULL;
-    pool->exported[last] = false;
-}
-
-static void pool_destroy(struct gpud_pool *pool)
-{
-    for (uint32_t i = 0; i < pool->ring.memories; i++) {
-        for (uint32_t k = 0; k < pool->ring.slots_per_memory; k++)
-            while (pool->slots[i][k].read_count)
-                gpud_fence_drop(&pool->slots[i][k].reads[--pool->slots[i][k].read_count]);
-        free(pool->slots[i]);
-        if (pool->exported[i])
-            gpud_fd_close(&pool->handle[i].fd);
-    }
-    gpud_queue_unref(&pool->queue);
-    gpud_ring_finish(&pool->ring);
-    gpud_device_close(&pool->viewer);
-    gpud_device_close(&pool->device);
-    gpud_lock_destroy(&pool->wake_lock);
-    free(pool);
 }
 
 void gpud_pool_ref(struct gpud_pool *pool)
@@ -320,12 +251,25 @@ void gpud_pool_ref(struct gpud_pool *pool)
 
 void gpud_pool_unref(struct gpud_pool **pool)
 {
-    if (!*pool)
-        return;
     struct gpud_pool *gone = *pool;
     *pool = NULL;
-    if (atomic_fetch_sub(&gone->references, 1) == 1)
-        pool_destroy(gone);
+    if (!gone || atomic_fetch_sub(&gone->references, 1) != 1)
+        return;
+    for (uint32_t i = 0; i < gone->ring.memories; i++) {
+        struct gpud_pool_part *part = &gone->parts[i];
+        for (uint32_t k = 0; k < gone->ring.slots_per_memory; k++)
+            while (part->slots[k].read_count)
+                gpud_fence_drop(&part->slots[k].reads[--part->slots[k].read_count]);
+        free(part->slots);
+        if (part->exported)
+            gpud_fd_close(&part->handle.fd);
+    }
+    gpud_queue_unref(&gone->queue);
+    gpud_ring_finish(&gone->ring);
+    gpud_device_close(&gone->viewer);
+    gpud_device_close(&gone->device);
+    gpud_lock_destroy(&gone->wake_lock);
+    free(gone);
 }
 
 /* Takes a slot that is about to be overwritten back from a receiver's device. */
@@ -372,20 +316,6 @@ void gpud_slot_add_read(struct gpud_slot *slot, const struct gpud_fence *fence)
     gpud_fence_drop(&unknown);
 }
 
-/* Skips slots that another queue reads and the pool's queue cannot wait for; they stay free for the
- * next try. */
-static struct gpud_slot *take_unread(struct gpud_pool *pool)
-{
-    pool->refusal.status = GPUD_OK;
-    for (uint32_t left = pool->free_count; left > 0; left--) {
-        struct gpud_slot *slot = take_free(pool);
-        if (await_reads(slot, &pool->refusal) == GPUD_OK)
-            return slot;
-        put_free(pool, slot);
-    }
-    return NULL;
-}
-
 enum gpud_status gpud_pool_explain(const struct gpud_pool *pool, struct gpud_error *error)
 {
     const struct gpud_error *why = &pool->refusal;
@@ -401,19 +331,28 @@ enum gpud_status gpud_pool_explain(const struct gpud_pool *pool, struct gpud_err
 struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
 {
     collect(pool);
-    struct gpud_slot *slot = take_unread(pool);
-    if (!slot)
-        return NULL;
-    atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
-    slot->written = ++pool->lent;
-    gpud_pool_ref(pool);
-    pool_take_back(slot);
-    struct gpud_frame_info *info = &slot->frame.info;
-    info->pts_ns = info->dts_ns = info->duration_ns = GPUD_TIME_NONE;
-    info->offset = UINT64_MAX;
-    info->flags = info->meta_size = 0;
-    info->bytes = 0;
-    return slot;
+    pool->refusal.status = GPUD_OK;
+    for (uint32_t left = pool->free_count; left > 0; left--) {
+        pool->free_count--;
+        uint32_t place = pool->queue ? pool->free_first++ : pool->free_first + pool->free_count;
+        struct gpud_slot *slot = pool->free[place % GPUD_RING_SLOTS_MAX];
+        if (await_reads(slot, &pool->refusal) != GPUD_OK) {
+            /* Another queue reads it, for which the pool's cannot wait: free for the next try. */
+            put_free(pool, slot);
+            continue;
+        }
+        atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
+        slot->written = ++pool->lent;
+        gpud_pool_ref(pool);
+        pool_take_back(slot);
+        struct gpud_frame_info *info = &slot->frame.info;
+        info->pts_ns = info->dts_ns = info->duration_ns = GPUD_TIME_NONE;
+        info->offset = UINT64_MAX;
+        info->flags = info->meta_size = 0;
+        info->bytes = 0;
+        return slot;
+    }
+    return NULL;
 }
 
 /* Whether its picture was written before pool->lent had this value. */
@@ -631,33 +570,30 @@ static enum gpud_status room_tell(struct gpud_link *link, struct gpud_message *m
 
 /* --- shares --------------------------------------------------------------------------------- */
 
-/* The memories that a link has beyond its share of a pool. */
-static uint32_t count_extra(const struct gpud_link *link, const struct gpud_pool *pool)
-{
-    uint32_t a_memory = pool->ring.slots_per_memory;
-    return (share_of(link, pool) - pool->share + a_memory - 1) / a_memory;
-}
-
 /* How many slots of the pool a link may have if it asks for so many. A ring of one slot a memory
  * has no memories to spare, and a ring between hosts is the receiver's. Under the lock. */
 static uint32_t limit_share(const struct gpud_link *link, const struct gpud_pool *pool,
                             uint32_t asked)
 {
     const struct gpud_sender *sender = link->sender;
-    uint64_t bytes = pool->ring.slot_size * pool->ring.slots_per_memory;
+    const uint32_t a_memory = pool->ring.slots_per_memory;
+    uint64_t bytes = pool->ring.slot_size * a_memory;
     uint64_t most = EXTRA_MEMORIES, own = EXTRA_BYTES_A_LINK / bytes, all = EXTRA_BYTES / bytes;
     if (asked <= pool->share)
         return asked;
-    if (pool->ring.slots_per_memory < pool->share || link->channel->ops->remote)
+    if (a_memory < pool->share || link->channel->ops->remote)
         return pool->share;
     most = all < most ? all : most;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         const struct gpud_link *other = sender->links[i];
-        uint32_t extra = other != link && maps(other, pool) ? count_extra(other, pool) : 0;
+        if (other == link || !maps(other, pool))
+            continue;
+        /* The memories that it has beyond its share. */
+        uint32_t extra = (share_of(other, pool) - pool->share + a_memory - 1) / a_memory;
         most -= extra < most ? extra : most;
     }
     most = own < most ? own : most;
-    uint64_t slots = pool->share + most * pool->ring.slots_per_memory;
+    uint64_t slots = pool->share + most * a_memory;
     return slots < asked ? (uint32_t)slots : asked;
 }
 
@@ -679,17 +615,10 @@ uint32_t gpud_room_most(const struct gpud_link *link, const struct gpud_pool *po
 
 /* --- growing -------------------------------------------------------------------------------- */
 
-/* The pool needs the sender's own slots and a share for each receiver that maps it, this one
- * included, which a slow one can hold without hurting others. A past epoch's pool needs nothing.
- * Under the lock. */
-static bool is_too_small(const struct gpud_link *link, const struct gpud_pool *pool)
-{
-    const struct gpud_sender *sender = link->sender;
-    uint32_t needed = pool->share + share_of(link, pool) + count_shares(sender, pool, link);
-    return room_is_current(sender, pool) && gpud_ring_slots(&pool->ring) < needed;
-}
-
-/* Grows the pool until it has room for this link. */
+/* Grows the pool until it has the sender's own slots and a share for each receiver that maps it,
+ * this one included, which a slow one can hold without hurting others. A past epoch's pool needs
+ * nothing.
+ */
 static enum gpud_status grow(struct gpud_link *link, struct gpud_pool *pool,
                              struct gpud_error *error)
 {
@@ -697,7 +626,8 @@ static enum gpud_status grow(struct gpud_link *link, struct gpud_pool *pool,
     for (;;) {
         struct gpud_pool_part part;
         gpud_sender_lock(sender);
-        bool grows = is_too_small(link, pool);
+        uint32_t needed = pool->share + share_of(link, pool) + count_shares(sender, pool, link);
+        bool grows = room_is_current(sender, pool) && gpud_ring_slots(&pool->ring) < needed;
         gpud_sender_unlock(sender);
         if (!grows)
             return GPUD_OK;
@@ -768,13 +698,6 @@ static enum gpud_status open_room(struct gpud_sender *sender, struct gpud_pool *
     return GPUD_OK;
 }
 
-static void set_share(struct gpud_link *link, uint32_t slots)
-{
-    gpud_sender_lock(link->sender);
-    link->slots = slots;
-    gpud_sender_unlock(link->sender);
-}
-
 enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
                                 struct gpud_error *error)
 {
@@ -783,17 +706,12 @@ enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
     gpud_sender_unlock(link->sender);
     enum gpud_status status = grow(link, pool, error);
     if (status != GPUD_OK && link->slots > pool->share) { /* it does without more */
-        set_share(link, pool->share);
+        gpud_sender_lock(link->sender);
+        link->slots = pool->share;
+        gpud_sender_unlock(link->sender);
         status = grow(link, pool, error);
     }
     return status == GPUD_OK ? open_room(link->sender, pool, error) : status;
-}
-
-/* Whether the link's share is still to be raised. Under the lock. */
-static bool is_raised(const struct gpud_link *link, const struct gpud_pool *pool, uint32_t *slots)
-{
-    *slots = choose_share(link, pool);
-    return *slots > link->slots && room_is_current(link->sender, pool);
 }
 
 void gpud_room_raise(struct gpud_link *link, int64_t now)
@@ -809,7 +727,8 @@ void gpud_room_raise(struct gpud_link *link, int64_t now)
                      link->epoch == sender->epoch && gpud_transport_shares_slots(link->transport);
     struct gpud_pool *pool = connected ? link->transport->pool : NULL;
     uint32_t before = link->slots;
-    bool raise = pool && is_raised(link, pool, &message.slots);
+    bool raise = pool && room_is_current(sender, pool) &&
+                 (message.slots = choose_share(link, pool)) > before;
     if (raise) {
         gpud_pool_ref(pool);
         link->slots = message.slots;
@@ -924,20 +843,6 @@ static bool can_take_back(const struct gpud_sender *sender, const struct gpud_po
     return true;
 }
 
-/* Makes a receiver unmap all but the first `count` memories. */
-static bool tell_shrink(struct gpud_link *link, uint32_t count)
-{
-    struct gpud_error error;
-    struct gpud_message message = {.type = GPUD_MESSAGE_SHRINK, .shrink = count};
-    if (link->transport->known_memories <= count)
-        return true;
-    bool sent = room_tell(link, &message, &error) == GPUD_OK;
-    GPUD_STOP_POINT("sender: SHRINK sent");
-    if (sent)
-        link->transport->known_memories = count;
-    return sent;
-}
-
 /* Stops lending slots of spare memories; when all of them are back, receivers unmap the memories
  * and the sender frees them. */
 static void room_take_back(struct gpud_sender *sender, struct gpud_pool *pool)
@@ -952,13 +857,23 @@ static void room_take_back(struct gpud_sender *sender, struct gpud_pool *pool)
         return;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
-        if (maps(link, pool) && link->state != GPUD_LINK_LEAVING && !tell_shrink(link, count))
+        struct gpud_message message = {.type = GPUD_MESSAGE_SHRINK, .shrink = count};
+        struct gpud_error error;
+        if (!maps(link, pool) || link->state == GPUD_LINK_LEAVING ||
+            link->transport->known_memories <= count)
+            continue;
+        enum gpud_status status = room_tell(link, &message, &error);
+        GPUD_STOP_POINT("sender: SHRINK sent");
+        if (status != GPUD_OK)
             return; /* the next turn tries again */
+        link->transport->known_memories = count;
     }
     while (pool->ring.memories > count) {
-        struct gpud_pool_part part;
         gpud_sender_lock(sender);
-        pool_remove_last(pool, &part);
+        uint32_t last = --pool->ring.memories;
+        struct gpud_pool_part part = pool->parts[last];
+        pool->parts[last] = (struct gpud_pool_part){.memory = NULL};
+        pool->ring.memory[last] = NULL;
         gpud_sender_unlock(sender);
         pool_discard_part(&part);
     }

@@ -254,6 +254,14 @@ struct gpud_slot {
     _Atomic(void *) on_release_arg;
 };
 
+/* A memory of a pool, with its slots. Making it is slow; adding it is fast. */
+struct gpud_pool_part {
+    struct gpud_memory *memory, *view; /* the ring's, once it is added; as the viewer sees it */
+    struct gpud_handle handle;         /* for importers; created on first use */
+    bool exported;
+    struct gpud_slot *slots;
+};
+
 struct gpud_pool {
     atomic_uint references;         /* the owner's, and one for each slot in use */
     struct gpud_slot *_Atomic back; /* returned slots, latest first: free, too */
@@ -269,11 +277,8 @@ struct gpud_pool {
     struct gpud_ring ring;
     uint32_t share;                   /* slots that each user of the pool has room for, at least */
     const struct gpud_sender *lender; /* only to be compared: it may be gone */
-    struct gpud_memory *views[GPUD_RING_MEMORIES_MAX];
-    struct gpud_handle handle[GPUD_RING_MEMORIES_MAX]; /* for importers; created on first use */
-    bool exported[GPUD_RING_MEMORIES_MAX];
-    struct gpud_slot *slots[GPUD_RING_MEMORIES_MAX]; /* by memory */
-    uint32_t opened;                                 /* memories whose slots may be lent */
+    struct gpud_pool_part parts[GPUD_RING_MEMORIES_MAX];
+    uint32_t opened; /* memories whose slots may be lent */
     /* A circular buffer. On the host the latest slot is taken first, because it is in the caches;
      * on a device the oldest, from which no queue copies any more. */
     struct gpud_slot *free[GPUD_RING_SLOTS_MAX];
