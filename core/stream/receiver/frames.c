@@ -29,60 +29,47 @@ static enum gpud_status rx_lose(struct gpud_rx_frame *rx, struct gpud_error *err
                      "the frame is incomplete: the sender died, or gave it up, while writing it");
 }
 
-static enum gpud_status lied(struct gpud_rx_frame *rx, uint32_t lines, uint32_t before,
-                             struct gpud_error *error)
-{
-    atomic_store(&rx->poisoned, true);
-    atomic_store(&rx->session->broken, true);
-    return gpud_fail(error, GPUD_PEER,
-                     "the sender broke the protocol: %u valid lines, after %u, of %u", lines,
-                     before, rx->frame.info.layout.height);
-}
-
 static _Atomic uint32_t *word_of(const struct gpud_rx_frame *rx)
 {
     return &rx->session->view.page->sender.lines[rx->entry];
 }
 
-/* Checks the word. GPUD_TIMEOUT: there are fewer rows. */
-static enum gpud_status lines_look(struct gpud_rx_frame *rx, uint32_t lines, uint32_t *seen,
-                                   struct gpud_error *error)
-{
-    uint32_t before = atomic_load_explicit(&rx->lines, memory_order_acquire);
-    if (atomic_load(&rx->poisoned))
-        return rx_lose(rx, error);
-    if (before >= lines)
-        return GPUD_OK;
-    *seen = atomic_load_explicit(word_of(rx), memory_order_acquire);
-    if (*seen == GPUD_LINES_LOST)
-        return rx_lose(rx, error);
-    if (*seen > rx->frame.info.layout.height || *seen < before)
-        return lied(rx, *seen, before, error);
-    atomic_store_explicit(&rx->lines, *seen, memory_order_release);
-    return *seen >= lines ? GPUD_OK
-                          : gpud_fail(error, GPUD_TIMEOUT,
-                                      "%u of the picture's %u lines are written, not yet %u", *seen,
-                                      rx->frame.info.layout.height, lines);
-}
-
 /* Waits for a frame's first rows. GPUD_PEER: they never come, and the frame is poisoned. Any
- * thread. */
-/* Model (tests/model/lines.pml): look.1. */
+ * thread. Model (tests/model/lines.pml): look.1. */
 static enum gpud_status rx_wait_lines(struct gpud_rx_frame *rx, uint32_t lines, int64_t deadline,
                                       struct gpud_error *error)
 {
     struct gpud_session *session = rx->session;
+    const uint32_t height = rx->frame.info.layout.height;
     int64_t slice = session->remote ? REMOTE_SLICE : SLICE;
     for (;;) {
-        uint32_t seen = 0;
-        bool dead =
-            gpud_channel_is_dead(session->channel); /* first, so that the look is the last */
-        enum gpud_status status = lines_look(rx, lines, &seen, error);
-        if (status == GPUD_TIMEOUT && dead)
+        /* First, so that the look is the last. */
+        bool dead = gpud_channel_is_dead(session->channel);
+        uint32_t before = atomic_load_explicit(&rx->lines, memory_order_acquire);
+        if (atomic_load(&rx->poisoned))
+            return rx_lose(rx, error);
+        if (before >= lines)
+            return GPUD_OK;
+        uint32_t seen = atomic_load_explicit(word_of(rx), memory_order_acquire);
+        if (seen == GPUD_LINES_LOST)
+            return rx_lose(rx, error);
+        if (seen > height || seen < before) {
+            atomic_store(&rx->poisoned, true);
+            atomic_store(&session->broken, true);
+            return gpud_fail(error, GPUD_PEER,
+                             "the sender broke the protocol: %u valid lines, after %u, of %u", seen,
+                             before, height);
+        }
+        atomic_store_explicit(&rx->lines, seen, memory_order_release);
+        if (seen >= lines)
+            return GPUD_OK;
+        if (dead)
             return rx_lose(rx, error);
         int64_t now = gpud_now();
-        if (status != GPUD_TIMEOUT || now >= deadline)
-            return status;
+        if (now >= deadline)
+            return gpud_fail(error, GPUD_TIMEOUT,
+                             "%u of the picture's %u lines are written, not yet %u", seen, height,
+                             lines);
         GPUD_STOP_POINT("receiver: waits for lines");
         gpud_futex_wait(word_of(rx), seen, now + slice < deadline ? now + slice : deadline);
     }
@@ -399,35 +386,28 @@ static enum gpud_status finish_upload(struct gpud_session *session, struct gpud_
     return gpud_queue_flush(session->queue, error);
 }
 
-/* Enqueues the copy of the rows up to `end`. The word says that they are there, so that the queue
- * waits for no signal. */
-static enum gpud_status upload_rows(struct gpud_rx_frame *rx, uint32_t end,
-                                    struct gpud_error *error)
-{
-    struct gpud_session *session = rx->session;
-    const struct gpud_layout *layout = &session->layout;
-    struct gpud_copy copy = upload_of(session, rx, rx->slot);
-    enum gpud_status status = gpud_rows_copy(session->queue, &copy, layout, layout,
-                                             (struct gpud_rows){rx->uploaded, end}, error);
-    if (status != GPUD_OK)
-        return status;
-    rx->uploaded = end;
-    return end == layout->height ? finish_upload(session, rx, copy.from, error)
-                                 : gpud_queue_flush(session->queue, error);
-}
-
 /* Copies rows as they become valid, until the first `lines` are copied. */
 static enum gpud_status upload_lines(struct gpud_rx_frame *rx, uint32_t lines, int64_t deadline,
                                      struct gpud_error *error)
 {
     struct gpud_session *session = rx->session;
-    uint32_t height = session->layout.height, step = gpud_lines_step(height);
+    const struct gpud_layout *layout = &session->layout;
+    uint32_t height = layout->height, step = gpud_lines_step(height);
     enum gpud_status status = GPUD_OK;
     while (rx->uploaded < lines && status == GPUD_OK) {
         uint32_t next = height - rx->uploaded > step ? rx->uploaded + step : height;
         status = rx_wait_lines(rx, next, deadline, error);
-        if (status == GPUD_OK)
-            status = upload_rows(rx, atomic_load(&rx->lines), error);
+        if (status != GPUD_OK)
+            break;
+        /* The word says that the rows are there, so that the queue waits for no signal. */
+        struct gpud_rows rows = {rx->uploaded, atomic_load(&rx->lines)};
+        struct gpud_copy copy = upload_of(session, rx, rx->slot);
+        status = gpud_rows_copy(session->queue, &copy, layout, layout, rows, error);
+        if (status != GPUD_OK)
+            break;
+        rx->uploaded = rows.to;
+        status = rows.to == height ? finish_upload(session, rx, copy.from, error)
+                                   : gpud_queue_flush(session->queue, error);
     }
     if (status == GPUD_OK)
         status = gpud_queue_finish(session->queue, deadline, error);
@@ -613,14 +593,6 @@ static enum gpud_status frames_refuse(struct gpud_error *error, const char *what
     return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: %s", what);
 }
 
-/* 0 means all bytes. */
-static bool is_used_size(const struct gpud_session *session, uint64_t bytes)
-{
-    if (bytes == 0)
-        return true;
-    return session->unit > 0 && bytes <= session->layout.size && bytes % session->unit == 0;
-}
-
 /* Gives a lost frame back at once, unread. */
 static void give_back_void(struct gpud_session *session, struct gpud_rx_frame *rx, uint32_t entry,
                            uint32_t value)
@@ -635,31 +607,23 @@ static void give_back_void(struct gpud_session *session, struct gpud_rx_frame *r
     frames_give_back(session, entry);
 }
 
-/* Orders later work on our queue after the frame's bytes in the ring. */
-static enum gpud_status wait_for_bytes(struct gpud_session *session, struct gpud_rx_frame *rx,
-                                       struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-    if (session->place == GPUD_SIGNAL_PAGE)
-        return gpud_watchdog_wait(session->watchdog, rx->entry, rx->value, session->queue, error);
-    if (session->place == GPUD_SIGNAL_MEMORY) {
-        status =
-            gpud_signal_wait_queue(session->signal[rx->entry], rx->value, session->queue, error);
-        GPUD_STOP_POINT("receiver: wait enqueued");
-    }
-    return status;
-}
-
-/* Enqueues the copy from the ring into a slot of `upload`. */
+/* Enqueues the copy from the ring into a slot of `upload`, after the frame's bytes in the ring. */
 static enum gpud_status upload(struct gpud_session *session, struct gpud_rx_frame *rx,
                                uint32_t slot, struct gpud_error *error)
 {
+    struct gpud_queue *queue = session->queue;
     struct gpud_copy copy = upload_of(session, rx, slot);
     copy.row_bytes = gpud_frame_bytes(&rx->frame);
     copy.rows = 1;
-    enum gpud_status status = wait_for_bytes(session, rx, error);
+    enum gpud_status status = GPUD_OK;
+    if (session->place == GPUD_SIGNAL_PAGE) {
+        status = gpud_watchdog_wait(session->watchdog, rx->entry, rx->value, queue, error);
+    } else if (session->place == GPUD_SIGNAL_MEMORY) {
+        status = gpud_signal_wait_queue(session->signal[rx->entry], rx->value, queue, error);
+        GPUD_STOP_POINT("receiver: wait enqueued");
+    }
     if (status == GPUD_OK)
-        status = gpud_queue_copy(session->queue, &copy, error);
+        status = gpud_queue_copy(queue, &copy, error);
     if (status != GPUD_OK)
         return status;
     GPUD_STOP_POINT("receiver: upload enqueued");
@@ -693,7 +657,8 @@ enum gpud_status gpud_session_next_frame(struct gpud_session *session, uint32_t 
         give_back_void(session, rx, entry, descriptor.value);
         return GPUD_AGAIN; /* the next call finds the next frame */
     }
-    if (!is_used_size(session, descriptor.bytes))
+    uint64_t bytes = descriptor.bytes; /* 0: all */
+    if (bytes && (session->unit == 0 || bytes > session->layout.size || bytes % session->unit != 0))
         return frames_refuse(error,
                              "a block larger than its slot or with a part of a sample, or a part "
                              "of a picture");

@@ -28,39 +28,29 @@ static void send_kick(void *arg)
     gpud_channel_send(session->channel, &kick, NULL);
 }
 
-static void init_view(struct gpud_session *session, struct gpud_page *page)
+/* Makes our page. Between hosts the sender's card writes it, and ours the sender's, which it
+ * attaches. */
+static enum gpud_status make_page(struct gpud_session *session, const struct gpud_remote_ops *ops,
+                                  const struct gpud_handle *theirs, struct gpud_error *error)
 {
-    gpud_page_rx_init(&session->view, page, session->remote, session->entries);
-    session->view.end.send_kick = send_kick;
-    session->view.end.send_kick_arg = session;
-}
-
-/* Makes our page, which the sender's card writes, and attaches the sender's, which our card writes.
- */
-static enum gpud_status make_remote_page(struct gpud_session *session,
-                                         const struct gpud_remote_ops *ops,
-                                         const struct gpud_handle *theirs, struct gpud_error *error)
-{
-    enum gpud_status status =
-        ops->create(session->channel, &session->remote, &session->remote_page, error);
-    if (status == GPUD_OK)
-        status = ops->attach(session->remote, theirs, error);
-    if (status == GPUD_OK)
-        init_view(session, session->remote->page);
-    return status;
-}
-
-static enum gpud_status make_page(struct gpud_session *session, struct gpud_error *error)
-{
-    /* Once pinned, the watchdog owns the page and unmaps it when the device is done with it. */
-    void *page;
-    enum gpud_status status =
-        gpud_memfd_create("gpudirect-page", sizeof(struct gpud_page), GPUD_SHARE_WRITABLE,
-                          &session->page_fd, &page, error);
+    void *page = NULL;
+    enum gpud_status status;
+    if (ops) {
+        status = ops->create(session->channel, &session->remote, &session->remote_page, error);
+        if (status == GPUD_OK)
+            status = ops->attach(session->remote, theirs, error);
+    } else {
+        status = gpud_memfd_create("gpudirect-page", sizeof(struct gpud_page), GPUD_SHARE_WRITABLE,
+                                   &session->page_fd, &page, error);
+    }
     if (status != GPUD_OK)
         return status;
-    init_view(session, page);
-    if (session->place == GPUD_SIGNAL_PAGE)
+    gpud_page_rx_init(&session->view, ops ? session->remote->page : page, session->remote,
+                      session->entries);
+    session->view.end.send_kick = send_kick;
+    session->view.end.send_kick_arg = session;
+    /* Once pinned, the watchdog owns the page and unmaps it when the device is done with it. */
+    if (!ops && session->place == GPUD_SIGNAL_PAGE)
         status = gpud_watchdog_create(session->device, page, session->entries, session->channel,
                                       GPUD_SIDE_RECEIVER, &session->watchdog, error);
     if (status == GPUD_OK)
@@ -125,28 +115,32 @@ static enum gpud_status make_ring(struct gpud_session *session, const struct gpu
     return gpud_ring_view(&session->ring, session->device, 0, session->views, error);
 }
 
-uint32_t gpud_session_slots(const struct gpud_session *session)
+/* How many frames may be in flight or held at once. */
+static uint32_t session_slots(const struct gpud_session *session)
 {
     return atomic_load_explicit(&session->view.credits, memory_order_relaxed);
 }
 
-uint32_t gpud_session_slots_max(const struct gpud_session *session)
+/* How many at most, if the sender is asked. */
+static uint32_t session_slots_max(const struct gpud_session *session)
 {
     uint32_t most = session->slots_max < session->entries ? session->slots_max : session->entries;
-    uint32_t slots = gpud_session_slots(session);
+    uint32_t slots = session_slots(session);
     return most > slots ? most : slots;
 }
 
-void gpud_session_set_slots(struct gpud_session *session, uint32_t slots)
+/* The sender says that so many may be. */
+static void session_set_slots(struct gpud_session *session, uint32_t slots)
 {
     if (slots > session->entries)
         slots = session->entries;
     atomic_store_explicit(&session->view.credits, slots, memory_order_relaxed);
 }
 
-enum gpud_status gpud_session_grow(struct gpud_session *session,
-                                   const struct gpud_ring_description *grown,
-                                   struct gpud_error *error)
+/* Maps memories that the sender added to its ring. */
+static enum gpud_status session_grow(struct gpud_session *session,
+                                     const struct gpud_ring_description *grown,
+                                     struct gpud_error *error)
 {
     uint32_t before = session->ring.memories;
     enum gpud_status status = gpud_ring_import(
@@ -170,8 +164,9 @@ static bool holds_frame_behind(struct gpud_session *session, uint32_t memories)
     return holds;
 }
 
-enum gpud_status gpud_session_shrink(struct gpud_session *session, uint32_t memories,
-                                     struct gpud_error *error)
+/* Unmaps all but the first memories. GPUD_PEER: there are no others, or their frames are held. */
+static enum gpud_status session_shrink(struct gpud_session *session, uint32_t memories,
+                                       struct gpud_error *error)
 {
     struct gpud_ring *ring = &session->ring;
     if (memories < 1 || memories >= ring->memories)
@@ -189,17 +184,6 @@ enum gpud_status gpud_session_shrink(struct gpud_session *session, uint32_t memo
     }
     GPUD_STOP_POINT("receiver: SHRINK done");
     return GPUD_OK;
-}
-
-/* Maps the sender's ring. */
-static enum gpud_status map_ring(struct gpud_session *session,
-                                 const struct gpud_ring_description *offered,
-                                 struct gpud_error *error)
-{
-    struct gpud_device *device = session->on_host ? session->host : session->device;
-    gpud_ring_init(&session->ring, device, GPUD_USAGE_SHARE, session->layout.size, 1);
-    session->ring.has_images = session->layout.modifier != 0;
-    return gpud_session_grow(session, offered, error);
 }
 
 static enum gpud_status check_memory(const struct gpud_session *session,
@@ -287,28 +271,24 @@ static enum gpud_status make_upload(struct gpud_session *session, struct gpud_ow
     return status;
 }
 
-/* The sender chooses where the signals are; the route and this device must support it. */
-static enum gpud_status check_signal(const struct gpud_offer *offer,
-                                     const struct gpud_route_ops *route,
-                                     const struct gpud_device *device, struct gpud_error *error)
+/* Makes a session for an OFFER, without its frames. The offer is untrusted; receiver->own.failed
+ * distinguishes the application's failure from the offer's. */
+static enum gpud_status session_create(struct gpud_receiver *receiver,
+                                       const struct gpud_offer *offer,
+                                       const struct gpud_route_ops *route, uint32_t slots,
+                                       struct gpud_session **session, struct gpud_error *error)
 {
-    if (gpud_route_has_signal(route, (enum gpud_signal_place)offer->signal, device->caps))
-        return GPUD_OK;
-    return gpud_fail(error, GPUD_PEER, "the sender offers %s with signals that %s lacks",
-                     route->name, device->info.name);
-}
-
-enum gpud_status gpud_session_create(const struct gpud_offer *offer,
-                                     const struct gpud_route_ops *route,
-                                     struct gpud_channel *channel, struct gpud_queue *queue,
-                                     struct gpud_device *host, uint32_t slots,
-                                     struct gpud_own_memory *own, const struct gpud_log *log,
-                                     struct gpud_session **session, struct gpud_error *error)
-{
+    const struct gpud_log *log = &receiver->context->log;
+    struct gpud_own_memory *own = &receiver->own;
+    struct gpud_channel *channel = receiver->channel;
+    struct gpud_device *device = receiver->queue->device;
     struct gpud_layout layout;
     enum gpud_status status = gpud_media_get_layout(&offer->media, &layout, error);
-    if (status == GPUD_OK)
-        status = check_signal(offer, route, queue->device, error);
+    /* The sender chooses where the signals are; the route and this device must support it. */
+    if (status == GPUD_OK &&
+        !gpud_route_has_signal(route, (enum gpud_signal_place)offer->signal, device->caps))
+        status = gpud_fail(error, GPUD_PEER, "the sender offers %s with signals that %s lacks",
+                           route->name, device->info.name);
     if (status != GPUD_OK)
         return status;
     struct gpud_session *made = calloc(1, sizeof(*made));
@@ -321,9 +301,9 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     made->on_host = gpud_ring_is_on_host(route->ring);
     made->place = (enum gpud_signal_place)offer->signal;
     made->channel = gpud_channel_ref(channel);
-    made->device = gpud_device_ref(queue->device);
-    made->host = gpud_device_ref(host);
-    made->queue = gpud_queue_ref(queue);
+    made->device = gpud_device_ref(device);
+    made->host = gpud_device_ref(receiver->host);
+    made->queue = gpud_queue_ref(receiver->queue);
     made->epoch = offer->epoch;
     made->layout = layout;
     made->unit = gpud_media_get_unit(&offer->media);
@@ -332,29 +312,32 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     atomic_init(&made->wake, -1);
 
     const struct gpud_remote_ops *remote = route->network ? channel->ops->remote : NULL;
-    if (route->network && !remote)
+    if (route->network && !remote) {
         status =
             gpud_fail(error, GPUD_PEER, "the sender offers %s, and is on this host", route->name);
-    else if (made->owns_ring)
+    } else if (made->owns_ring) {
         status = make_ring(made, log, error);
-    else
-        status = map_ring(made, &offer->ring, error);
+    } else { /* the sender's */
+        gpud_ring_init(&made->ring, made->on_host ? made->host : device, GPUD_USAGE_SHARE,
+                       layout.size, 1);
+        made->ring.has_images = layout.modifier != 0;
+        status = session_grow(made, &offer->ring, error);
+    }
     if (status == GPUD_OK && made->ring.memories && made->views[0]->unpinned)
         gpud_log_info(log, "receiver", "the CPU carries each frame: %s does not pin %s",
-                      made->device->info.name,
+                      device->info.name,
                       made->views[0]->read_only ? "host memory that may only be read"
                                                 : "the host memory that carries the frames");
-    made->uploads = own->alloc || made->ring.device != made->device;
+    made->uploads = own->alloc || made->ring.device != device;
     if (!made->owns_ring && !made->uploads)
         made->entries = GPUD_PAGE_ENTRIES; /* the sender's ring may grow */
     if (status == GPUD_OK && made->uploads)
         status = make_upload(made, own, error);
     if (status == GPUD_OK)
-        status =
-            remote ? make_remote_page(made, remote, &offer->page, error) : make_page(made, error);
+        status = make_page(made, remote, &offer->page, error);
     made->slots_max = offer->slots_max;
     if (offer->slots)
-        gpud_session_set_slots(made, offer->slots);
+        session_set_slots(made, offer->slots);
     if (status == GPUD_OK)
         status = make_metas(made, offer->large_meta_max, error);
     if (status != GPUD_OK) {
@@ -365,7 +348,8 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     return GPUD_OK;
 }
 
-void gpud_session_close_fds(struct gpud_session *session)
+/* After the ACCEPT was sent: this side needs only the mappings. */
+static void session_close_fds(struct gpud_session *session)
 {
     gpud_fd_close(&session->page_fd);
     gpud_fd_close(&session->metas_handle.fd);
@@ -382,7 +366,7 @@ static void session_destroy(void *arg)
         gone->remote->ops->destroy(gone->remote);
     gpud_ring_finish(&gone->upload);
     gpud_ring_finish(&gone->ring);
-    gpud_session_close_fds(gone);
+    session_close_fds(gone);
     int wake = atomic_load(&gone->wake);
     gpud_fd_close(&wake);
     gpud_queue_unref(&gone->queue);
@@ -408,14 +392,17 @@ void gpud_session_unref(struct gpud_session **session)
     session_destroy(gone);
 }
 
-void gpud_session_detach(struct gpud_session *session)
+/* Ends the receiver's use of the session; its held frames stay valid for their holders. */
+static void session_detach(struct gpud_session *session)
 {
     if (session->remote)
         session->remote->ops->detach(session->remote);
 }
 
-enum gpud_status gpud_session_describe(const struct gpud_session *session,
-                                       struct gpud_accept *accept, struct gpud_error *error)
+/* Fills the ACCEPT. Its descriptors are borrowed from the session, except for the ring's handles,
+ * which the caller closes with the message. */
+static enum gpud_status session_describe(const struct gpud_session *session,
+                                         struct gpud_accept *accept, struct gpud_error *error)
 {
     accept->epoch = session->epoch;
     accept->entries = session->entries;
@@ -433,7 +420,8 @@ enum gpud_status gpud_session_describe(const struct gpud_session *session,
     return gpud_ring_describe(&session->ring, 0, false, &accept->ring, error);
 }
 
-const char *gpud_session_whole_reason(const struct gpud_session *session)
+/* Why frames cannot come while they are written; NULL: they can. */
+static const char *session_whole_reason(const struct gpud_session *session)
 {
     if (gpud_layout_is_block(&session->layout))
         return "a block has no lines: it comes as a whole";
@@ -444,12 +432,6 @@ const char *gpud_session_whole_reason(const struct gpud_session *session)
     if (session->layout.modifier && (session->owns_ring || session->uploads || session->on_host))
         return "the frames are copied, and their pixels do not lie row by row";
     return NULL;
-}
-
-void gpud_session_ask_for_lines(struct gpud_session *session)
-{
-    session->by_lines = true;
-    gpud_page_ask_for_lines(&session->view);
 }
 
 /* === connect ================================================================================= */
@@ -483,20 +465,12 @@ void gpud_receiver_ask_for_slots(struct gpud_receiver *receiver)
     struct gpud_message message = {.type = GPUD_MESSAGE_SLOTS};
     if (!session || session->owns_ring)
         return;
-    uint32_t most = gpud_session_slots_max(session);
+    uint32_t most = session_slots_max(session);
     message.slots = receiver->slots_wished < most ? receiver->slots_wished : most;
-    if (message.slots <= gpud_session_slots(session) || message.slots <= session->slots_asked)
+    if (message.slots <= session_slots(session) || message.slots <= session->slots_asked)
         return;
     if (gpud_channel_send(session->channel, &message, NULL) == GPUD_OK)
         session->slots_asked = message.slots;
-}
-
-/* The status for the caller: AGAIN would mean that nothing is wrong. */
-static enum gpud_status refusal_status(uint32_t said)
-{
-    if (said == GPUD_AGAIN)
-        return GPUD_PEER;
-    return said == GPUD_NO_ACCESS ? GPUD_NO_ACCESS : GPUD_UNSUPPORTED;
 }
 
 /* Handles the sender's refusal of this receiver; *error has its reason. */
@@ -504,9 +478,12 @@ static enum gpud_status receiver_take_refusal(struct gpud_receiver *receiver,
                                               const struct gpud_refuse *refuse,
                                               struct gpud_error *error)
 {
+    /* AGAIN would tell the caller that nothing is wrong. */
+    enum gpud_status status = refuse->status == GPUD_AGAIN       ? GPUD_PEER
+                              : refuse->status == GPUD_NO_ACCESS ? GPUD_NO_ACCESS
+                                                                 : GPUD_UNSUPPORTED;
     receiver->refused = true;
-    return gpud_fail(error, refusal_status(refuse->status), "the sender refused: %s",
-                     refuse->reason);
+    return gpud_fail(error, status, "the sender refused: %s", refuse->reason);
 }
 
 /* --- ending -------------------------------------------------------------------------------- */
@@ -531,7 +508,7 @@ static void receiver_drop_session(struct gpud_receiver *receiver)
     gpud_receiver_collect(receiver, &receiver->info);
     receiver->session = NULL;
     gpud_lock_release(&receiver->lock);
-    gpud_session_detach(session);
+    session_detach(session);
     gpud_session_unref(&session);
 }
 
@@ -540,27 +517,22 @@ static void receiver_drop_next(struct gpud_receiver *receiver)
 {
     if (!receiver->next.session)
         return;
-    gpud_session_detach(receiver->next.session);
+    session_detach(receiver->next.session);
     gpud_session_unref(&receiver->next.session);
-}
-
-static void say_goodbye(const struct gpud_receiver *receiver, const char *why)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
-    gpud_print(message.refuse.reason, "%s", why);
-    /* If the BYE cannot be sent, hang up: held frames would keep the connection open. */
-    if (gpud_channel_send(receiver->channel, &message, NULL) != GPUD_OK)
-        gpud_channel_hang_up(receiver->channel);
-    GPUD_STOP_POINT("receiver: BYE sent");
 }
 
 void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why)
 {
-    if (receiver->channel)
+    if (receiver->channel) {
+        struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
         gpud_log_info(log_of(receiver), AREA, "the link to %s is over: %s",
                       receiver->peer.name[0] ? receiver->peer.name : receiver->address.place, why);
-    if (receiver->channel)
-        say_goodbye(receiver, why);
+        gpud_print(message.refuse.reason, "%s", why);
+        /* If the BYE cannot be sent, hang up: held frames would keep the connection open. */
+        if (gpud_channel_send(receiver->channel, &message, NULL) != GPUD_OK)
+            gpud_channel_hang_up(receiver->channel);
+        GPUD_STOP_POINT("receiver: BYE sent");
+    }
     if (receiver->session)
         gpud_session_poison(receiver->session);
     receiver_drop_session(receiver);
@@ -627,19 +599,6 @@ static enum gpud_status say_hello(struct gpud_receiver *receiver, struct gpud_er
     return receiver_send(receiver, &message, error);
 }
 
-/* Whether the sender has sent a refusal, after a HELLO could not be sent. */
-static bool was_refused(struct gpud_receiver *receiver, struct gpud_error *error)
-{
-    struct gpud_message message;
-    if (gpud_channel_receive(receiver->channel, &message, NULL) != GPUD_OK)
-        return false;
-    bool refused = message.type == GPUD_MESSAGE_REFUSE;
-    if (refused)
-        receiver_take_refusal(receiver, &message.refuse, error);
-    gpud_message_close(&message);
-    return refused;
-}
-
 static enum gpud_status greet(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     receiver->state = GPUD_RECEIVER_HELLO;
@@ -647,8 +606,16 @@ static enum gpud_status greet(struct gpud_receiver *receiver, struct gpud_error 
     gpud_channel_watch_peer(receiver->channel);
     enum gpud_status status = say_hello(receiver, error);
     if (status != GPUD_OK) {
+        /* The sender may have sent a refusal. */
+        struct gpud_message message;
         struct gpud_error why;
-        bool refused = was_refused(receiver, &why);
+        bool refused = false;
+        if (gpud_channel_receive(receiver->channel, &message, NULL) == GPUD_OK) {
+            refused = message.type == GPUD_MESSAGE_REFUSE;
+            if (refused)
+                receiver_take_refusal(receiver, &message.refuse, &why);
+            gpud_message_close(&message);
+        }
         gpud_receiver_disconnect(receiver, refused ? GPUD_RETRY_LATER : GPUD_RETRY_SOON,
                                  "the handshake failed");
         if (refused) {
@@ -697,18 +664,6 @@ static enum gpud_status receiver_connect(struct gpud_receiver *receiver, struct 
     return GPUD_OK;
 }
 
-/* Schedules another try, because the cause may go away; a caller that times out meanwhile gets this
- * reason. GPUD_NO_ACCESS is final. */
-static enum gpud_status connect_give_up(struct gpud_receiver *receiver, struct gpud_error *error)
-{
-    struct gpud_error why = *error;
-    go_on_waiting(receiver);
-    gpud_receiver_disconnect(receiver, GPUD_RETRY_LATER, why.reason);
-    receiver->failure = why;
-    return why.status == GPUD_NO_ACCESS ? GPUD_NO_ACCESS
-                                        : gpud_fail(error, GPUD_AGAIN, "%s", why.reason);
-}
-
 static enum gpud_status receiver_await_channel(struct gpud_receiver *receiver,
                                                struct gpud_error *error)
 {
@@ -728,7 +683,16 @@ static enum gpud_status receiver_await_channel(struct gpud_receiver *receiver,
     if (status == GPUD_AGAIN && gpud_now() >= receiver->deadline)
         status = gpud_fail(error, GPUD_TIMEOUT, "%.120s did not answer within %d s",
                            receiver->address.place, (int)(GPUD_CONNECT_DEADLINE / GPUD_SEC));
-    return status == GPUD_AGAIN ? status : connect_give_up(receiver, error);
+    if (status == GPUD_AGAIN)
+        return status;
+    /* Schedules another try, because the cause may go away; a caller that times out meanwhile gets
+     * this reason. GPUD_NO_ACCESS is final. */
+    struct gpud_error why = *error;
+    go_on_waiting(receiver);
+    gpud_receiver_disconnect(receiver, GPUD_RETRY_LATER, why.reason);
+    receiver->failure = why;
+    return why.status == GPUD_NO_ACCESS ? GPUD_NO_ACCESS
+                                        : gpud_fail(error, GPUD_AGAIN, "%s", why.reason);
 }
 
 /* === handshake =============================================================================== */
@@ -738,19 +702,6 @@ static void handshake_tell(struct gpud_receiver *receiver, enum gpud_event event
 {
     if (receiver->on_event)
         receiver->on_event(receiver->user, event, data);
-}
-
-static void set_path(struct gpud_receiver *receiver, const char *path, const char *reason)
-{
-    const char *copied = "the frames are copied into the application's own memory";
-    const char *whole =
-        receiver->by_lines ? gpud_session_whole_reason(receiver->session) : "not asked for";
-    gpud_lock_take(&receiver->lock);
-    gpud_print(receiver->info.path, "%s", path);
-    gpud_print(receiver->info.fallback_reason, "%s%s%s", receiver->own.alloc ? copied : "",
-               receiver->own.alloc && reason[0] ? "; " : "", reason);
-    gpud_print(receiver->info.whole_reason, "%s", whole ? whole : "");
-    gpud_lock_release(&receiver->lock);
 }
 
 /* --- an offer ------------------------------------------------------------------------------ */
@@ -770,38 +721,32 @@ static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t ep
     return receiver_send(receiver, &message, error);
 }
 
-/* Images of a receiver that asked for some; another one gets the bytes of a picture with a modifier
- * as they are. */
-static enum gpud_status check_images(const struct gpud_receiver *receiver,
+/* Whether this receiver takes such frames. */
+static enum gpud_status check_layout(const struct gpud_receiver *receiver,
                                      const struct gpud_offer *offer, struct gpud_error *error)
-{
-    struct gpud_layout layout;
-    enum gpud_status status = gpud_media_get_layout(&offer->media, &layout, error);
-    if (status != GPUD_OK || receiver->modifier_count == 0 || layout.modifier == 0 ||
-        !(receiver->device->caps & GPUD_CAP_IMAGES))
-        return status;
-    return gpud_image_check(receiver->device, &layout,
-                            offer->ring.memories ? offer->ring.slot_size : 0, receiver->modifiers,
-                            receiver->modifier_count, error);
-}
-
-/* Memory that a sender has not written costs it nothing; here each page that is read does. */
-static enum gpud_status check_size(const struct gpud_receiver *receiver,
-                                   const struct gpud_offer *offer, struct gpud_error *error)
 {
     struct gpud_layout layout;
     enum gpud_status status = gpud_media_get_layout(&offer->media, &layout, error);
     if (status != GPUD_OK)
         return status;
+    /* Memory that a sender has not written costs it nothing; here each page that is read does. */
     uint64_t most =
         receiver->max_frame_size ? receiver->max_frame_size : gpud_layout_reasonable_size(&layout);
-    if (layout.size <= most)
+    if (layout.size > most)
+        return gpud_fail(
+            error, GPUD_UNSUPPORTED,
+            "a frame of %ux%u %s has %llu bytes, and this receiver takes %llu at most: "
+            "set max-frame-size (max_frame_size) there if the sender may be trusted",
+            layout.width, layout.height, layout.format, (unsigned long long)layout.size,
+            (unsigned long long)most);
+    /* Images of a receiver that asked for some; another one gets the bytes of a picture with a
+     * modifier as they are. */
+    if (receiver->modifier_count == 0 || layout.modifier == 0 ||
+        !(receiver->device->caps & GPUD_CAP_IMAGES))
         return GPUD_OK;
-    return gpud_fail(error, GPUD_UNSUPPORTED,
-                     "a frame of %ux%u %s has %llu bytes, and this receiver takes %llu at most: "
-                     "set max-frame-size (max_frame_size) there if the sender may be trusted",
-                     layout.width, layout.height, layout.format, (unsigned long long)layout.size,
-                     (unsigned long long)most);
+    return gpud_image_check(receiver->device, &layout,
+                            offer->ring.memories ? offer->ring.slot_size : 0, receiver->modifiers,
+                            receiver->modifier_count, error);
 }
 
 static enum gpud_status make_session(struct gpud_receiver *receiver, const struct gpud_offer *offer,
@@ -817,22 +762,20 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
                          "the route \"%s\" is not what this receiver asked for", route->name);
     if (route->ring == GPUD_RING_SENDER_DEVICE && !route->network && offer->ring.memories == 0)
         return gpud_fail(error, GPUD_PEER, "the sender offers to share a ring and sends none");
-    enum gpud_status status = check_size(receiver, offer, error);
-    if (status == GPUD_OK)
-        status = check_images(receiver, offer, error);
+    enum gpud_status status = check_layout(receiver, offer, error);
     uint32_t slots = receiver->slots ? receiver->slots : offer->slots;
     if (status == GPUD_OK && !slots)
         slots = route->memory_per_slot
                     ? receiver->picture_slots
                     : gpud_media_default_slots(&offer->media, receiver->picture_slots);
     if (status == GPUD_OK)
-        status =
-            gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
-                                slots, &receiver->own, log_of(receiver), session, error);
+        status = session_create(receiver, offer, route, slots, session, error);
     if (status != GPUD_OK)
         return status;
-    if (receiver->by_lines && !gpud_session_whole_reason(*session))
-        gpud_session_ask_for_lines(*session);
+    if (receiver->by_lines && !session_whole_reason(*session)) {
+        (*session)->by_lines = true;
+        gpud_page_ask_for_lines(&(*session)->view); /* before the sender knows the page */
+    }
     gpud_session_make_frames(*session);
     return GPUD_OK;
 }
@@ -863,26 +806,6 @@ static enum gpud_status check_epoch(const struct gpud_receiver *receiver,
                      "the sender broke the protocol: another format, and the same epoch");
 }
 
-static enum gpud_status report_format(struct gpud_receiver *receiver,
-                                      const struct gpud_offer *offer, struct gpud_error *error)
-{
-    if (!receiver->reported_format)
-        receiver->reported_format = malloc(sizeof(*receiver->reported_format));
-    struct gpud_format_event *known = receiver->reported_format;
-    if (!known)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a format");
-    known->epoch = offer->epoch;
-    known->media = offer->media;
-    gpud_print(known->device, "%s", receiver->sender_device);
-    gpud_print(known->pci, "%s", receiver->sender_pci);
-    const struct gpud_layout *layout = &receiver->session->layout;
-    gpud_log_info(log_of(receiver), AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame, by %s",
-                  known->epoch, layout->width, layout->height, layout->format, layout->size,
-                  offer->route);
-    handshake_tell(receiver, GPUD_EVENT_FORMAT, known);
-    return GPUD_OK;
-}
-
 /* Makes the offered session, and accepts it. */
 static enum gpud_status take_offer(struct gpud_receiver *receiver, const struct gpud_offer *offer,
                                    struct gpud_session **session, struct gpud_error *why)
@@ -892,12 +815,12 @@ static enum gpud_status take_offer(struct gpud_receiver *receiver, const struct 
     if (status != GPUD_OK)
         return status;
     GPUD_STOP_POINT("receiver: ring imported");
-    status = gpud_session_describe(*session, &message.accept, why);
+    status = session_describe(*session, &message.accept, why);
     if (status == GPUD_OK) {
         status = receiver_send(receiver, &message, why);
         GPUD_STOP_POINT("receiver: ACCEPT sent");
         gpud_ring_description_close(&message.accept.ring);
-        gpud_session_close_fds(*session);
+        session_close_fds(*session);
     }
     if (status != GPUD_OK)
         gpud_session_unref(session);
@@ -908,18 +831,38 @@ static enum gpud_status take_offer(struct gpud_receiver *receiver, const struct 
 static enum gpud_status use_session(struct gpud_receiver *receiver, struct gpud_session *session,
                                     const struct gpud_offer *offer, struct gpud_error *error)
 {
+    struct gpud_receiver_info *info = &receiver->info;
+    const char *whole = receiver->by_lines ? session_whole_reason(session) : "not asked for";
+    receiver->messages = 0;
     gpud_lock_take(&receiver->lock);
     receiver->session = session;
-    receiver->info.slots = gpud_session_slots(session);
-    receiver->info.slots_max = gpud_session_slots_max(session);
+    info->slots = session_slots(session);
+    info->slots_max = session_slots_max(session);
     gpud_receiver_ask_for_slots(receiver);
+    gpud_print(info->path, "%s", offer->route);
+    gpud_print(info->fallback_reason, "%s%s%s",
+               receiver->own.alloc ? "the frames are copied into the application's own memory" : "",
+               receiver->own.alloc && offer->reason[0] ? "; " : "", offer->reason);
+    gpud_print(info->whole_reason, "%s", whole ? whole : "");
     gpud_lock_release(&receiver->lock);
-    receiver->messages = 0;
-    set_path(receiver, offer->route, offer->reason);
-    const struct gpud_format_event *known = receiver->reported_format;
+
+    struct gpud_format_event *known = receiver->reported_format;
     if (known && known->epoch == offer->epoch && !is_as_rows(&offer->media, &known->media))
         return GPUD_OK;
-    return report_format(receiver, offer, error);
+    if (!known)
+        known = receiver->reported_format = malloc(sizeof(*known));
+    if (!known)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a format");
+    known->epoch = offer->epoch;
+    known->media = offer->media;
+    gpud_print(known->device, "%s", receiver->sender_device);
+    gpud_print(known->pci, "%s", receiver->sender_pci);
+    const struct gpud_layout *layout = &session->layout;
+    gpud_log_info(log_of(receiver), AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame, by %s",
+                  known->epoch, layout->width, layout->height, layout->format, layout->size,
+                  offer->route);
+    handshake_tell(receiver, GPUD_EVENT_FORMAT, known);
+    return GPUD_OK;
 }
 
 static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struct gpud_offer *offer,
@@ -946,41 +889,33 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
 
 /* --- the test of the link ------------------------------------------------------------------ */
 
-/* Whether the test frame holds the pattern. */
-static enum gpud_status check_pattern(const struct gpud_session *session, uint64_t nonce,
-                                      struct gpud_frame *frame, struct gpud_error *why)
-{
-    if (!(frame->info.flags & GPUD_FRAME_CANARY))
-        return gpud_fail(why, GPUD_PEER, "the sender sent frames before the test of the link");
-    void *data;
-    enum gpud_status status = gpud_frame_map(frame, GPUD_READ, GPUD_CANARY_DEADLINE, &data, why);
-    if (status != GPUD_OK)
-        return status;
-    if (gpud_pattern_check(data, session->layout.size, nonce))
-        return GPUD_OK;
-    return gpud_fail(why, GPUD_IO,
-                     "what was sent did not arrive: the test pattern is not in the destination");
-}
-
-/* GPUD_AGAIN: the test frame has not arrived; the sender publishes it when its copy is done. */
+/* Whether the test frame holds the pattern. GPUD_AGAIN: it has not arrived; the sender publishes it
+ * when its copy is done. */
 static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud_session *session,
                                      uint64_t nonce, int64_t deadline, struct gpud_error *why)
 {
     struct gpud_rx_frame *rx = NULL;
+    void *data;
     bool late = gpud_now() >= deadline;
     enum gpud_status status = gpud_page_check_sender(&session->view, why);
     if (status != GPUD_OK)
         return status;
     status = gpud_session_next_frame(session, gpud_page_head(&session->view), &rx, why);
-    if (status == GPUD_AGAIN)
-        return late ? gpud_fail(why, GPUD_TIMEOUT, "the test frame did not arrive within %d s",
-                                (int)(GPUD_CANARY_DEADLINE / GPUD_SEC))
-                    : GPUD_AGAIN;
+    if (status == GPUD_AGAIN && late)
+        return gpud_fail(why, GPUD_TIMEOUT, "the test frame did not arrive within %d s",
+                         (int)(GPUD_CANARY_DEADLINE / GPUD_SEC));
     if (status != GPUD_OK)
         return status;
     GPUD_STOP_POINT("receiver: test frame claimed");
     struct gpud_frame *frame = &rx->frame;
-    status = check_pattern(session, nonce, frame, why);
+    if (!(frame->info.flags & GPUD_FRAME_CANARY))
+        status = gpud_fail(why, GPUD_PEER, "the sender sent frames before the test of the link");
+    else
+        status = gpud_frame_map(frame, GPUD_READ, GPUD_CANARY_DEADLINE, &data, why);
+    if (status == GPUD_OK && !gpud_pattern_check(data, session->layout.size, nonce))
+        status = gpud_fail(why, GPUD_IO,
+                           "what was sent did not arrive: the test pattern is not in the "
+                           "destination");
     if (receiver->last_sequence == 0)
         receiver->last_sequence = frame->info.sequence;
     session->view.last_sequence = frame->info.sequence;
@@ -993,7 +928,7 @@ static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud
 static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_error why;
-    bool dead = gpud_channel_is_dead(receiver->channel); /* first: see is_due() */
+    bool dead = gpud_channel_is_dead(receiver->channel); /* first: see handle_pending() */
     enum gpud_status status =
         check_canary(receiver, receiver->session, receiver->nonce, receiver->deadline, &why);
     if (status != GPUD_OK && dead)
@@ -1067,7 +1002,7 @@ static enum gpud_status take_growth(struct gpud_session *session,
                                     struct gpud_error *error)
 {
     struct gpud_error why;
-    enum gpud_status status = gpud_session_grow(session, grown, &why);
+    enum gpud_status status = session_grow(session, grown, &why);
     if (status == GPUD_OK)
         return GPUD_OK;
     return gpud_fail_native(error, status == GPUD_PEER ? GPUD_PEER : GPUD_UNSUPPORTED, why.origin,
@@ -1105,15 +1040,15 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
     case GPUD_MESSAGE_SHRINK:
         if (!receiver->session || receiver->session->owns_ring)
             return unexpected(message, error);
-        return gpud_session_shrink(receiver->session, message->shrink, error);
+        return session_shrink(receiver->session, message->shrink, error);
     case GPUD_MESSAGE_SLOTS:
         if (!receiver->session && receiver->has_refused)
             return GPUD_OK; /* as above */
         if (!receiver->session || receiver->session->owns_ring || message->slots == 0)
             return unexpected(message, error);
-        gpud_session_set_slots(receiver->session, message->slots);
+        session_set_slots(receiver->session, message->slots);
         gpud_lock_take(&receiver->lock);
-        receiver->info.slots = gpud_session_slots(receiver->session);
+        receiver->info.slots = session_slots(receiver->session);
         gpud_lock_release(&receiver->lock);
         return GPUD_OK;
     case GPUD_MESSAGE_EVENT: {
@@ -1258,12 +1193,12 @@ static enum gpud_status handle_next(struct gpud_receiver *receiver, struct gpud_
     case GPUD_MESSAGE_SHRINK:
         if (!shared)
             return unexpected(message, error);
-        return gpud_session_shrink(next->session, message->shrink, error);
+        return session_shrink(next->session, message->shrink, error);
     case GPUD_MESSAGE_SLOTS:
         if ((!shared && !receiver->has_refused) || message->slots == 0)
             return unexpected(message, error);
         if (shared)
-            gpud_session_set_slots(next->session, message->slots);
+            session_set_slots(next->session, message->slots);
         break;
     case GPUD_MESSAGE_KICK:
         break;

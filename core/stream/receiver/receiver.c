@@ -26,17 +26,6 @@
 /* While a message waits for earlier frames, and blocks the channel; or without a descriptor. */
 #define PENDING_LOOK GPUD_MSEC
 
-static void receiver_poll_init(struct gpud_receiver *receiver)
-{
-    receiver->poll =
-        (struct gpud_receiver_poll){.loop = GPUD_LOOP_NONE, .watched = -1, .watched_peer = -1};
-}
-
-static void receiver_poll_finish(struct gpud_receiver *receiver)
-{
-    gpud_loop_close(&receiver->poll.loop);
-}
-
 static bool is_open(const struct gpud_receiver_poll *poll)
 {
     return atomic_load_explicit(&poll->is_open, memory_order_acquire);
@@ -72,89 +61,6 @@ void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver)
     if (poll->watched_peer >= 0)
         gpud_loop_unwatch(&poll->loop, poll->watched_peer);
     poll->watched = poll->watched_peer = -1;
-}
-
-static void watch_channel(struct gpud_receiver_poll *poll, const struct gpud_channel *channel)
-{
-    if (poll->watched < 0 && gpud_loop_watch(&poll->loop, channel->fd, NULL) == GPUD_OK)
-        poll->watched = channel->fd;
-    if (poll->watched_peer < 0 && channel->peer_fd >= 0 &&
-        gpud_loop_watch(&poll->loop, channel->peer_fd, NULL) == GPUD_OK)
-        poll->watched_peer = channel->peer_fd;
-}
-
-/* Call when an acquire was interrupted: it is readable again only once it is woken. */
-static void receiver_poll_rest(struct gpud_receiver *receiver)
-{
-    if (!is_open(&receiver->poll))
-        return;
-    gpud_receiver_poll_unwatch(receiver);
-    gpud_loop_drain(&receiver->poll.loop);
-}
-
-/* Watches for an event of this side: a slot to upload into is free. The session may outlive the
- * receiver. false: no descriptor is left. */
-static bool watch_session(struct gpud_receiver *receiver)
-{
-    struct gpud_session *session = receiver->session;
-    if (session && atomic_load(&session->wake) < 0)
-        atomic_store(&session->wake, fcntl(receiver->poll.loop.event, F_DUPFD_CLOEXEC, 3));
-    return !session || atomic_load(&session->wake) >= 0;
-}
-
-/* Asks the sender to announce frames in the page over the channel. */
-static void sleep_on_page(struct gpud_receiver *receiver)
-{
-    struct gpud_session *session = receiver->session;
-    atomic_store(&session->idle, true);
-    gpud_page_poll_begin(&session->view.end);
-    if (gpud_page_flush_pending_wake(&session->view.end))
-        atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
-}
-
-/* Whether a device waits for the peer, or may begin to: for the bytes of a held frame. */
-static bool may_stall(const struct gpud_session *session)
-{
-    if (!session || !session->watchdog)
-        return false;
-    bool may = !gpud_watchdog_is_idle(session->watchdog);
-    for (uint32_t i = 0; i < session->entries; i++)
-        may |= atomic_load(&session->view.held[i]);
-    return may;
-}
-
-/* Call when an acquire finds nothing. true: frames arrive in the page; check for one once more
- * after the call, and wake the loop if there is one. */
-static bool receiver_poll_arm(struct gpud_receiver *receiver)
-{
-    struct gpud_receiver_poll *poll = &receiver->poll;
-    int64_t look = receiver->deadline;
-    if (!is_open(poll))
-        return false;
-    poll->is_armed = true;
-    /* While the next session is prepared the channel is watched for answers alone. */
-    enum gpud_receiver_state next = receiver->next.state;
-    bool waits_for_frames =
-        receiver->pending || next == GPUD_RECEIVER_TESTING || next == GPUD_RECEIVER_STREAMING;
-    if (receiver->channel && !waits_for_frames)
-        watch_channel(poll, receiver->channel);
-    if (waits_for_frames)
-        gpud_receiver_poll_unwatch(receiver);
-    if (receiver->state == GPUD_RECEIVER_OFFLINE)
-        look = receiver->retry;
-    else if (!watch_session(receiver) || waits_for_frames ||
-             (receiver->channel && poll->watched < 0))
-        look = gpud_now() + PENDING_LOOK;
-    else if (look == INT64_MAX && may_stall(receiver->session))
-        look = gpud_now() + DEVICE_LOOK;
-    gpud_loop_set_timer(&poll->loop, look);
-    bool by_page =
-        receiver->state == GPUD_RECEIVER_TESTING || receiver->state == GPUD_RECEIVER_STREAMING;
-    if (by_page)
-        sleep_on_page(receiver);
-    if (atomic_load(&receiver->interrupted))
-        gpud_event_raise(poll->loop.event);
-    return by_page;
 }
 
 /* Call when the next acquire begins. true: it was armed, and only the channel can have woken the
@@ -217,7 +123,8 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a receiver");
     gpud_lock_init(&made->lock, GPUD_RANK_RECEIVER);
     made->context = context;
-    receiver_poll_init(made);
+    made->poll =
+        (struct gpud_receiver_poll){.loop = GPUD_LOOP_NONE, .watched = -1, .watched_peer = -1};
     made->picture_slots = params->picture_slots ? params->picture_slots : GPUD_SLOTS_DEFAULT;
     made->slots = params->slots || !params->alloc ? params->slots : made->picture_slots;
     made->busy_poll = params->busy_poll_ns ? params->busy_poll_ns : BUSY_POLL;
@@ -274,7 +181,7 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
     *receiver = NULL;
     gpud_receiver_disconnect(gone, 0, "the receiver stopped");
     gpud_await_end(&gone->waiting);
-    receiver_poll_finish(gone);
+    gpud_loop_close(&gone->poll.loop);
     gpud_queue_unref(&gone->queue);
     gpud_device_close(&gone->host);
     gpud_device_close(&gone->device);
@@ -322,40 +229,31 @@ static int is_reached(const struct gpud_receiver *receiver)
     return gpud_page_reached(view, receiver->message.position);
 }
 
-#define BY_DEATH 2
-
-/* Whether the pending message is due: 1, or BY_DEATH; 0 not yet; −1 never. */
-static int receiver_is_due(const struct gpud_receiver *receiver)
-{
-    const struct gpud_page_rx *view = &receiver->session->view;
-    if (receiver->message.type == GPUD_MESSAGE_GROW ||
-        receiver->message.type == GPUD_MESSAGE_SHRINK ||
-        receiver->message.type == GPUD_MESSAGE_SLOTS || receiver->message.type == GPUD_MESSAGE_KICK)
-        return 1;
-    int reached = is_reached(receiver);
-    /* The frames before it may be lost with their sender. The connection is checked before the
-     * frames, so that all those published before its end are seen. */
-    if (reached == 0 && !gpud_page_has_frames(view) && gpud_channel_is_dead(receiver->channel) &&
-        !gpud_page_has_frames(view))
-        return BY_DEATH;
-    return reached;
-}
-
 /* Handles the pending message if it is due. GPUD_AGAIN: no message is due. */
 static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gpud_error *error)
 {
+    const struct gpud_page_rx *view = &receiver->session->view;
+    const enum gpud_message_type type = receiver->message.type;
+    bool by_death = false;
     if (!receiver->pending)
         return GPUD_AGAIN;
-    int due = receiver_is_due(receiver);
-    if (due < 0)
-        return gpud_fail(error, GPUD_PEER,
-                         "the sender broke the protocol: a %s behind more frames than there are "
-                         "entries",
-                         gpud_message_name(receiver->message.type));
-    if (due == 0)
-        return GPUD_AGAIN;
+    if (type != GPUD_MESSAGE_GROW && type != GPUD_MESSAGE_SHRINK && type != GPUD_MESSAGE_SLOTS &&
+        type != GPUD_MESSAGE_KICK) {
+        int reached = is_reached(receiver);
+        if (reached < 0)
+            return gpud_fail(error, GPUD_PEER,
+                             "the sender broke the protocol: a %s behind more frames than there "
+                             "are entries",
+                             gpud_message_name(type));
+        /* The frames before it may be lost with their sender. The connection is checked before the
+         * frames, so that all those published before its end are seen. */
+        by_death = reached == 0;
+        if (by_death && (gpud_page_has_frames(view) || !gpud_channel_is_dead(receiver->channel) ||
+                         gpud_page_has_frames(view)))
+            return GPUD_AGAIN;
+    }
     receiver->pending = receiver->next.failed = false;
-    if (due == BY_DEATH && receiver->message.type == GPUD_MESSAGE_EOS)
+    if (by_death && type == GPUD_MESSAGE_EOS)
         return gpud_fail(error, GPUD_PEER,
                          "the sender vanished, and with it the last frames before the end of the "
                          "stream");
@@ -378,7 +276,7 @@ static enum gpud_status look_ahead(struct gpud_receiver *receiver, struct gpud_e
         return gpud_fail(error, GPUD_PEER,
                          "the sender broke the protocol: a format behind more frames than there "
                          "are entries");
-    /* The frames before it may be lost with their sender: see is_due(). */
+    /* The frames before it may be lost with their sender: see handle_pending(). */
     if (reached == 0 && (gpud_page_has_frames(view) || !gpud_channel_is_dead(receiver->channel) ||
                          gpud_page_has_frames(view)))
         return GPUD_AGAIN;
@@ -468,14 +366,6 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     receiver->discontinuity = false;
 }
 
-static enum gpud_status vanished(const struct gpud_receiver *receiver, struct gpud_error *error)
-{
-    if (gpud_peer_has_died(&receiver->channel->peer))
-        return gpud_fail(error, GPUD_PEER, "the sender was ended by a signal or killed");
-    return gpud_fail(error, GPUD_PEER, "the sender vanished without a goodbye%s%.400s",
-                     receiver->end[0] ? ": " : "", receiver->end);
-}
-
 /* Takes what is next in order: a frame (GPUD_OK, *frame set), a message (GPUD_OK, *frame NULL),
  * nothing (GPUD_AGAIN), or the end of the connection. Model: next.1 to next.5 in link.pml. */
 static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_frame **frame,
@@ -518,7 +408,10 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
         return status;
     if (receiver->eof && receiver->next.state == GPUD_RECEIVER_OFFLINE &&
         !gpud_session_has_work(session))
-        return vanished(receiver, error);
+        return gpud_peer_has_died(&receiver->channel->peer)
+                   ? gpud_fail(error, GPUD_PEER, "the sender was ended by a signal or killed")
+                   : gpud_fail(error, GPUD_PEER, "the sender vanished without a goodbye%s%.400s",
+                               receiver->end[0] ? ": " : "", receiver->end);
     return GPUD_AGAIN;
 }
 
@@ -532,38 +425,32 @@ static int64_t slice_until(const struct gpud_session *session, int64_t deadline)
     return slice < deadline ? slice : deadline;
 }
 
-/* Whether a message is due, or the next session: a void entry, or one taken back, can make them. */
-static bool has_reached(const struct gpud_receiver *receiver)
-{
-    if (receiver->next.state != GPUD_RECEIVER_OFFLINE)
-        return gpud_page_reached(&receiver->session->view, receiver->next.position) != 0;
-    return receiver->pending && is_reached(receiver) != 0;
-}
-
 static bool has_something(void *arg)
 {
     struct gpud_receiver *receiver = arg;
     const struct gpud_page_rx *view = &receiver->session->view;
-    return gpud_session_has_work(receiver->session) ||
-           gpud_page_messages(view) != receiver->messages || has_reached(receiver) ||
-           atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
+    if (gpud_session_has_work(receiver->session) ||
+        gpud_page_messages(view) != receiver->messages ||
+        atomic_load_explicit(&receiver->interrupted, memory_order_relaxed))
+        return true;
+    /* Whether a message is due, or the next session: a void entry, or one taken back, can make
+     * them.
+     */
+    if (receiver->next.state != GPUD_RECEIVER_OFFLINE)
+        return gpud_page_reached(view, receiver->next.position) != 0;
+    return receiver->pending && is_reached(receiver) != 0;
 }
 
 /* How long to stay awake for an announced frame, which usually follows within microseconds. */
 #define ANNOUNCED_MAX (100 * GPUD_USEC)
 
-static void wait_for_announced(struct gpud_receiver *receiver)
-{
-    int64_t until = gpud_now() + ANNOUNCED_MAX;
-    while (!has_something(receiver) && gpud_page_is_announced(&receiver->session->view) &&
-           gpud_now() < until)
-        sched_yield();
-}
-
 static void sleep_until(struct gpud_receiver *receiver, int64_t deadline)
 {
-    gpud_page_sleep(&receiver->session->view.end, has_something, receiver, deadline);
-    wait_for_announced(receiver);
+    struct gpud_page_rx *view = &receiver->session->view;
+    gpud_page_sleep(&view->end, has_something, receiver, deadline);
+    int64_t until = gpud_now() + ANNOUNCED_MAX;
+    while (!has_something(receiver) && gpud_page_is_announced(view) && gpud_now() < until)
+        sched_yield();
 }
 
 /* Spins around the time when the next frame of a steady stream is due. If none comes, the caller
@@ -589,12 +476,66 @@ static bool has_test_frame(void *arg)
            atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
 }
 
-/* Arms the application's loop, and checks once more. */
+/* Whether a device waits for the peer, or may begin to: for the bytes of a held frame. */
+static bool may_stall(const struct gpud_session *session)
+{
+    if (!session || !session->watchdog)
+        return false;
+    bool may = !gpud_watchdog_is_idle(session->watchdog);
+    for (uint32_t i = 0; i < session->entries; i++)
+        may |= atomic_load(&session->view.held[i]);
+    return may;
+}
+
+/* Call when an acquire finds nothing: arms the application's loop. */
 static void arm_poll(struct gpud_receiver *receiver)
 {
+    struct gpud_receiver_poll *poll = &receiver->poll;
+    struct gpud_session *session = receiver->session;
+    const struct gpud_channel *channel = receiver->channel;
+    int64_t look = receiver->deadline;
+    if (!is_open(poll))
+        return;
+    poll->is_armed = true;
+    /* While the next session is prepared the channel is watched for answers alone. */
+    enum gpud_receiver_state next = receiver->next.state;
+    bool waits_for_frames =
+        receiver->pending || next == GPUD_RECEIVER_TESTING || next == GPUD_RECEIVER_STREAMING;
+    if (waits_for_frames) {
+        gpud_receiver_poll_unwatch(receiver);
+    } else if (channel) {
+        if (poll->watched < 0 && gpud_loop_watch(&poll->loop, channel->fd, NULL) == GPUD_OK)
+            poll->watched = channel->fd;
+        if (poll->watched_peer < 0 && channel->peer_fd >= 0 &&
+            gpud_loop_watch(&poll->loop, channel->peer_fd, NULL) == GPUD_OK)
+            poll->watched_peer = channel->peer_fd;
+    }
+    if (receiver->state == GPUD_RECEIVER_OFFLINE) {
+        look = receiver->retry;
+    } else {
+        /* An event of this side: a slot to upload into is free. The session may outlive the
+         * receiver. */
+        if (session && atomic_load(&session->wake) < 0)
+            atomic_store(&session->wake, fcntl(poll->loop.event, F_DUPFD_CLOEXEC, 3));
+        bool no_descriptor = session && atomic_load(&session->wake) < 0;
+        if (no_descriptor || waits_for_frames || (channel && poll->watched < 0))
+            look = gpud_now() + PENDING_LOOK;
+        else if (look == INT64_MAX && may_stall(session))
+            look = gpud_now() + DEVICE_LOOK;
+    }
+    gpud_loop_set_timer(&poll->loop, look);
     bool streaming = receiver->state == GPUD_RECEIVER_STREAMING;
-    if (receiver_poll_arm(receiver) &&
-        (streaming ? has_something(receiver) : has_test_frame(receiver)))
+    bool by_page = streaming || receiver->state == GPUD_RECEIVER_TESTING;
+    if (by_page) { /* asks the sender to announce frames in the page over the channel */
+        atomic_store(&session->idle, true);
+        gpud_page_poll_begin(&session->view.end);
+        if (gpud_page_flush_pending_wake(&session->view.end))
+            atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
+    }
+    if (atomic_load(&receiver->interrupted))
+        gpud_event_raise(poll->loop.event);
+    /* Once more after asking. */
+    if (by_page && (streaming ? has_something(receiver) : has_test_frame(receiver)))
         receiver_poll_wake(receiver);
 }
 
@@ -616,13 +557,6 @@ static bool sleep_idle(struct gpud_receiver *receiver, int64_t now, int64_t dead
     return true;
 }
 
-static void count_wait(struct gpud_receiver *receiver)
-{
-    gpud_lock_take(&receiver->lock);
-    receiver->info.waits_cpu++;
-    gpud_lock_release(&receiver->lock);
-}
-
 /* Model (tests/model): idle.1 to idle.4 in wakeup.pml. */
 static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
 {
@@ -638,7 +572,9 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
         return;
 
     int64_t start = gpud_now();
-    count_wait(receiver);
+    gpud_lock_take(&receiver->lock);
+    receiver->info.waits_cpu++;
+    gpud_lock_release(&receiver->lock);
     if (sleep_idle(receiver, start, deadline))
         return;
     int64_t slice = slice_until(session, deadline);
@@ -715,7 +651,10 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
         struct gpud_frame *got = NULL;
         bool by_channel = receiver_poll_disarm(receiver);
         if (atomic_load_explicit(&receiver->interrupted, memory_order_relaxed)) {
-            receiver_poll_rest(receiver);
+            if (is_open(&receiver->poll)) { /* it is readable again only once it is woken */
+                gpud_receiver_poll_unwatch(receiver);
+                gpud_loop_drain(&receiver->poll.loop);
+            }
             if (atomic_load(&receiver->interrupted))
                 return gpud_fail(error, GPUD_AGAIN, "interrupted");
         }

@@ -89,42 +89,7 @@ struct gpud_session {
     atomic_uint_fast64_t kicks, copies_cpu, copies_gpu, waits_device;
 };
 
-/* Makes a session for an OFFER, without its frames (receiver.h). The offer is untrusted;
- * own->failed distinguishes the application's failure from the offer's. */
-enum gpud_status gpud_session_create(const struct gpud_offer *offer,
-                                     const struct gpud_route_ops *route,
-                                     struct gpud_channel *channel, struct gpud_queue *queue,
-                                     struct gpud_device *host, uint32_t slots,
-                                     struct gpud_own_memory *own, const struct gpud_log *log,
-                                     struct gpud_session **session, struct gpud_error *error);
 void gpud_session_unref(struct gpud_session **session);
-
-/* Fills the ACCEPT. Its descriptors are borrowed from the session, except for the ring's handles,
- * which the caller closes with the message. */
-enum gpud_status gpud_session_describe(const struct gpud_session *session,
-                                       struct gpud_accept *accept, struct gpud_error *error);
-
-/* After the ACCEPT was sent: this side needs only the mappings. */
-void gpud_session_close_fds(struct gpud_session *session);
-
-/* Ends the receiver's use of the session; its held frames stay valid for their holders. */
-void gpud_session_detach(struct gpud_session *session);
-
-/* How many frames may be in flight or held at once, and how many at most if the sender is asked. */
-uint32_t gpud_session_slots(const struct gpud_session *session);
-uint32_t gpud_session_slots_max(const struct gpud_session *session);
-
-/* The sender says that so many may be. */
-void gpud_session_set_slots(struct gpud_session *session, uint32_t slots);
-
-/* Maps memories that the sender added to its ring. */
-enum gpud_status gpud_session_grow(struct gpud_session *session,
-                                   const struct gpud_ring_description *grown,
-                                   struct gpud_error *error);
-
-/* Unmaps all but the first memories. GPUD_PEER: there are no others, or their frames are held. */
-enum gpud_status gpud_session_shrink(struct gpud_session *session, uint32_t memories,
-                                     struct gpud_error *error);
 
 /* === state =================================================================================== */
 /* The state that a receiver's files share. It has no thread: everything runs in the thread that
@@ -298,12 +263,6 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
                                       struct gpud_error *error);
 
 /* === lines =================================================================================== */
-
-/* Why frames cannot come while they are written; NULL: they can. */
-const char *gpud_session_whole_reason(const struct gpud_session *session);
-
-/* Asks the sender for such frames, before it knows the page. */
-void gpud_session_ask_for_lines(struct gpud_session *session);
 
 /* === poll ==================================================================================== */
 /* A descriptor for an application's event loop: readable when acquiring has something to do. An
