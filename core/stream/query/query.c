@@ -35,21 +35,16 @@ static void fail_silent(struct gpud_query *query)
     query_fail(query, reason);
 }
 
-static void fail_received(struct gpud_query *query)
-{
-    char reason[160], name[64] = "";
-    gpud_process_name(query->address.receiver, name, sizeof(name));
-    gpud_print(reason, "process %ld (%s) receives it; ask on the host that sends it",
-               (long)query->address.receiver, name);
-    query->user = -1;
-    query->pid = 0;
-    query_fail(query, reason);
-}
-
 void gpud_query_call(struct gpud_query *query)
 {
     if (query->address.receiver) {
-        fail_received(query);
+        char reason[160], name[64] = "";
+        gpud_process_name(query->address.receiver, name, sizeof(name));
+        gpud_print(reason, "process %ld (%s) receives it; ask on the host that sends it",
+                   (long)query->address.receiver, name);
+        query->user = -1;
+        query->pid = 0;
+        query_fail(query, reason);
         return;
     }
     struct gpud_message message = {.type = GPUD_MESSAGE_QUERY};
@@ -77,49 +72,32 @@ void gpud_query_call(struct gpud_query *query)
     }
 }
 
-/* CALLING: fails at once, because another host has told the channel's name, and nothing else. */
-static void query_name_only(struct gpud_query *query)
-{
-    query->user = -1;
-    query_fail(query, "its host tells its name only: ask there");
-}
-
 /* --- the answer ---------------------------------------------------------------------------- */
-
-static enum gpud_status take_report(struct gpud_query *query, const struct gpud_report *report,
-                                    struct gpud_error *error)
-{
-    if (query->reported)
-        return gpud_fail(error, GPUD_PEER, "broke the protocol: two answers to one question");
-    if (report->epoch && gpud_media_check(&report->media, error) != GPUD_OK)
-        return GPUD_PEER;
-    query->report = *report;
-    query->reported = true;
-    return GPUD_OK;
-}
-
-static enum gpud_status take_links(struct gpud_query *query, const struct gpud_links *links,
-                                   struct gpud_error *error)
-{
-    if (!query->reported || links->count > query->report.links - query->link_count)
-        return gpud_fail(error, GPUD_PEER,
-                         "broke the protocol: it lists more receivers than it has");
-    for (uint32_t i = 0; i < links->count; i++) {
-        struct gpud_link_info *link = &query->link[query->link_count];
-        *link = links->link[i];
-        query->links[query->link_count++] = link;
-    }
-    return GPUD_OK;
-}
 
 static enum gpud_status query_handle(struct gpud_query *query, const struct gpud_message *message,
                                      struct gpud_error *error)
 {
+    const struct gpud_report *report = &message->report;
+    const struct gpud_links *links = &message->links;
     switch (message->type) {
     case GPUD_MESSAGE_STATUS:
-        return take_report(query, &message->report, error);
+        if (query->reported)
+            return gpud_fail(error, GPUD_PEER, "broke the protocol: two answers to one question");
+        if (report->epoch && gpud_media_check(&report->media, error) != GPUD_OK)
+            return GPUD_PEER;
+        query->report = *report;
+        query->reported = true;
+        return GPUD_OK;
     case GPUD_MESSAGE_LINKS:
-        return take_links(query, &message->links, error);
+        if (!query->reported || links->count > query->report.links - query->link_count)
+            return gpud_fail(error, GPUD_PEER,
+                             "broke the protocol: it lists more receivers than it has");
+        for (uint32_t i = 0; i < links->count; i++) {
+            struct gpud_link_info *link = &query->link[query->link_count];
+            *link = links->link[i];
+            query->links[query->link_count++] = link;
+        }
+        return GPUD_OK;
     case GPUD_MESSAGE_REFUSE:
         return gpud_fail(error, GPUD_PEER, "refused to answer: %s", message->refuse.reason);
     default:
@@ -377,7 +355,8 @@ static enum gpud_status call_port(struct gpud_channel_list *channels, const char
             break;
         }
         query->address = found[i];
-        query_name_only(query);
+        query->user = -1;
+        query_fail(query, "its host tells its name only: ask there");
         give_place(channels, query);
     }
     free(found);
@@ -445,34 +424,6 @@ void gpud_channel_list_destroy(struct gpud_channel_list **channels)
 
 /* --- results ------------------------------------------------------------------------------- */
 
-static void fill_answer(struct gpud_channel_info *info, const struct gpud_query *query)
-{
-    const struct gpud_report *report = &query->report;
-    info->answered = true;
-    gpud_print(info->name, "%s", report->name);
-    gpud_print(info->device, "%s", report->device);
-    info->configured = report->epoch != 0;
-    info->ended = report->ended;
-    info->epoch = report->epoch;
-    info->media = report->media;
-    info->slots = report->slots;
-    info->slow_receiver = (enum gpud_slow_receiver)report->slow_receiver;
-    info->links = query->link_count;
-    info->link = query->links;
-    info->frames = report->frames;
-    info->delivered = report->delivered;
-    info->dropped = report->dropped;
-    info->connects = report->connects;
-    info->rate = (double)report->rate / 1000;
-    info->age_ns = report->age;
-    info->disconnects = report->disconnects;
-    info->refused = report->refused;
-    info->copies_cpu = report->copies_cpu;
-    info->copies_gpu = report->copies_gpu;
-    info->waits_cpu = report->waits_cpu;
-    info->waits_device = report->waits_device;
-}
-
 enum gpud_status gpud_channel_list_get_info(const struct gpud_channel_list *channels,
                                             uint32_t index, struct gpud_channel_info *info,
                                             struct gpud_error *error)
@@ -484,15 +435,39 @@ enum gpud_status gpud_channel_list_get_info(const struct gpud_channel_list *chan
         return gpud_fail(error, GPUD_INVALID,
                          "gpud_channel_info.size is not set: use GPUD_INFO_INIT");
     const struct gpud_query *query = channels->channel[index];
+    const struct gpud_report *report = &query->report;
     gpud_print(full.address, "%s", query->address.text);
     full.pid = query->pid;
     full.user = query->user;
     full.receiver_pid = query->address.receiver;
     gpud_process_name(query->pid, full.program, sizeof(full.program));
-    if (query->state == GPUD_QUERY_ANSWERED)
-        fill_answer(&full, query);
-    else
+    full.answered = query->state == GPUD_QUERY_ANSWERED;
+    if (full.answered) {
+        gpud_print(full.name, "%s", report->name);
+        gpud_print(full.device, "%s", report->device);
+        full.configured = report->epoch != 0;
+        full.ended = report->ended;
+        full.epoch = report->epoch;
+        full.media = report->media;
+        full.slots = report->slots;
+        full.slow_receiver = (enum gpud_slow_receiver)report->slow_receiver;
+        full.links = query->link_count;
+        full.link = query->links;
+        full.frames = report->frames;
+        full.delivered = report->delivered;
+        full.dropped = report->dropped;
+        full.connects = report->connects;
+        full.rate = (double)report->rate / 1000;
+        full.age_ns = report->age;
+        full.disconnects = report->disconnects;
+        full.refused = report->refused;
+        full.copies_cpu = report->copies_cpu;
+        full.copies_gpu = report->copies_gpu;
+        full.waits_cpu = report->waits_cpu;
+        full.waits_device = report->waits_device;
+    } else {
         gpud_print(full.reason, "%s", query->reason);
+    }
     gpud_sized_copy(info, info->size, &full, sizeof(full));
     return GPUD_OK;
 }

@@ -94,17 +94,6 @@ enum gpud_status gpud_image_find(struct gpud_device *device, const struct gpud_l
 
 #define PROOF_DEADLINE (5 * GPUD_SEC)
 
-/* No two rows alike. */
-static void image_fill(void *pages, uint64_t size)
-{
-    unsigned char *data = pages;
-    uint64_t state = 1;
-    for (uint64_t i = 0; i < size; i += sizeof(state)) {
-        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        memcpy(data + i, &state, size - i < sizeof(state) ? size - i : sizeof(state));
-    }
-}
-
 static bool are_same(const struct gpud_layout *rows, const char *a, const char *b)
 {
     for (uint32_t i = 0; i < rows->planes; i++)
@@ -145,7 +134,13 @@ enum gpud_status gpud_image_prove(struct gpud_queue *queue, struct gpud_device *
     for (int i = 0; i < 2 && status == GPUD_OK; i++)
         status = gpud_memory_alloc(host, rows->size, GPUD_MEMORY_PLAIN, &pages[i], error);
     if (status == GPUD_OK) {
-        image_fill(pages[0]->host, rows->size);
+        unsigned char *data = pages[0]->host;
+        for (uint64_t i = 0, state = 1; i < rows->size;
+             i += sizeof(state)) { /* no two rows alike */
+            state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            memcpy(data + i, &state,
+                   rows->size - i < sizeof(state) ? rows->size - i : sizeof(state));
+        }
         status = carry(queue, pages, memory, rows, image, error);
     }
     if (status == GPUD_OK && !are_same(rows, pages[0]->host, pages[1]->host))
@@ -161,21 +156,16 @@ enum gpud_status gpud_image_prove(struct gpud_queue *queue, struct gpud_device *
 
 /* --- a peer's -------------------------------------------------------------------------------- */
 
-static bool takes(const uint64_t *modifiers, uint32_t count, uint64_t modifier)
-{
-    bool taken = false;
-    for (uint32_t i = 0; i < count; i++)
-        taken |= modifiers[i] == modifier;
-    return taken;
-}
-
 enum gpud_status gpud_image_check(struct gpud_device *device, const struct gpud_layout *image,
                                   uint64_t slot_size, const uint64_t *modifiers, uint32_t count,
                                   struct gpud_error *error)
 {
     const unsigned long long modifier = image->modifier;
     struct gpud_layout own;
-    if (!takes(modifiers, count, image->modifier))
+    bool taken = false;
+    for (uint32_t i = 0; i < count; i++)
+        taken |= modifiers[i] == image->modifier;
+    if (!taken)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "the sender's images have the DRM modifier 0x%016llx, which the "
                          "receiver's application does not take",

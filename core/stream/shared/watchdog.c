@@ -37,7 +37,7 @@ struct gpud_watchdog {
     _Atomic uint32_t posted[GPUD_PAGE_ENTRIES]; /* the last value put on a queue */
     _Atomic uint64_t order[GPUD_PAGE_ENTRIES];  /* its number among all posts */
     atomic_uint_fast64_t posts;
-    _Atomic uint64_t deferred[GPUD_PAGE_ENTRIES]; /* see defer() */
+    _Atomic uint64_t deferred[GPUD_PAGE_ENTRIES]; /* see gpud_watchdog_post_now() */
     _Atomic uint32_t poison[GPUD_PAGE_ENTRIES];   /* the value that the watchdog wrote; 0: none */
     atomic_bool broken, ending;
     atomic_bool is_at_rest; /* takes no turns */
@@ -178,7 +178,8 @@ bool gpud_watchdog_is_free(const struct gpud_watchdog *watchdog, uint32_t entry)
     return gpud_watchdog_reached(watchdog, entry, atomic_load(&watchdog->waited[entry]));
 }
 
-/* After the store of what it has to watch; rest() checks once more after its own store. */
+/* After the store of what it has to watch; watchdog_watch() checks once more after its own store.
+ */
 static void end_rest(struct gpud_watchdog *watchdog)
 {
     if (atomic_load(&watchdog->is_at_rest) && atomic_exchange(&watchdog->is_at_rest, false))
@@ -250,16 +251,6 @@ static void raise_word(_Atomic uint32_t *word, uint32_t value)
         ;
 }
 
-/* Waits for the queue and writes the record, which the driver refused although it took the word. If
- * the queue does not finish, the record stays behind until a later post of the entry, and nothing
- * is given back or freed before. */
-static void record_by_hand(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
-                           struct gpud_queue *queue)
-{
-    if (gpud_queue_finish(queue, gpud_deadline(GPUD_SEC / 4), NULL) == GPUD_OK)
-        raise_word(passed_word(watchdog, entry), value);
-}
-
 enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                                     struct gpud_queue *queue, struct gpud_error *error)
 {
@@ -281,19 +272,15 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
     atomic_store(&watchdog->order[entry], atomic_fetch_add(&watchdog->posts, 1) + 1);
     atomic_store(&watchdog->posted[entry], value);
     if (watchdog->record && !both &&
-        gpud_signal_post(watchdog->passed[entry], value, queue, NULL) != GPUD_OK)
-        record_by_hand(watchdog, entry, value, queue);
+        gpud_signal_post(watchdog->passed[entry], value, queue, NULL) != GPUD_OK &&
+        /* Waits for the queue and writes the record, which the driver refused although it took the
+         * word. If the queue does not finish, the record stays behind until a later post of the
+         * entry, and nothing is given back or freed before. */
+        gpud_queue_finish(queue, gpud_deadline(GPUD_SEC / 4), NULL) == GPUD_OK)
+        raise_word(passed_word(watchdog, entry), value);
     if (watchdog->side == GPUD_SIDE_RECEIVER)
         GPUD_STOP_POINT("receiver: release posted");
     return GPUD_OK;
-}
-
-/* Leaves the value to the watchdog, which writes it once earlier posts are in the word. */
-static void defer(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
-{
-    uint64_t before = atomic_load(&watchdog->posted[entry]);
-    atomic_store(&watchdog->deferred[entry], before << 32 | value);
-    end_rest(watchdog);
 }
 
 static void post_deferred(struct gpud_watchdog *watchdog)
@@ -308,10 +295,14 @@ static void post_deferred(struct gpud_watchdog *watchdog)
 
 void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
-    if (gpud_watchdog_is_posted(watchdog, entry))
+    if (gpud_watchdog_is_posted(watchdog, entry)) {
         raise_word(our_word(watchdog, entry), value);
-    else
-        defer(watchdog, entry, value);
+        return;
+    }
+    /* The watchdog writes the value once earlier posts are in the word. */
+    uint64_t before = atomic_load(&watchdog->posted[entry]);
+    atomic_store(&watchdog->deferred[entry], before << 32 | value);
+    end_rest(watchdog);
 }
 
 bool gpud_watchdog_is_broken(const struct gpud_watchdog *watchdog)
@@ -389,16 +380,6 @@ bool gpud_watchdog_is_idle(const struct gpud_watchdog *watchdog)
     return waits_are_over(watchdog);
 }
 
-/* The pause before the next turn: without end if there is nothing to watch. */
-static int64_t watchdog_rest(struct gpud_watchdog *watchdog)
-{
-    atomic_store(&watchdog->is_at_rest, true);
-    if (gpud_watchdog_is_idle(watchdog))
-        return REST;
-    atomic_store(&watchdog->is_at_rest, false);
-    return TURN;
-}
-
 static int64_t watchdog_finish(void *arg)
 {
     struct gpud_watchdog *watchdog = arg;
@@ -417,8 +398,13 @@ static int64_t watchdog_watch(void *arg)
     struct gpud_watchdog *watchdog = arg;
     post_deferred(watchdog);
     release_waits(watchdog);
-    if (!atomic_load(&watchdog->ending))
-        return watchdog_rest(watchdog);
+    if (!atomic_load(&watchdog->ending)) {
+        atomic_store(&watchdog->is_at_rest, true);
+        if (gpud_watchdog_is_idle(watchdog))
+            return REST;
+        atomic_store(&watchdog->is_at_rest, false);
+        return TURN;
+    }
     bool late = gpud_now() - watchdog->ended > ENDING_MAX;
     /* Memory that an application's queue reads stays, however long that takes: otherwise the driver
      * would abort everything that the application does on that GPU. */
