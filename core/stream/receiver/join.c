@@ -706,19 +706,26 @@ static void handshake_tell(struct gpud_receiver *receiver, enum gpud_event event
 
 /* --- an offer ------------------------------------------------------------------------------ */
 
-static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t epoch,
-                                     const struct gpud_error *why, struct gpud_error *error)
+/* Tells the sender why its offer is of no use here; it offers the next route. */
+static enum gpud_status refuse(struct gpud_receiver *receiver, uint32_t epoch,
+                               const struct gpud_error *why, struct gpud_error *error)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
     message.refuse.epoch = epoch;
     message.refuse.status = why->status;
     gpud_print(message.refuse.reason, "%s", why->reason);
     gpud_log_info(log_of(receiver), AREA, "refused what the sender offered: %s", why->reason);
+    receiver->has_refused = true;
+    return receiver_send(receiver, &message, error);
+}
+
+static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t epoch,
+                                     const struct gpud_error *why, struct gpud_error *error)
+{
     receiver_drop_session(receiver);
     receiver->state = GPUD_RECEIVER_IDLE;
     receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
-    receiver->has_refused = true;
-    return receiver_send(receiver, &message, error);
+    return refuse(receiver, epoch, why, error);
 }
 
 /* Whether this receiver takes such frames. */
@@ -923,6 +930,16 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud
     return status;
 }
 
+static enum gpud_status say_ready(struct gpud_receiver *receiver, uint32_t epoch,
+                                  struct gpud_error *error)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = epoch};
+    enum gpud_status status = receiver_send(receiver, &message, error);
+    if (status == GPUD_OK)
+        GPUD_STOP_POINT("receiver: READY sent");
+    return status;
+}
+
 static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud_error *error);
 
 static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_error *error)
@@ -937,11 +954,9 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
         return status;
     if (status != GPUD_OK)
         return refuse_offer(receiver, receiver->session->epoch, &why, error);
-    struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = receiver->session->epoch};
-    status = receiver_send(receiver, &message, error);
+    status = say_ready(receiver, receiver->session->epoch, error);
     if (status != GPUD_OK)
         return status;
-    GPUD_STOP_POINT("receiver: READY sent");
 
     receiver->state = GPUD_RECEIVER_STREAMING;
     receiver->deadline = INT64_MAX;
@@ -995,14 +1010,31 @@ static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoin
     receiver->deadline = INT64_MAX;
 }
 
-/* Memory that the sender adds is part of its offer: a failure ends this link, but is not one of the
- * receiver's device. */
-static enum gpud_status take_growth(struct gpud_session *session,
-                                    const struct gpud_ring_description *grown,
-                                    struct gpud_error *error)
+/* Handles GROW, SHRINK and SLOTS: about the sender's ring, which the session maps. */
+static enum gpud_status handle_ring(struct gpud_receiver *receiver, struct gpud_session *session,
+                                    const struct gpud_message *message, struct gpud_error *error)
 {
     struct gpud_error why;
-    enum gpud_status status = session_grow(session, grown, &why);
+    if (!session && receiver->has_refused && message->type != GPUD_MESSAGE_SHRINK)
+        return GPUD_OK; /* of the refused ring: the two messages crossed */
+    if (!session || session->owns_ring)
+        return unexpected(message, error);
+    if (message->type == GPUD_MESSAGE_SHRINK)
+        return session_shrink(session, message->shrink, error);
+    if (message->type == GPUD_MESSAGE_SLOTS) {
+        if (message->slots == 0)
+            return unexpected(message, error);
+        session_set_slots(session, message->slots);
+        if (session == receiver->session) {
+            gpud_lock_take(&receiver->lock);
+            receiver->info.slots = session_slots(session);
+            gpud_lock_release(&receiver->lock);
+        }
+        return GPUD_OK;
+    }
+    /* Memory that the sender adds is part of its offer: a failure ends this link, but is not one of
+     * the receiver's device. */
+    enum gpud_status status = session_grow(session, &message->grow, &why);
     if (status == GPUD_OK)
         return GPUD_OK;
     return gpud_fail_native(error, status == GPUD_PEER ? GPUD_PEER : GPUD_UNSUPPORTED, why.origin,
@@ -1032,25 +1064,9 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         receiver->deadline = gpud_deadline(GPUD_CANARY_DEADLINE);
         return GPUD_OK;
     case GPUD_MESSAGE_GROW:
-        if (!receiver->session && receiver->has_refused)
-            return GPUD_OK; /* of the refused ring: the two messages crossed */
-        if (!receiver->session || receiver->session->owns_ring)
-            return unexpected(message, error);
-        return take_growth(receiver->session, &message->grow, error);
     case GPUD_MESSAGE_SHRINK:
-        if (!receiver->session || receiver->session->owns_ring)
-            return unexpected(message, error);
-        return session_shrink(receiver->session, message->shrink, error);
     case GPUD_MESSAGE_SLOTS:
-        if (!receiver->session && receiver->has_refused)
-            return GPUD_OK; /* as above */
-        if (!receiver->session || receiver->session->owns_ring || message->slots == 0)
-            return unexpected(message, error);
-        session_set_slots(receiver->session, message->slots);
-        gpud_lock_take(&receiver->lock);
-        receiver->info.slots = session_slots(receiver->session);
-        gpud_lock_release(&receiver->lock);
-        return GPUD_OK;
+        return handle_ring(receiver, receiver->session, message, error);
     case GPUD_MESSAGE_EVENT: {
         if (receiver->state == GPUD_RECEIVER_HELLO)
             return unexpected(message, error);
@@ -1140,27 +1156,19 @@ void gpud_receiver_prepare(struct gpud_receiver *receiver)
 static enum gpud_status test_next(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_next_session *next = &receiver->next;
-    struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = next->session->epoch};
+    uint32_t epoch = next->session->epoch;
     struct gpud_error why;
     enum gpud_status status =
         check_canary(receiver, next->session, next->nonce, next->deadline, &why);
     if (status == GPUD_AGAIN)
         return status;
-    next->state = GPUD_RECEIVER_STREAMING;
     if (status != GPUD_OK) {
-        gpud_log_info(log_of(receiver), AREA, "refused what the sender offered: %s", why.reason);
-        message.type = GPUD_MESSAGE_REFUSE;
-        message.refuse.epoch = next->session->epoch;
-        message.refuse.status = why.status;
-        gpud_print(message.refuse.reason, "%s", why.reason);
         receiver_drop_next(receiver);
         next->state = GPUD_RECEIVER_IDLE;
-        receiver->has_refused = true;
+        return refuse(receiver, epoch, &why, error);
     }
-    status = receiver_send(receiver, &message, error);
-    if (next->session)
-        GPUD_STOP_POINT("receiver: READY sent");
-    return status;
+    next->state = GPUD_RECEIVER_STREAMING;
+    return say_ready(receiver, epoch, error);
 }
 
 /* A message of the handshake is handled at once; another one stays pending for the next session. */
@@ -1168,7 +1176,6 @@ static enum gpud_status handle_next(struct gpud_receiver *receiver, struct gpud_
 {
     struct gpud_next_session *next = &receiver->next;
     const struct gpud_message *message = &receiver->message;
-    bool shared = next->session && !next->session->owns_ring;
     switch (message->type) {
     case GPUD_MESSAGE_CANARY:
         if (next->state != GPUD_RECEIVER_CANARY || message->canary.epoch != next->session->epoch)
@@ -1184,22 +1191,13 @@ static enum gpud_status handle_next(struct gpud_receiver *receiver, struct gpud_
         receiver->pending = true;
         gpud_receiver_prepare(receiver);
         return GPUD_OK;
-    case GPUD_MESSAGE_GROW:
-        if (!shared && !receiver->has_refused)
-            return unexpected(message, error);
-        if (shared)
-            return take_growth(next->session, &message->grow, error);
-        break;
-    case GPUD_MESSAGE_SHRINK:
-        if (!shared)
-            return unexpected(message, error);
-        return session_shrink(next->session, message->shrink, error);
     case GPUD_MESSAGE_SLOTS:
-        if ((!shared && !receiver->has_refused) || message->slots == 0)
+        if (message->slots == 0)
             return unexpected(message, error);
-        if (shared)
-            session_set_slots(next->session, message->slots);
-        break;
+        return handle_ring(receiver, next->session, message, error);
+    case GPUD_MESSAGE_GROW:
+    case GPUD_MESSAGE_SHRINK:
+        return handle_ring(receiver, next->session, message, error);
     case GPUD_MESSAGE_KICK:
         break;
     default:
@@ -1226,8 +1224,8 @@ static enum gpud_status read_for_next(struct gpud_receiver *receiver, struct gpu
     return status;
 }
 
-enum gpud_status gpud_receiver_advance_next(struct gpud_receiver *receiver,
-                                            struct gpud_error *error)
+/* Goes on with the handshake of the next session, as far as it can without waiting. */
+static enum gpud_status advance_next(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     const struct gpud_next_session *next = &receiver->next;
     enum gpud_status status = GPUD_OK;
@@ -1239,7 +1237,8 @@ enum gpud_status gpud_receiver_advance_next(struct gpud_receiver *receiver,
     return status == GPUD_AGAIN ? GPUD_OK : status;
 }
 
-enum gpud_status gpud_receiver_use_next(struct gpud_receiver *receiver, struct gpud_error *error)
+/* Every frame before it was taken: the next session takes over, in whatever state it is. */
+static enum gpud_status use_next(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_next_session *next = &receiver->next;
     struct gpud_session *session = next->session;
@@ -1254,6 +1253,25 @@ enum gpud_status gpud_receiver_use_next(struct gpud_receiver *receiver, struct g
     if (!session)
         return GPUD_OK;
     return use_session(receiver, session, &next->offer, error);
+}
+
+enum gpud_status gpud_receiver_look_ahead(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    const struct gpud_page_rx *view = &receiver->session->view;
+    receiver->messages = gpud_page_messages(view);
+    enum gpud_status status = advance_next(receiver, error);
+    if (status != GPUD_OK || receiver->next.state == GPUD_RECEIVER_OFFLINE)
+        return status;
+    int reached = gpud_page_reached(view, receiver->next.position);
+    if (reached < 0)
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender broke the protocol: a format behind more frames than there "
+                         "are entries");
+    /* The frames before it may be lost with their sender: see handle_pending(). */
+    if (reached == 0 && (gpud_page_has_frames(view) || !gpud_channel_is_dead(receiver->channel) ||
+                         gpud_page_has_frames(view)))
+        return GPUD_AGAIN;
+    return use_next(receiver, error);
 }
 
 enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error)

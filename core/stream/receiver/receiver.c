@@ -262,27 +262,6 @@ static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gp
     return status;
 }
 
-/* Goes on with the next session beside the frames of this one, and turns to it behind the last of
- * them. GPUD_AGAIN: there are others, or their copies are under way. */
-static enum gpud_status look_ahead(struct gpud_receiver *receiver, struct gpud_error *error)
-{
-    const struct gpud_page_rx *view = &receiver->session->view;
-    receiver->messages = gpud_page_messages(view);
-    enum gpud_status status = gpud_receiver_advance_next(receiver, error);
-    if (status != GPUD_OK || receiver->next.state == GPUD_RECEIVER_OFFLINE)
-        return status;
-    int reached = gpud_page_reached(view, receiver->next.position);
-    if (reached < 0)
-        return gpud_fail(error, GPUD_PEER,
-                         "the sender broke the protocol: a format behind more frames than there "
-                         "are entries");
-    /* The frames before it may be lost with their sender: see handle_pending(). */
-    if (reached == 0 && (gpud_page_has_frames(view) || !gpud_channel_is_dead(receiver->channel) ||
-                         gpud_page_has_frames(view)))
-        return GPUD_AGAIN;
-    return gpud_receiver_use_next(receiver, error);
-}
-
 /* Adds to a word that only this thread writes; returns the new value. */
 static uint64_t receiver_add(atomic_uint_fast64_t *word, uint64_t more)
 {
@@ -376,7 +355,8 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
     /* The head is read before the messages, so that those sent before these frames are counted. */
     uint32_t limit = gpud_page_head(&session->view);
     bool ahead = receiver->next.state != GPUD_RECEIVER_OFFLINE;
-    enum gpud_status status = ahead ? look_ahead(receiver, error) : read_messages(receiver, error);
+    enum gpud_status status =
+        ahead ? gpud_receiver_look_ahead(receiver, error) : read_messages(receiver, error);
     if (status == GPUD_OK && !ahead)
         status = handle_pending(receiver, error);
     if (status != GPUD_AGAIN)

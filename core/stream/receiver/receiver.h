@@ -249,20 +249,16 @@ void gpud_session_poison(struct gpud_session *session);
 enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error);
 
 /* Handles a message whose position has been reached. GPUD_CLOSED: EOS. */
+enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
+                                      struct gpud_error *error);
+
 /* Makes the session that the pending OFFER offers, before it is its turn. If that fails, the OFFER
  * stays pending, and is handled when it is. */
 void gpud_receiver_prepare(struct gpud_receiver *receiver);
 
-/* Goes on with the handshake of the next session, as far as it can without waiting. */
-enum gpud_status gpud_receiver_advance_next(struct gpud_receiver *receiver,
-                                            struct gpud_error *error);
-
-/* Every frame before it was taken: the next session takes over, in whatever state it is. */
-enum gpud_status gpud_receiver_use_next(struct gpud_receiver *receiver, struct gpud_error *error);
-enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
-                                      struct gpud_error *error);
-
-/* === lines =================================================================================== */
+/* Goes on with the next session beside the frames of this one, and turns to it behind the last of
+ * them. GPUD_AGAIN: there are others, or their copies are under way. */
+enum gpud_status gpud_receiver_look_ahead(struct gpud_receiver *receiver, struct gpud_error *error);
 
 /* === poll ==================================================================================== */
 /* A descriptor for an application's event loop: readable when acquiring has something to do. An

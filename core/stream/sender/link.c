@@ -213,12 +213,6 @@ static bool transport_is_in_use(const struct gpud_transport *transport)
            (gpud_page_count_out(&transport->page) || transport->releasing_count);
 }
 
-void gpud_transport_wake_sender(struct gpud_transport *transport)
-{
-    if (transport->page.page)
-        gpud_page_rouse(&transport->page.end);
-}
-
 /* === link ==================================================================================== */
 /* One receiver: sending to it, and its end. Any thread may end a link, under the lock; the
  * listener's thread then logs it, notifies the application and frees the link. */
@@ -551,33 +545,6 @@ struct offer {
     struct gpud_message message;
 };
 
-/* Gets the pool for a route that shares the sender's ring, with room for this link. */
-static enum gpud_status prepare_pool(struct gpud_link *link, struct offer *offer,
-                                     struct gpud_error *error)
-{
-    struct gpud_sender *sender = link->sender;
-    struct gpud_pool *pool;
-    gpud_sender_lock(sender);
-    enum gpud_status status = gpud_sender_get_pool(sender, offer->route->ring, &pool, error);
-    if (status == GPUD_OK)
-        gpud_pool_ref(offer->pool = pool);
-    gpud_sender_unlock(sender);
-    if (status == GPUD_OK)
-        status = gpud_room_make(link, pool, error);
-    if (status == GPUD_OK) {
-        offer->message.offer.slots = link->slots;
-        offer->message.offer.slots_max = gpud_room_most(link, pool);
-    }
-    if (status != GPUD_OK || offer->route->network)
-        return status;
-    if (!link->streamed)
-        status = gpud_room_clear(link, pool, error);
-    if (status == GPUD_OK && gpud_pool_describe(pool, 0, gpud_link_goes_by_pointer(link, pool),
-                                                &offer->message.offer.ring, error) != GPUD_OK)
-        status = GPUD_AGAIN;
-    return status;
-}
-
 /* Sends the OFFER, which ends the old epoch's transport, if any; the receiver may still read frames
  * published there. GPUD_AGAIN: try later. GPUD_CLOSED: it is obsolete. Under the lock. */
 static enum gpud_status send_offer(struct gpud_link *link, struct offer *offer,
@@ -631,7 +598,7 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     link_describe(link, &self);
     said->signal = gpud_route_signal(route, &self, &link->peer);
     if (!gpud_ring_is_receivers(route->ring))
-        status = prepare_pool(link, &offer, error);
+        status = gpud_room_offer(link, route, &offer.pool, said, error);
     if (status == GPUD_OK && route->network)
         status =
             link->channel->ops->remote->create(link->channel, &offer.remote, &said->page, error);

@@ -52,7 +52,7 @@ static void collect(struct gpud_pool *pool)
         put_free(pool, oldest);
 }
 
-static const struct gpud_frame_owner_ops lent_ops = {
+const struct gpud_frame_owner_ops gpud_lent_ops = {
     .release = release_lent,
     .wait = gpud_frame_join_wait,
     .wait_host = gpud_frame_wait_host_complete,
@@ -121,7 +121,7 @@ static enum gpud_status pool_add_part(struct gpud_pool *pool, struct gpud_pool_p
         struct gpud_slot *slot = &part->slots[i];
         slot->pool = pool;
         slot->view = part->view;
-        slot->frame.ops = &lent_ops;
+        slot->frame.ops = &gpud_lent_ops;
         slot->frame.owner = pool;
         slot->frame.slot = index * count + i;
         slot->frame.memory = gpud_ring_slot(&pool->ring, slot->frame.slot, &slot->frame.offset);
@@ -132,9 +132,11 @@ static enum gpud_status pool_add_part(struct gpud_pool *pool, struct gpud_pool_p
     return GPUD_OK;
 }
 
-enum gpud_status gpud_pool_describe(struct gpud_pool *pool, uint32_t first, bool same_process,
-                                    struct gpud_ring_description *description,
-                                    struct gpud_error *error)
+/* Describes the memories from `first` on to a peer. The descriptors in it stay the pool's.
+ * same_process: by pointer. */
+static enum gpud_status pool_describe(struct gpud_pool *pool, uint32_t first, bool same_process,
+                                      struct gpud_ring_description *description,
+                                      struct gpud_error *error)
 {
     const struct gpud_ring *ring = &pool->ring;
     description->slot_size = ring->slot_size;
@@ -464,19 +466,39 @@ void gpud_slot_drop(struct gpud_slot *slot)
     gpud_pool_unref(&pool);
 }
 
-bool gpud_pool_orders(const struct gpud_frame *frame, const struct gpud_queue *queue)
+enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
+                                      struct gpud_pool **pool, struct gpud_error *error)
 {
-    return frame->ops == &lent_ops && (frame->queue == queue || !frame->queue);
-}
-
-struct gpud_slot *gpud_pool_slot_of(const struct gpud_pool *pool, struct gpud_frame *frame)
-{
-    return frame->ops == &lent_ops && frame->owner == pool ? (struct gpud_slot *)frame : NULL;
-}
-
-bool gpud_pool_was_lent_by(const struct gpud_frame *frame, const struct gpud_sender *sender)
-{
-    return frame->ops == &lent_ops && ((const struct gpud_pool *)frame->owner)->lender == sender;
+    bool staging = place == GPUD_RING_SENDER_HOST && sender->device != sender->host;
+    struct gpud_pool **own = staging ? &sender->host_pool : &sender->device_pool;
+    struct gpud_device *device = staging ? sender->host : sender->device;
+    uint32_t epoch = sender->epoch;
+    while (!*own && sender->epoch == epoch) {
+        struct gpud_pool *made;
+        struct gpud_layout layout = *gpud_sender_layout(sender, place);
+        bool dmabufs = sender->dmabufs, apart = gpud_route_gives_slots(device);
+        uint32_t slots = gpud_sender_slots(sender, apart);
+        gpud_sender_unlock(sender);
+        enum gpud_status status = gpud_pool_create(
+            device, device->caps & GPUD_CAP_SYNCHRONOUS ? NULL : sender->queue,
+            device->caps & GPUD_CAP_SHARE ? GPUD_USAGE_SHARE : GPUD_USAGE_LOCAL, dmabufs,
+            staging ? sender->device : NULL, &layout, epoch, slots, apart, &made, error);
+        gpud_sender_lock(sender);
+        if (status != GPUD_OK)
+            return status;
+        made->lender = sender;
+        if (!*own && sender->epoch == epoch) {
+            *own = made;
+            break;
+        }
+        gpud_sender_unlock(sender); /* another thread was faster */
+        gpud_pool_unref(&made);
+        gpud_sender_lock(sender);
+    }
+    if (sender->epoch != epoch)
+        return gpud_fail(error, GPUD_INVALID, "the format changed meanwhile");
+    *pool = *own;
+    return GPUD_OK;
 }
 
 /* === room ==================================================================================== */
@@ -605,14 +627,6 @@ static uint32_t choose_share(const struct gpud_link *link, const struct gpud_poo
     return link->slots_asked > usual ? limit_share(link, pool, link->slots_asked) : usual;
 }
 
-uint32_t gpud_room_most(const struct gpud_link *link, const struct gpud_pool *pool)
-{
-    gpud_sender_lock(link->sender);
-    uint32_t most = limit_share(link, pool, GPUD_SLOTS_MAX);
-    gpud_sender_unlock(link->sender);
-    return most > link->slots ? most : link->slots;
-}
-
 /* --- growing -------------------------------------------------------------------------------- */
 
 /* Grows the pool until it has the sender's own slots and a share for each receiver that maps it,
@@ -670,8 +684,8 @@ static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *e
     if (transport->remote)
         return gpud_link_register_sources(link, error);
     enum gpud_status status =
-        gpud_pool_describe(pool, transport->known_memories, gpud_link_goes_by_pointer(link, pool),
-                           &message.grow, error);
+        pool_describe(pool, transport->known_memories, gpud_link_goes_by_pointer(link, pool),
+                      &message.grow, error);
     if (status != GPUD_OK)
         return status;
     status = room_tell(link, &message, error);
@@ -696,22 +710,6 @@ static enum gpud_status open_room(struct gpud_sender *sender, struct gpud_pool *
     pool_open(pool);
     gpud_sender_unlock(sender);
     return GPUD_OK;
-}
-
-enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
-                                struct gpud_error *error)
-{
-    gpud_sender_lock(link->sender);
-    link->slots = choose_share(link, pool);
-    gpud_sender_unlock(link->sender);
-    enum gpud_status status = grow(link, pool, error);
-    if (status != GPUD_OK && link->slots > pool->share) { /* it does without more */
-        gpud_sender_lock(link->sender);
-        link->slots = pool->share;
-        gpud_sender_unlock(link->sender);
-        status = grow(link, pool, error);
-    }
-    return status == GPUD_OK ? open_room(link->sender, pool, error) : status;
 }
 
 void gpud_room_raise(struct gpud_link *link, int64_t now)
@@ -763,10 +761,12 @@ void gpud_room_raise(struct gpud_link *link, int64_t now)
 
 /* --- clearing ------------------------------------------------------------------------------- */
 
-/* Clears one slot at a time, so that the application misses at most one and never its last. Slots
- * of a past epoch's pool are left alone: they come back while receivers still read them. */
-enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
-                                 struct gpud_error *error)
+/* Clears pictures from before this link in free slots, which it is about to map: one slot at a
+ * time, so that the application misses at most one and never its last. Slots of a past epoch's pool
+ * are left alone: they come back while receivers still read them. GPUD_AGAIN: too many slots are in
+ * use; try later. */
+static enum gpud_status room_clear(struct gpud_link *link, struct gpud_pool *pool,
+                                   struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
     bool patient =
@@ -795,6 +795,47 @@ enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
         if (status != GPUD_OK)
             return status == GPUD_TIMEOUT ? GPUD_AGAIN : status;
     }
+}
+
+enum gpud_status gpud_room_offer(struct gpud_link *link, const struct gpud_route_ops *route,
+                                 struct gpud_pool **own, struct gpud_offer *offer,
+                                 struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_pool *pool;
+    gpud_sender_lock(sender);
+    enum gpud_status status = gpud_sender_get_pool(sender, route->ring, &pool, error);
+    if (status == GPUD_OK) {
+        gpud_pool_ref(*own = pool);
+        link->slots = choose_share(link, pool);
+    }
+    gpud_sender_unlock(sender);
+    if (status != GPUD_OK)
+        return status;
+    status = grow(link, pool, error);
+    if (status != GPUD_OK && link->slots > pool->share) { /* it does without more */
+        gpud_sender_lock(sender);
+        link->slots = pool->share;
+        gpud_sender_unlock(sender);
+        status = grow(link, pool, error);
+    }
+    if (status == GPUD_OK)
+        status = open_room(sender, pool, error);
+    if (status != GPUD_OK)
+        return status;
+    offer->slots = link->slots;
+    gpud_sender_lock(sender);
+    uint32_t most = limit_share(link, pool, GPUD_SLOTS_MAX);
+    gpud_sender_unlock(sender);
+    offer->slots_max = most > link->slots ? most : link->slots;
+    if (route->network)
+        return GPUD_OK;
+    if (!link->streamed)
+        status = room_clear(link, pool, error);
+    if (status == GPUD_OK && pool_describe(pool, 0, gpud_link_goes_by_pointer(link, pool),
+                                           &offer->ring, error) != GPUD_OK)
+        status = GPUD_AGAIN;
+    return status;
 }
 
 /* --- shrinking ------------------------------------------------------------------------------ */

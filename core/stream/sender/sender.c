@@ -215,66 +215,6 @@ enum gpud_status gpud_sender_wait(struct gpud_sender *sender, uint32_t count, in
     return status;
 }
 
-/* --- events -------------------------------------------------------------------------------- */
-
-static void send_to_all(struct gpud_sender *sender, struct gpud_message *message)
-{
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        if (gpud_link_takes_frames(sender->links[i]))
-            gpud_waiting_send(sender->links[i], message);
-}
-
-static enum gpud_status keep_sticky(struct gpud_sender *sender,
-                                    const struct gpud_user_message *event, struct gpud_error *error)
-{
-    int place = 0;
-    while (place < GPUD_STICKY_MAX && sender->sticky[place] &&
-           sender->sticky[place]->kind != event->kind)
-        place++;
-    if (place == GPUD_STICKY_MAX)
-        return gpud_fail(error, GPUD_INVALID, "more than %d kinds of sticky events",
-                         GPUD_STICKY_MAX);
-    if (!sender->sticky[place] && !(sender->sticky[place] = malloc(sizeof(*event))))
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for an event");
-    *sender->sticky[place] = *event;
-    return GPUD_OK;
-}
-
-enum gpud_status gpud_sender_send_event(struct gpud_sender *sender, uint32_t kind, const void *data,
-                                        size_t size, struct gpud_error *error)
-{
-    if (size > GPUD_EVENT_SIZE_MAX)
-        return gpud_fail(error, GPUD_INVALID, "an event of %zu bytes: at most %d are possible",
-                         size, GPUD_EVENT_SIZE_MAX);
-    struct gpud_message message = {.type = GPUD_MESSAGE_EVENT};
-    message.event.kind = kind;
-    message.event.size = (uint32_t)size;
-    memcpy(message.event.data, data ? data : "", size);
-    enum gpud_status status = GPUD_OK;
-    gpud_sender_lock(sender);
-    if (kind & GPUD_EVENT_STICKY)
-        status = keep_sticky(sender, &message.event, error);
-    if (status == GPUD_OK)
-        send_to_all(sender, &message);
-    GPUD_STOP_POINT("sender: event sent");
-    gpud_sender_unlock(sender);
-    return status;
-}
-
-enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender, struct gpud_error *error)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
-    gpud_sender_lock(sender);
-    message.epoch = sender->epoch;
-    sender->ended = true;
-    gpud_log_info(&sender->context->log, AREA, "the stream ends after %" PRIu64 " frames",
-                  sender->sequence);
-    send_to_all(sender, &message);
-    GPUD_STOP_POINT("sender: EOS sent");
-    gpud_sender_unlock(sender);
-    return GPUD_OK;
-}
-
 enum gpud_status gpud_sender_get_fd(struct gpud_sender *sender, int *fd, struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
@@ -440,43 +380,4 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
     now.copies_gpu = atomic_load(&sender->copies_gpu);
     now.stands_by = sender->listener && atomic_load(&sender->listener->stands_by);
     gpud_sized_copy(info, info->size, &now, sizeof(now));
-}
-
-/* Wakes threads that wait for a receiver or a slot. */
-static void wake_waiting(struct gpud_sender *sender)
-{
-    gpud_sender_changed(sender);
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        if (sender->links[i]->transport)
-            gpud_transport_wake_sender(sender->links[i]->transport);
-    if (sender->device_pool)
-        gpud_pool_wake(sender->device_pool);
-}
-
-void gpud_sender_interrupt(struct gpud_sender *sender, bool interrupted)
-{
-    atomic_store(&sender->interrupted, interrupted);
-    if (!interrupted)
-        return;
-    gpud_sender_lock(sender);
-    /* Frames still wait for a receiver that prepares its ring, and for any one behind an EOS. */
-    for (uint32_t i = 0; i < sender->link_count && !sender->ended; i++)
-        if (!gpud_waiting_is_preparing(sender->links[i]))
-            gpud_waiting_drop(sender->links[i]);
-    wake_waiting(sender);
-    gpud_sender_unlock(sender);
-}
-
-enum gpud_status gpud_sender_set_slow_receiver(struct gpud_sender *sender,
-                                               enum gpud_slow_receiver slow_receiver,
-                                               struct gpud_error *error)
-{
-    enum gpud_status status = gpud_route_check_params(0, slow_receiver, NULL, error);
-    if (status != GPUD_OK)
-        return status;
-    gpud_sender_lock(sender);
-    sender->slow_receiver = slow_receiver ? slow_receiver : GPUD_SLOW_BLOCK;
-    wake_waiting(sender);
-    gpud_sender_unlock(sender);
-    return GPUD_OK;
 }

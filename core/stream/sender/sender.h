@@ -296,12 +296,6 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
                                   const struct gpud_layout *layout, uint32_t epoch, uint32_t slots,
                                   bool apart, struct gpud_pool **pool, struct gpud_error *error);
 
-/* Describes the memories from `first` on to a peer. The descriptors in it stay the pool's.
- * same_process: by pointer. */
-enum gpud_status gpud_pool_describe(struct gpud_pool *pool, uint32_t first, bool same_process,
-                                    struct gpud_ring_description *description,
-                                    struct gpud_error *error);
-
 /* Adds an owner. */
 void gpud_pool_ref(struct gpud_pool *pool);
 
@@ -332,14 +326,21 @@ void gpud_slot_drop(struct gpud_slot *slot);
 /* Records that work before the fence, which the slot takes over, reads it. The slot is in use. */
 void gpud_slot_add_read(struct gpud_slot *slot, const struct gpud_fence *fence);
 
-/* Whether the frame was lent by a pool whose slots are written in the order of this queue. */
-bool gpud_pool_orders(const struct gpud_frame *frame, const struct gpud_queue *queue);
+/* Of frames that a pool lent. */
+extern const struct gpud_frame_owner_ops gpud_lent_ops;
 
-/* Whether a pool of this sender lent the frame, the current one or one before. */
-bool gpud_pool_was_lent_by(const struct gpud_frame *frame, const struct gpud_sender *sender);
+/* Whether the frame was lent by a pool whose slots are written in the order of this queue. */
+static inline bool gpud_pool_orders(const struct gpud_frame *frame, const struct gpud_queue *queue)
+{
+    return frame->ops == &gpud_lent_ops && (frame->queue == queue || !frame->queue);
+}
 
 /* The frame's slot, or NULL if this pool did not lend it. */
-struct gpud_slot *gpud_pool_slot_of(const struct gpud_pool *pool, struct gpud_frame *frame);
+static inline struct gpud_slot *gpud_pool_slot_of(const struct gpud_pool *pool,
+                                                  struct gpud_frame *frame)
+{
+    return frame->ops == &gpud_lent_ops && frame->owner == pool ? (struct gpud_slot *)frame : NULL;
+}
 
 /* === transport =============================================================================== */
 /* The sender's end of a link in one epoch: the receiver's ring page, the ring by its route, and the
@@ -434,7 +435,12 @@ bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry);
 /* Announces the described frames and `more` further ones: wakes the receiver early. */
 bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more);
 
-void gpud_transport_wake_sender(struct gpud_transport *transport);
+/* Wakes threads that wait for its credits. */
+static inline void gpud_transport_wake_sender(struct gpud_transport *transport)
+{
+    if (transport->page.page)
+        gpud_page_rouse(&transport->page.end);
+}
 
 /* === link ==================================================================================== */
 /* One receiver as its sender sees it. */
@@ -799,22 +805,17 @@ void gpud_links_settle(struct gpud_sender *sender);
 /* Room in the sender's ring: a share for the sender and one for each receiver that maps it. In the
  * listener's thread, without the lock. */
 
-/* Chooses the link's share of the pool, makes room for it and notifies every receiver that maps the
- * pool. GPUD_AGAIN: one cannot be notified now. */
-enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
-                                struct gpud_error *error);
+/* Gets the pool for a route that shares the sender's ring, with a reference, and the offer's part
+ * about it: chooses the link's share, makes room for it, notifies every receiver that maps the
+ * pool, and clears old pictures before a new one maps them. GPUD_AGAIN: a receiver cannot be
+ * notified now, or too many slots are in use; try later. */
+enum gpud_status gpud_room_offer(struct gpud_link *link, const struct gpud_route_ops *route,
+                                 struct gpud_pool **pool, struct gpud_offer *offer,
+                                 struct gpud_error *error);
 
 /* Lets the link's receiver hold as many frames as it asked for, if that is due, within what
  * receivers may have: the ring grows, and the receiver is told. */
 void gpud_room_raise(struct gpud_link *link, int64_t now);
-
-/* How many frames of this pool the link's receiver may hold at most, if it asks. */
-uint32_t gpud_room_most(const struct gpud_link *link, const struct gpud_pool *pool);
-
-/* Clears pictures from before this link in free slots, which it is about to map. GPUD_AGAIN: too
- * many slots are in use; try later. */
-enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
-                                 struct gpud_error *error);
 
 /* Registers the pool's new memories with the link's network card. */
 enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error);
@@ -846,23 +847,12 @@ void gpud_waiting_clear(struct gpud_link *link);
 void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gpud_frame_info *info,
                       struct gpud_slot *slot, uint64_t sequence, bool lost);
 
-/* gpud_link_send() for the application's EVENT or EOS: at once, or after the waiting frames. */
-void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message);
-
-/* Drops the waiting frames that cannot be sent; sends the messages after them. */
-void gpud_waiting_drop(struct gpud_link *link);
-
 /* The same, and messages go out although the link's ring is not ready: the sender ends. */
 void gpud_waiting_end(struct gpud_link *link);
 
 /* Drops a waiting frame whose slot has no other user; last: also one for which the pool has yet to
  * grow. false: this pool has none. */
 bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_pool *pool, bool last);
-
-/* Whether frames wait that the next format, or the end, would lose, because their receiver's ring
- * is not ready or takes work of the device. Not of a receiver that was waited for in vain, until it
- * has caught up. */
-bool gpud_waiting_is_preparing(const struct gpud_link *link);
 
 /* The link's ring is ready: sends what waits for it. The listener's thread does the rest in its
  * next turn. */

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The application's frames and formats, and frames that wait for a receiver. */
+/* The application's frames, formats and messages, and what of them waits for a receiver. */
 #include "stream/sender/sender.h"
 
 #include "base/base.h"
@@ -10,6 +10,7 @@
 #include "route/route.h"
 #include "stream/shared/shared.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,14 +257,17 @@ static void send_held(struct gpud_link *link, uint64_t before, bool last)
     }
 }
 
+static void waiting_drop(struct gpud_link *link);
+
+/* gpud_link_send() for the application's EVENT or EOS: at once, or after the waiting frames. */
 /* Model: hold.1. */
-void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message)
+static void waiting_send(struct gpud_link *link, struct gpud_message *message)
 {
     struct gpud_waiting *waiting = &link->waiting;
     const struct gpud_sender *sender = link->sender;
     const uint32_t held_max = link->channel->ops->remote ? HELD_MAX : HELD_MAX_HERE;
     if (waiting->held == held_max)
-        gpud_waiting_drop(link);
+        waiting_drop(link);
     if (!gpud_link_takes_frames(link))
         return;
     if (!gpud_link_is_behind(link) && !waiting->first && gpud_link_is_ready(link)) {
@@ -436,8 +440,9 @@ void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gp
 
 /* --- dropping ------------------------------------------------------------------------------ */
 
+/* Drops the waiting frames that cannot be sent; sends the messages after them. */
 /* Model: give.1. */
-void gpud_waiting_drop(struct gpud_link *link)
+static void waiting_drop(struct gpud_link *link)
 {
     gpud_waiting_advance(link);
     if (!link->waiting.frames)
@@ -449,7 +454,7 @@ void gpud_waiting_drop(struct gpud_link *link)
 
 void gpud_waiting_end(struct gpud_link *link)
 {
-    gpud_waiting_drop(link);
+    waiting_drop(link);
     if (gpud_link_takes_frames(link))
         send_held(link, UINT64_MAX, true);
 }
@@ -481,7 +486,10 @@ bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_poo
 
 /* --- epochs and the thread ----------------------------------------------------------------- */
 
-bool gpud_waiting_is_preparing(const struct gpud_link *link)
+/* Whether frames wait that the next format, or the end, would lose, because their receiver's ring
+ * is not ready or takes work of the device. Not of a receiver that was waited for in vain, until it
+ * has caught up. */
+static bool waiting_is_preparing(const struct gpud_link *link)
 {
     const struct gpud_waiting *waiting = &link->waiting;
     if (!gpud_link_takes_frames(link) || waiting->was_late)
@@ -523,6 +531,8 @@ int64_t gpud_waiting_deadline(const struct gpud_link *link)
                                                                                 : deadline;
 }
 
+#define AREA "sender"
+
 /* === epoch =================================================================================== */
 /* Epochs: a format and the rings made for it. */
 
@@ -534,47 +544,6 @@ struct gpud_old_pools {
 /* How long a change of format, counted from the one before, waits for receivers that still prepare
  * their rings. */
 #define CHANGE_PATIENCE (100 * GPUD_MSEC)
-
-/* Fails a call during which the epoch ended. */
-static enum gpud_status sender_new_format(struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_INVALID, "the format changed meanwhile");
-}
-
-enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
-                                      struct gpud_pool **pool, struct gpud_error *error)
-{
-    bool staging = place == GPUD_RING_SENDER_HOST && sender->device != sender->host;
-    struct gpud_pool **own = staging ? &sender->host_pool : &sender->device_pool;
-    struct gpud_device *device = staging ? sender->host : sender->device;
-    uint32_t epoch = sender->epoch;
-    while (!*own && sender->epoch == epoch) {
-        struct gpud_pool *made;
-        struct gpud_layout layout = *gpud_sender_layout(sender, place);
-        bool dmabufs = sender->dmabufs, apart = gpud_route_gives_slots(device);
-        uint32_t slots = gpud_sender_slots(sender, apart);
-        gpud_sender_unlock(sender);
-        enum gpud_status status = gpud_pool_create(
-            device, device->caps & GPUD_CAP_SYNCHRONOUS ? NULL : sender->queue,
-            device->caps & GPUD_CAP_SHARE ? GPUD_USAGE_SHARE : GPUD_USAGE_LOCAL, dmabufs,
-            staging ? sender->device : NULL, &layout, epoch, slots, apart, &made, error);
-        gpud_sender_lock(sender);
-        if (status != GPUD_OK)
-            return status;
-        made->lender = sender;
-        if (!*own && sender->epoch == epoch) {
-            *own = made;
-            break;
-        }
-        gpud_sender_unlock(sender); /* another thread was faster */
-        gpud_pool_unref(&made);
-        gpud_sender_lock(sender);
-    }
-    if (sender->epoch != epoch)
-        return sender_new_format(error);
-    *pool = *own;
-    return GPUD_OK;
-}
 
 /* Starts a new epoch with the current layout; the listener's thread offers its ring to every
  * receiver. Under the lock. */
@@ -599,14 +568,14 @@ void gpud_sender_settle(struct gpud_sender *sender, int64_t deadline)
     for (;;) {
         bool some = false;
         for (uint32_t i = 0; i < sender->link_count; i++)
-            some |= gpud_waiting_is_preparing(sender->links[i]);
+            some |= waiting_is_preparing(sender->links[i]);
         if (!some || (atomic_load(&sender->interrupted) && !sender->ended) ||
             gpud_now() >= deadline)
             break;
         gpud_sender_wait_for_change(sender, deadline);
     }
     for (uint32_t i = 0; i < sender->link_count; i++)
-        sender->links[i]->waiting.was_late |= gpud_waiting_is_preparing(sender->links[i]);
+        sender->links[i]->waiting.was_late |= waiting_is_preparing(sender->links[i]);
 }
 
 /* Model: turn.1 in turns.pml.
@@ -660,7 +629,7 @@ void gpud_waiting_turn(struct gpud_sender *sender, int64_t now)
         struct gpud_link *link = sender->links[i];
         const struct gpud_waiting *waiting = &link->waiting;
         if (wants_entry(link) && waiting->give_up && now >= waiting->give_up)
-            gpud_waiting_drop(link);
+            waiting_drop(link);
         else if (waiting->frames)
             gpud_waiting_advance(link);
     }
@@ -794,7 +763,7 @@ static enum gpud_status take_slot(struct gpud_sender *sender, struct gpud_pool *
         gpud_sender_lock(sender);
         gpud_pool_unref(&kept);
         if (epoch != sender->epoch)
-            return sender_new_format(error);
+            return gpud_fail(error, GPUD_INVALID, "the format changed meanwhile");
         enum gpud_status status = gpud_sender_get_pool(sender, place, &pool, error);
         if (status != GPUD_OK)
             return status;
@@ -1146,7 +1115,8 @@ static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpu
                          "the frame before is whole up to line %u of %u: submit the rest of its "
                          "lines, or release it",
                          sender->lines, gpud_deliver_writing(sender)->info.layout.height);
-    if (how == BY_LINES && !gpud_pool_was_lent_by(frame, sender))
+    if (how == BY_LINES && (frame->ops != &gpud_lent_ops ||
+                            ((const struct gpud_pool *)frame->owner)->lender != sender))
         return gpud_fail(error, GPUD_INVALID,
                          "only a frame that this sender lent can be submitted line by line");
     if (how == BY_LINES && frame->info.flags & GPUD_FRAME_READ_ONLY)
@@ -1262,4 +1232,105 @@ enum gpud_status gpud_sender_submit_lines(struct gpud_sender *sender, struct gpu
     if (!begun)
         status = submit_frame(sender, frame, BY_LINES, timeout_ns, &delivered, error);
     return status == GPUD_OK ? gpud_lines_advance(sender, frame, lines, error) : status;
+}
+
+/* === messages ================================================================================ */
+
+static void send_to_all(struct gpud_sender *sender, struct gpud_message *message)
+{
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        if (gpud_link_takes_frames(sender->links[i]))
+            waiting_send(sender->links[i], message);
+}
+
+static enum gpud_status keep_sticky(struct gpud_sender *sender,
+                                    const struct gpud_user_message *event, struct gpud_error *error)
+{
+    int place = 0;
+    while (place < GPUD_STICKY_MAX && sender->sticky[place] &&
+           sender->sticky[place]->kind != event->kind)
+        place++;
+    if (place == GPUD_STICKY_MAX)
+        return gpud_fail(error, GPUD_INVALID, "more than %d kinds of sticky events",
+                         GPUD_STICKY_MAX);
+    if (!sender->sticky[place] && !(sender->sticky[place] = malloc(sizeof(*event))))
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for an event");
+    *sender->sticky[place] = *event;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_sender_send_event(struct gpud_sender *sender, uint32_t kind, const void *data,
+                                        size_t size, struct gpud_error *error)
+{
+    if (size > GPUD_EVENT_SIZE_MAX)
+        return gpud_fail(error, GPUD_INVALID, "an event of %zu bytes: at most %d are possible",
+                         size, GPUD_EVENT_SIZE_MAX);
+    struct gpud_message message = {.type = GPUD_MESSAGE_EVENT};
+    message.event.kind = kind;
+    message.event.size = (uint32_t)size;
+    memcpy(message.event.data, data ? data : "", size);
+    enum gpud_status status = GPUD_OK;
+    gpud_sender_lock(sender);
+    if (kind & GPUD_EVENT_STICKY)
+        status = keep_sticky(sender, &message.event, error);
+    if (status == GPUD_OK)
+        send_to_all(sender, &message);
+    GPUD_STOP_POINT("sender: event sent");
+    gpud_sender_unlock(sender);
+    return status;
+}
+
+enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender, struct gpud_error *error)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
+    gpud_sender_lock(sender);
+    message.epoch = sender->epoch;
+    sender->ended = true;
+    gpud_log_info(&sender->context->log, AREA, "the stream ends after %" PRIu64 " frames",
+                  sender->sequence);
+    send_to_all(sender, &message);
+    GPUD_STOP_POINT("sender: EOS sent");
+    gpud_sender_unlock(sender);
+    return GPUD_OK;
+}
+
+/* --- waking the application ---------------------------------------------------------------- */
+
+/* Wakes threads that wait for a receiver or a slot. */
+static void wake_waiting(struct gpud_sender *sender)
+{
+    gpud_sender_changed(sender);
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        if (sender->links[i]->transport)
+            gpud_transport_wake_sender(sender->links[i]->transport);
+    if (sender->device_pool)
+        gpud_pool_wake(sender->device_pool);
+}
+
+void gpud_sender_interrupt(struct gpud_sender *sender, bool interrupted)
+{
+    atomic_store(&sender->interrupted, interrupted);
+    if (!interrupted)
+        return;
+    gpud_sender_lock(sender);
+    /* Frames still wait for a receiver that prepares its ring, and for any one behind an EOS. */
+    for (uint32_t i = 0; i < sender->link_count && !sender->ended; i++)
+        if (!waiting_is_preparing(sender->links[i]))
+            waiting_drop(sender->links[i]);
+    wake_waiting(sender);
+    gpud_sender_unlock(sender);
+}
+
+enum gpud_status gpud_sender_set_slow_receiver(struct gpud_sender *sender,
+                                               enum gpud_slow_receiver slow_receiver,
+                                               struct gpud_error *error)
+{
+    enum gpud_status status = gpud_route_check_params(0, slow_receiver, NULL, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_sender_lock(sender);
+    sender->slow_receiver = slow_receiver ? slow_receiver : GPUD_SLOW_BLOCK;
+    wake_waiting(sender);
+    gpud_sender_unlock(sender);
+    return GPUD_OK;
 }
