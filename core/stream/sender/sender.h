@@ -51,12 +51,11 @@ struct gpud_admission {
 /* The state that a sender's files share. Each file uses those above it:
  *
  *     pool.c      its slots, and how many of them receivers may ask for
- *     link.c      one receiver: its counters, its ring and page in one epoch, its place in an event
- * loop hand.c      hands a frame on: its source, the devices' work, frames that wait; and the lock
- *     submit.c    the application's frames and formats
- *     join.c      a receiver's route and handshake, its end, and answers to queries
+ *     hand.c      hands a frame on: the entries, the devices' work, completions; and the lock
+ *     submit.c    the application's frames, formats and messages, and what of them waits
+ *     link.c      one receiver, from its first message to its end: its route, its handshake
  *     listener.c  the thread that accepts connections, and limits those before their first message
- *     sender.c    the public object
+ *     sender.c    the public object, and answers to queries
  *
  * Threads. The application's threads submit frames. Each sender has a listener's thread, which
  * accepts connections, runs every handshake and frees ended links; an application's call that needs
@@ -183,7 +182,7 @@ struct gpud_sender {
     pthread_t thread;
     bool thread_runs;
     int wake;              /* eventfd: the thread takes another turn */
-    struct gpud_loop loop; /* for an application's event loop; see link.c */
+    struct gpud_loop loop; /* for an application's event loop; see submit.c */
     bool polls;            /* the loop is armed */
     bool lacks_slot;       /* the call that returned GPUD_TIMEOUT found no slot */
     atomic_bool stopping;
@@ -288,6 +287,18 @@ struct gpud_pool {
     struct gpud_lock wake_lock; /* keeps the descriptor `wake` open while it is raised */
     atomic_int wake;            /* eventfd of a loop that polls for a free slot; -1: none */
 };
+
+/* How frames lie in a ring: only the device's own slots may be images. Under the lock. */
+static inline const struct gpud_layout *gpud_sender_layout(const struct gpud_sender *sender,
+                                                           enum gpud_ring_place place)
+{
+    return place == GPUD_RING_SENDER_DEVICE ? &sender->layout : &sender->rows;
+}
+
+/* The pool that a route shares, created on first use. Under the lock, which is dropped while
+ * creating one. GPUD_INVALID: the format changed meanwhile. */
+enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
+                                      struct gpud_pool **pool, struct gpud_error *error);
 
 /* A pool with `slots` open slots in one memory or, with apart, in one memory each; it grows by a
  * memory at a time. queue: of the device, or NULL on the host. dmabufs: each slot gets one. */
@@ -473,7 +484,7 @@ struct gpud_held_message {
     struct gpud_user_message event; /* allocated with only as much data as it has */
 };
 
-/* The frames and the messages that wait for a link: see hand.c. */
+/* The frames and the messages that wait for a link: see submit.c. */
 struct gpud_waiting {
     struct gpud_waiting_frame *frames, *last_frame; /* oldest first */
     uint32_t count;                                 /* of them */
@@ -540,7 +551,7 @@ struct gpud_link {
     uint64_t dropped_newest, dropped_oldest, dropped_failed, dropped_format;
     struct gpud_link_stats stats; /* the receiver's, as of its transport before this one */
 
-    uint32_t kicks_due;   /* requested; see link.c */
+    uint32_t kicks_due;   /* requested; see submit.c */
     uint32_t stray_kicks; /* received without a request */
 };
 
@@ -631,8 +642,8 @@ void gpud_links_free(struct gpud_link *first);
 
 struct gpud_delivery_target {
     struct gpud_link *link;
-    struct gpud_transport *transport; /* a reference; NULL: of no ring yet, see hand.c */
-    uint32_t entry;                   /* taken, or GPUD_NO_ENTRY if none was free, see hand.c */
+    struct gpud_transport *transport; /* a reference; NULL: of no ring yet, see submit.c */
+    uint32_t entry;                   /* taken, or GPUD_NO_ENTRY if none was free, see submit.c */
     bool failed;                      /* its device did not accept the frame */
     bool early;                       /* published while the frame is still written */
     bool stepwise;                    /* early, and the frame is copied for it in steps */
@@ -654,7 +665,7 @@ struct gpud_delivery {
      * configure the sender anew during a link's test. */
     struct gpud_layout layout; /* of the device's slots */
     struct gpud_layout rows;   /* of all other rings */
-    struct gpud_slot *ordered; /* by gpud_copies_are_stream_ordered() */
+    struct gpud_slot *ordered; /* by copies_are_stream_ordered() */
     bool copies, is_late;      /* some target needs one; some has no entry */
     /* Of a frame that is still being written: the rows that earlier steps copy for its stepwise
      * targets. lines: this is one of these steps, which copies the rows before this one; 0: it is
@@ -678,10 +689,9 @@ static inline uint32_t gpud_delivery_end(const struct gpud_delivery *delivery)
     return delivery->lines ? delivery->lines : delivery->layout.height;
 }
 
-/* === delivery ================================================================================ */
-/* Hands frames over to receivers; and the sender's lock, whose holder publishes frames whose copies
- * have completed meanwhile. */
+/* === hand.c ================================================================================== */
 
+/* The sender's lock, whose holder publishes frames whose copies have completed meanwhile. */
 void gpud_sender_lock(struct gpud_sender *sender);
 void gpud_sender_unlock(struct gpud_sender *sender);
 
@@ -694,116 +704,68 @@ void gpud_sender_unref(struct gpud_sender *sender);
 
 /* Copies if needed, posts and publishes. Called with the lock held, which is dropped meanwhile.
  * Takes over the targets, the slots (one user each, which the delivery drops) and, with consume,
- * the frame. */
+ * the frame.
+ *
+ * With delivery->by_lines: publishes the frame only for those receivers that take it while the
+ * application writes it, and keeps it as sender->writing until its last line, its release, or a new
+ * format. There is one at a time, so that frames stay in order. */
 enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                               struct gpud_error *error);
-
-/* With delivery->by_lines, gpud_deliver() publishes the frame only for those receivers that take it
- * while it is written, and keeps it as sender->writing. The calls that follow are for that one. */
 const struct gpud_frame *gpud_deliver_writing(const struct gpud_sender *sender);
 
-/* === epoch =================================================================================== */
-/* Epochs: a format and the rings made for it. */
-
-/* How frames lie in a ring: only the device's own slots may be images. Under the lock. */
-static inline const struct gpud_layout *gpud_sender_layout(const struct gpud_sender *sender,
-                                                           enum gpud_ring_place place)
-{
-    return place == GPUD_RING_SENDER_DEVICE ? &sender->layout : &sender->rows;
-}
-
-/* The pool that a route shares, created on first use. Under the lock, which is dropped while
- * creating one. GPUD_INVALID: the format changed meanwhile. */
-enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
-                                      struct gpud_pool **pool, struct gpud_error *error);
-
-/* Before the next format, and before the end of the sender: waits, until the deadline, until frames
- * have gone out whose receivers still prepare their rings. Under the lock, which is dropped
- * meanwhile. */
-void gpud_sender_settle(struct gpud_sender *sender, int64_t deadline);
-
-/* === handshake =============================================================================== */
-/* The handshake with one receiver. */
-
-/* Handles a message, in the listener's thread, without the lock. The caller closes its
- * attachments. */
-void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
-
-/* === lines =================================================================================== */
-/* A frame that is handed over while the application writes it: from its first submission until its
- * last line, its release, or a new format. There is one at a time, so that frames stay in order. */
-
-/* So many rows are valid; all: the frame is whole. Without the lock. */
+/* So many rows of that frame are valid; all: it is whole. Without the lock. */
 enum gpud_status gpud_lines_advance(struct gpud_sender *sender, struct gpud_frame *frame,
                                     uint32_t lines, struct gpud_error *error);
 
-/* The frame, if there is one, is lost; under the lock. */
+/* That frame, if there is one, is lost; under the lock. */
 void gpud_lines_give_up(struct gpud_sender *sender);
 
-/* === listener ================================================================================ */
-/* The sender's thread. */
+/* === submit.c: what waits ==================================================================== */
+/* All under the lock. */
 
-/* Listens, unless it has another sender's listener, and starts the thread. Call
- * gpud_sender_stop_listening() after a failure, too. */
-enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
-                                    const struct gpud_access_rule *access, bool standby,
-                                    struct gpud_error *error);
-
-/* The part of each turn that follows reading messages: offers, deadlines, the ends of links. */
-void gpud_listener_turn(struct gpud_sender *sender);
-
-/* Ends the thread; no more connections are accepted. */
-void gpud_sender_stop_listening(struct gpud_sender *sender);
-
-/* Ends the thread; the listener, in which connections may be pending, is the caller's. */
-struct gpud_listener *gpud_sender_take_listener(struct gpud_sender *sender);
-
-/* === newcomer ================================================================================ */
-/* Connections before their first message, HELLO or QUERY. In the listener's thread, without the
- * lock. */
-
-/* Takes ownership of the channel. */
-void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel);
-
-/* Reads their messages, by ppoll()'s results for the first `count`, and drops those that are late.
- * A limited number a second have their turn, those of processes with the fewest connections first.
- */
-struct pollfd;
-
-void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count);
-
-/* === offer =================================================================================== */
-/* Chooses a route for a receiver and offers it. In the listener's thread, without the lock. */
-
-/* The same, if the ring of this epoch was not offered yet, or the wait is over. */
-void gpud_link_offer_if_due(struct gpud_link *link, int64_t now);
-
-/* === poll ==================================================================================== */
-/* Notifies an application that submits from an event loop when to continue. All under the lock. */
-
+/* Stops notifying an application's event loop; call it when a call begins. */
 void gpud_sender_poll_disarm(struct gpud_sender *sender);
 
-/* === receivers =============================================================================== */
-/* Adding and removing receivers: in the listener's thread, or after it ended, without the lock. */
+/* Before the next format, and before the end of the sender: waits, until the deadline, until frames
+ * have gone out whose receivers still prepare their rings. Drops the lock meanwhile. */
+void gpud_sender_settle(struct gpud_sender *sender, int64_t deadline);
 
-/* Makes a receiver for this HELLO, and answers it. Takes the channel on success; on failure the
- * status and *why are for the refusal. */
-enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel,
-                                  const struct gpud_endpoint *hello, struct gpud_link **link,
-                                  const char **why);
+/* Sends the waiting frames for which there are entries, and the messages after them. May end the
+ * link. */
+void gpud_waiting_advance(struct gpud_link *link);
 
-/* gpud_link_kill(); takes the lock. */
-void gpud_link_end(struct gpud_link *link, enum gpud_log_level level, const char *why);
+/* Drops the waiting frames and messages. */
+void gpud_waiting_clear(struct gpud_link *link);
 
-/* Ends a handshake that cannot succeed, and sends the peer the reason. */
-void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason);
+/* Handles a target without an entry, which submit counted in `late` (and, without a transport, in
+ * `late_kept`), when its frame is complete, lost, or not delivered after all. Its references stay
+ * the caller's. */
+void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gpud_frame_info *info,
+                      struct gpud_slot *slot, uint64_t sequence, bool lost);
 
-/* Logs and reports links that began and ended since the last call, and removes dead ones. */
-void gpud_links_settle(struct gpud_sender *sender);
+/* The sender ends: drops what cannot be sent; messages go out although the link's ring is not
+ * ready. */
+void gpud_waiting_end(struct gpud_link *link);
 
-/* === room ==================================================================================== */
-/* Room in the sender's ring: a share for the sender and one for each receiver that maps it. In the
- * listener's thread, without the lock. */
+/* Drops a waiting frame whose slot has no other user; last: also one for which the pool has yet to
+ * grow. false: this pool has none. */
+bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_pool *pool, bool last);
+
+/* The link's ring is ready: sends what waits for it. The listener's thread does the rest in its
+ * next turn. */
+void gpud_waiting_ready(struct gpud_link *link);
+
+/* Whether the OFFER of a new epoch has to wait, too; then the listener's thread is woken when it
+ * can be sent. */
+bool gpud_waiting_delays_offer(struct gpud_link *link);
+
+/* For the listener's thread: a link's next deadline; handles all that are due, and delivers frames
+ * that waited for a ring and take work of the device. Drops the lock meanwhile. */
+int64_t gpud_waiting_deadline(const struct gpud_link *link);
+void gpud_waiting_turn(struct gpud_sender *sender, int64_t now);
+
+/* === the listener's thread =================================================================== */
+/* In that thread, or after it ended; without the lock. */
 
 /* Gets the pool for a route that shares the sender's ring, with a reference, and the offer's part
  * about it: chooses the link's share, makes room for it, notifies every receiver that maps the
@@ -823,48 +785,51 @@ enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_
 /* Frees memories that have been unneeded for some seconds. */
 void gpud_room_shrink(struct gpud_sender *sender, int64_t now);
 
-/* === status ================================================================================== */
-/* A sender's report of itself. */
+/* Makes a receiver for this HELLO, and answers it. Takes the channel on success; on failure the
+ * status and *why are for the refusal. */
+enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel,
+                                  const struct gpud_endpoint *hello, struct gpud_link **link,
+                                  const char **why);
 
-/* Answers a QUERY; without the lock. */
+/* Handles a message. The caller closes its attachments; what is kept of them is duplicated. */
+void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
+
+/* Offers a route, if the ring of this epoch was not offered yet, or the wait is over. */
+void gpud_link_offer_if_due(struct gpud_link *link, int64_t now);
+
+/* gpud_link_kill(); takes the lock. */
+void gpud_link_end(struct gpud_link *link, enum gpud_log_level level, const char *why);
+
+/* Ends a handshake that cannot succeed, and sends the peer the reason. */
+void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason);
+
+/* Logs and reports links that began and ended since the last call, and removes dead ones. */
+void gpud_links_settle(struct gpud_sender *sender);
+
+/* Takes ownership of a channel whose first message, HELLO or QUERY, has not come yet. */
+void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel);
+
+/* Reads such messages, by ppoll()'s results for the first `count`, and drops those that are late. A
+ * limited number a second have their turn, those of processes with the fewest connections first. */
+struct pollfd;
+void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count);
+
+/* Answers a QUERY. */
 void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel);
 
-/* === waiting ================================================================================= */
-/* Frames that wait for a link, and the messages after them: the first ones of a new epoch, whose
- * receiver still prepares its ring, and the newest one for a slow receiver, if frames cannot be
- * taken back. All under the lock. */
+/* The part of each turn that follows reading messages: offers, deadlines, the ends of links. */
+void gpud_listener_turn(struct gpud_sender *sender);
 
-/* Sends the waiting frames for which there are entries, and the messages after them. May end the
- * link. */
-void gpud_waiting_advance(struct gpud_link *link);
+/* Listens, unless it has another sender's listener, and starts the thread. Call
+ * gpud_sender_stop_listening() after a failure, too. */
+enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
+                                    const struct gpud_access_rule *access, bool standby,
+                                    struct gpud_error *error);
 
-/* Drops the waiting frames and messages. */
-void gpud_waiting_clear(struct gpud_link *link);
+/* Ends the thread; no more connections are accepted. */
+void gpud_sender_stop_listening(struct gpud_sender *sender);
 
-/* Handles a target without an entry, which submit counted in `late` (and, without a transport, in
- * `late_kept`), when its frame is complete, lost, or not delivered after all. Its references stay
- * the caller's. */
-void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gpud_frame_info *info,
-                      struct gpud_slot *slot, uint64_t sequence, bool lost);
-
-/* The same, and messages go out although the link's ring is not ready: the sender ends. */
-void gpud_waiting_end(struct gpud_link *link);
-
-/* Drops a waiting frame whose slot has no other user; last: also one for which the pool has yet to
- * grow. false: this pool has none. */
-bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_pool *pool, bool last);
-
-/* The link's ring is ready: sends what waits for it. The listener's thread does the rest in its
- * next turn. */
-void gpud_waiting_ready(struct gpud_link *link);
-
-/* Whether the OFFER of a new epoch has to wait, too; then the listener's thread is woken when it
- * can be sent. */
-bool gpud_waiting_delays_offer(struct gpud_link *link);
-
-/* For the listener's thread: a link's next deadline; handles all that are due, and delivers frames
- * that waited for a ring and take work of the device. The lock is dropped meanwhile. */
-int64_t gpud_waiting_deadline(const struct gpud_link *link);
-void gpud_waiting_turn(struct gpud_sender *sender, int64_t now);
+/* Ends the thread; the listener, in which connections may be pending, is the caller's. */
+struct gpud_listener *gpud_sender_take_listener(struct gpud_sender *sender);
 
 #endif
