@@ -152,18 +152,6 @@ static enum gpud_status session_grow(struct gpud_session *session,
     return status;
 }
 
-/* Whether a frame outside the first `memories` is still held. */
-static bool holds_frame_behind(struct gpud_session *session, uint32_t memories)
-{
-    bool holds = false;
-    gpud_lock_take(&session->lock);
-    for (uint32_t i = 0; i < session->entries; i++)
-        holds |= atomic_load(&session->view.held[i]) && session->frame_of[i] &&
-                 session->frame_of[i]->frame.slot / session->ring.slots_per_memory >= memories;
-    gpud_lock_release(&session->lock);
-    return holds;
-}
-
 /* Unmaps all but the first memories. GPUD_PEER: there are no others, or their frames are held. */
 static enum gpud_status session_shrink(struct gpud_session *session, uint32_t memories,
                                        struct gpud_error *error)
@@ -174,8 +162,13 @@ static enum gpud_status session_shrink(struct gpud_session *session, uint32_t me
                          ring->memories, memories);
     /* A device may still read a frame that was given back, so an honest sender does not ask this.
      */
-    if (session->uploads || !(session->device->caps & GPUD_CAP_SYNCHRONOUS) ||
-        holds_frame_behind(session, memories))
+    bool reads = session->uploads || !(session->device->caps & GPUD_CAP_SYNCHRONOUS);
+    gpud_lock_take(&session->lock);
+    for (uint32_t i = 0; i < session->entries; i++)
+        reads |= atomic_load(&session->view.held[i]) && session->frame_of[i] &&
+                 session->frame_of[i]->frame.slot / ring->slots_per_memory >= memories;
+    gpud_lock_release(&session->lock);
+    if (reads)
         return gpud_fail(error, GPUD_PEER,
                          "the sender takes back memory whose frames are still being read");
     while (ring->memories > memories) {
@@ -186,44 +179,6 @@ static enum gpud_status session_shrink(struct gpud_session *session, uint32_t me
     return GPUD_OK;
 }
 
-static enum gpud_status check_memory(const struct gpud_session *session,
-                                     const struct gpud_memory *memory, uint32_t slot,
-                                     struct gpud_error *error)
-{
-    if (!memory)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the application's `alloc` succeeded and gave no memory for slot %u",
-                         slot);
-    if (memory->device != session->device)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the application's memory for slot %u lies on %s, and the receiver works "
-                         "on %s: make it there",
-                         slot, memory->device->info.name, session->device->info.name);
-    if (memory->size < session->layout.size)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the application's memory for slot %u has %llu bytes, and a frame %llu",
-                         slot, (unsigned long long)memory->size,
-                         (unsigned long long)session->layout.size);
-    return GPUD_OK;
-}
-
-static enum gpud_status ask_for_memory(const struct gpud_session *session,
-                                       const struct gpud_own_memory *own, uint32_t slot,
-                                       struct gpud_memory **memory, struct gpud_error *error)
-{
-    struct gpud_error why = {0};
-    enum gpud_status status = own->alloc(own->user, &session->layout, slot, memory, &why);
-    if (status == GPUD_OK)
-        return GPUD_OK;
-    *memory = NULL;
-    /* An acquire would report these statuses as the stream's. */
-    if (status == GPUD_AGAIN || status == GPUD_TIMEOUT || status == GPUD_CLOSED)
-        status = GPUD_INVALID;
-    return gpud_fail_native(error, status, why.origin, why.native,
-                            "the application made no memory for slot %u%s%s", slot,
-                            why.reason[0] ? ": " : "", why.reason);
-}
-
 /* Gets a memory from the application for each slot. */
 static enum gpud_status take_memories(struct gpud_session *session,
                                       const struct gpud_own_memory *own, struct gpud_error *error)
@@ -231,15 +186,36 @@ static enum gpud_status take_memories(struct gpud_session *session,
     gpud_ring_init(&session->upload, session->device, GPUD_USAGE_LOCAL, session->layout.size, 1);
     for (uint32_t slot = 0; slot < session->entries; slot++) {
         struct gpud_memory *memory = NULL;
-        enum gpud_status status = ask_for_memory(session, own, slot, &memory, error);
-        for (uint32_t i = 0; status == GPUD_OK && i < slot; i++)
+        struct gpud_error why = {0};
+        enum gpud_status status = own->alloc(own->user, &session->layout, slot, &memory, &why);
+        if (status != GPUD_OK) {
+            /* An acquire would report these statuses as the stream's. */
+            if (status == GPUD_AGAIN || status == GPUD_TIMEOUT || status == GPUD_CLOSED)
+                status = GPUD_INVALID;
+            return gpud_fail_native(error, status, why.origin, why.native,
+                                    "the application made no memory for slot %u%s%s", slot,
+                                    why.reason[0] ? ": " : "", why.reason);
+        }
+        if (!memory)
+            return gpud_fail(error, GPUD_INVALID,
+                             "the application's `alloc` succeeded and gave no memory for slot %u",
+                             slot);
+        for (uint32_t i = 0; i < slot; i++)
             if (memory == session->upload.memory[i]) /* given before, with its only reference */
                 return gpud_fail(error, GPUD_INVALID,
                                  "the application gave one memory for the slots %u and %u", i,
                                  slot);
-        if (status == GPUD_OK)
-            status = check_memory(session, memory, slot, error);
-        if (status == GPUD_OK)
+        if (memory->device != session->device)
+            status = gpud_fail(error, GPUD_INVALID,
+                               "the application's memory for slot %u lies on %s, and the receiver "
+                               "works on %s: make it there",
+                               slot, memory->device->info.name, session->device->info.name);
+        else if (memory->size < session->layout.size)
+            status = gpud_fail(
+                error, GPUD_INVALID,
+                "the application's memory for slot %u has %llu bytes, and a frame %llu", slot,
+                (unsigned long long)memory->size, (unsigned long long)session->layout.size);
+        else
             status = gpud_ring_add(&session->upload, memory, error);
         if (status != GPUD_OK) {
             gpud_memory_unref(&memory);
@@ -397,27 +373,6 @@ static void session_detach(struct gpud_session *session)
 {
     if (session->remote)
         session->remote->ops->detach(session->remote);
-}
-
-/* Fills the ACCEPT. Its descriptors are borrowed from the session, except for the ring's handles,
- * which the caller closes with the message. */
-static enum gpud_status session_describe(const struct gpud_session *session,
-                                         struct gpud_accept *accept, struct gpud_error *error)
-{
-    accept->epoch = session->epoch;
-    accept->entries = session->entries;
-    accept->large_metas = session->metas_handle;
-    if (session->remote) {
-        accept->page = session->remote_page;
-        return session->remote->ops->expose(session->remote, &session->ring, &accept->ring, error);
-    }
-    accept->page = (struct gpud_handle){
-        .type = GPUD_HANDLE_MEMFD, .fd = session->page_fd, .size = sizeof(struct gpud_page)};
-    accept->ring.memories = 0;
-    if (!session->owns_ring)
-        return GPUD_OK;
-    /* The same handles carry the signals, which belong to the memories. */
-    return gpud_ring_describe(&session->ring, 0, false, &accept->ring, error);
 }
 
 /* Why frames cannot come while they are written; NULL: they can. */
@@ -813,24 +768,39 @@ static enum gpud_status check_epoch(const struct gpud_receiver *receiver,
                      "the sender broke the protocol: another format, and the same epoch");
 }
 
-/* Makes the offered session, and accepts it. */
+/* Makes the offered session, and accepts it. The descriptors of the ACCEPT are the session's,
+ * except for the ring's handles. */
 static enum gpud_status take_offer(struct gpud_receiver *receiver, const struct gpud_offer *offer,
-                                   struct gpud_session **session, struct gpud_error *why)
+                                   struct gpud_session **made, struct gpud_error *why)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_ACCEPT};
-    enum gpud_status status = make_session(receiver, offer, session, why);
+    struct gpud_accept *accept = &message.accept;
+    enum gpud_status status = make_session(receiver, offer, made, why);
     if (status != GPUD_OK)
         return status;
     GPUD_STOP_POINT("receiver: ring imported");
-    status = session_describe(*session, &message.accept, why);
+    const struct gpud_session *session = *made;
+    accept->epoch = session->epoch;
+    accept->entries = session->entries;
+    accept->large_metas = session->metas_handle;
+    if (session->remote) {
+        accept->page = session->remote_page;
+        status = session->remote->ops->expose(session->remote, &session->ring, &accept->ring, why);
+    } else {
+        accept->page = (struct gpud_handle){
+            .type = GPUD_HANDLE_MEMFD, .fd = session->page_fd, .size = sizeof(struct gpud_page)};
+        accept->ring.memories = 0;
+        if (session->owns_ring) /* the same handles carry the signals, which are the memories' */
+            status = gpud_ring_describe(&session->ring, 0, false, &accept->ring, why);
+    }
     if (status == GPUD_OK) {
         status = receiver_send(receiver, &message, why);
         GPUD_STOP_POINT("receiver: ACCEPT sent");
-        gpud_ring_description_close(&message.accept.ring);
-        session_close_fds(*session);
+        gpud_ring_description_close(&accept->ring);
+        session_close_fds(*made); /* this side needs only the mappings */
     }
     if (status != GPUD_OK)
-        gpud_session_unref(session);
+        gpud_session_unref(made);
     return status;
 }
 

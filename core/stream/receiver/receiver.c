@@ -522,21 +522,6 @@ static void arm_poll(struct gpud_receiver *receiver)
 /* A stream without frames for so long is idle. */
 #define IDLE GPUD_SEC
 
-/* Sleeps as an application's loop does, until the connection has something to read: many idle
- * channels cost no wake-ups. The futex is faster, but has to be left now and then to see whether
- * the sender lives. false: the stream is not idle, or no descriptor is left. */
-static bool sleep_idle(struct gpud_receiver *receiver, int64_t now, int64_t deadline)
-{
-    struct pollfd loop = {.events = POLLIN};
-    if (now - receiver->pace.last <= IDLE || receiver->session->view.end.remote ||
-        gpud_receiver_get_fd(receiver, &loop.fd, NULL) != GPUD_OK)
-        return false;
-    arm_poll(receiver);
-    struct timespec left = gpud_time_left(deadline);
-    ppoll(&loop, 1, &left, NULL);
-    return true;
-}
-
 /* Model (tests/model): idle.1 to idle.4 in wakeup.pml. */
 static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
 {
@@ -555,8 +540,17 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
     gpud_lock_take(&receiver->lock);
     receiver->info.waits_cpu++;
     gpud_lock_release(&receiver->lock);
-    if (sleep_idle(receiver, start, deadline))
+    struct pollfd loop = {.events = POLLIN};
+    if (start - receiver->pace.last > IDLE && !session->view.end.remote &&
+        gpud_receiver_get_fd(receiver, &loop.fd, NULL) == GPUD_OK) {
+        /* As an application's loop does, until the connection has something to read: many idle
+         * channels cost no wake-ups. The futex is faster, but has to be left now and then to see
+         * whether the sender lives. */
+        arm_poll(receiver);
+        struct timespec left = gpud_time_left(deadline);
+        ppoll(&loop, 1, &left, NULL);
         return;
+    }
     int64_t slice = slice_until(session, deadline);
     atomic_store(&session->idle, true);
     if (gpud_page_flush_pending_wake(&session->view.end))

@@ -922,15 +922,6 @@ static enum gpud_status deliver_described(struct gpud_sender *sender,
 
 /* --- a frame that is still written --------------------------------------------------------- */
 
-/* Whether the receiver asked for a frame's rows as they come, and the route can hand them over. */
-static bool takes_lines(const struct gpud_delivery_target *target)
-{
-    const struct gpud_transport *transport = target->transport;
-    return target->entry != GPUD_NO_ENTRY && !gpud_transport_gives_slots(transport) &&
-           transport->place != GPUD_SIGNAL_MEMORY &&
-           atomic_load_explicit(&transport->page.page->receiver.by_lines, memory_order_relaxed);
-}
-
 static void on_release(struct gpud_slot *slot, void *arg);
 
 /* Publishes the frame for those that take it while it is written, and keeps it. Model
@@ -947,7 +938,11 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
     copy_delivery(delivery, &pending->delivery);
     for (uint32_t i = 0; i < delivery->count; i++) {
         struct gpud_delivery_target *target = &delivery->target[i];
-        if (!takes_lines(target))
+        const struct gpud_transport *transport = target->transport;
+        /* Whether the receiver asked for rows as they come, and the route can hand them over. */
+        if (target->entry == GPUD_NO_ENTRY || gpud_transport_gives_slots(transport) ||
+            transport->place == GPUD_SIGNAL_MEMORY ||
+            !atomic_load_explicit(&transport->page.page->receiver.by_lines, memory_order_relaxed))
             continue;
         /* Whether the receiver reads the rows elsewhere than where they are written. Into a slot
          * for receivers that map it, a frame of an earlier pool is copied as a whole. */
@@ -955,7 +950,7 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
         bool copied = !slot || &slot->frame != delivery->frame;
         if (copied && slot && slot == delivery->device_slot)
             continue;
-        if ((copied || target->transport->remote) && delivery->layout.modifier)
+        if ((copied || transport->remote) && delivery->layout.modifier)
             continue;
         target->early = true;
         target->stepwise = copied;

@@ -175,11 +175,9 @@ static void transport_destroy(struct gpud_transport *gone)
 
 void gpud_transport_unref(struct gpud_transport **transport)
 {
-    if (!*transport)
-        return;
     struct gpud_transport *gone = *transport;
     *transport = NULL;
-    if (--gone->references)
+    if (!gone || --gone->references)
         return;
     if (gone->retired->wake < 0) {
         transport_destroy(gone);
@@ -188,13 +186,6 @@ void gpud_transport_unref(struct gpud_transport **transport)
     gone->next_retired = gone->retired->first;
     gone->retired->first = gone;
     gpud_event_raise(gone->retired->wake);
-}
-
-struct gpud_transport *gpud_retired_take(struct gpud_retired *retired)
-{
-    struct gpud_transport *first = retired->first;
-    retired->first = NULL;
-    return first;
 }
 
 void gpud_retired_destroy(struct gpud_transport *first)
@@ -520,8 +511,9 @@ void gpud_links_settle(struct gpud_sender *sender)
         }
     }
     sender->link_count = kept;
-    struct gpud_transport *transports = gpud_retired_take(&sender->retired);
+    struct gpud_transport *transports = sender->retired.first;
     struct gpud_link *links = sender->retired_links;
+    sender->retired.first = NULL;
     sender->retired_links = NULL;
     gpud_sender_unlock(sender);
     gpud_retired_destroy(transports);
@@ -534,87 +526,67 @@ void gpud_links_settle(struct gpud_sender *sender)
 
 #define OFFER_PAUSE (20 * GPUD_MSEC)
 
-/* --- the offer ----------------------------------------------------------------------------- */
-
-/* The parts of an offer. */
-struct offer {
-    const struct gpud_route_ops *route;
-    struct gpud_pool *pool;     /* a reference; NULL if the receiver owns the ring */
-    struct gpud_remote *remote; /* NULL if the ends share memory */
-    struct gpud_transport *transport;
-    struct gpud_message message;
-};
-
-/* Sends the OFFER, which ends the old epoch's transport, if any; the receiver may still read frames
- * published there. GPUD_AGAIN: try later. GPUD_CLOSED: it is obsolete. Under the lock. */
-static enum gpud_status send_offer(struct gpud_link *link, struct offer *offer,
-                                   struct gpud_error *error)
-{
-    struct gpud_sender *sender = link->sender;
-    struct gpud_message *message = &offer->message;
-    if (link->epoch_tried != sender->epoch || link->state >= GPUD_LINK_LEAVING)
-        return GPUD_CLOSED;
-    message->offer.epoch = sender->epoch;
-    message->offer.media = sender->media;
-    if (atomic_load(&sender->has_images) && offer->route->ring == GPUD_RING_SENDER_DEVICE)
-        message->offer.media.picture.layout = sender->layout;
-    message->offer.large_meta_max = sender->large_meta_max;
-    gpud_print(message->offer.route, "%s", offer->route->name);
-    gpud_print(message->offer.reason, "%s", link->fallback_reason);
-    enum gpud_status status = gpud_link_try_send(link, message, error);
-    GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
-    if (status != GPUD_OK)
-        return status == GPUD_INVALID ? status : GPUD_AGAIN; /* encoding it would fail again */
-    struct gpud_transport *old = link->transport;
-    if (old && old->page.page)
-        gpud_page_get_stats(&old->page, &link->stats);
-    link->transport = offer->transport;
-    link->transport->remote = offer->remote;
-    offer->transport = NULL;
-    offer->remote = NULL;
-    gpud_transport_unref(&old);
-    link->state = GPUD_LINK_OFFERED;
-    link->epoch = sender->epoch;
-    link->waiting.is_armed = false;
-    link->offer_by = 0;
-    /* A receiver that is paused in mid-stream answers when it resumes; a new one must answer
-     * soon. */
-    link->deadline = link->streamed ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
-    gpud_waiting_advance(link); /* sends messages held for this epoch */
-    return GPUD_OK;
-}
-
+/* Sends an OFFER, which ends the old epoch's transport, if any; the receiver may still read frames
+ * published there. GPUD_AGAIN: try later. GPUD_CLOSED: it is obsolete, and so is a failure. */
 static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_route_ops *route,
                                     struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
-    struct offer offer = {
-        .route = route,
-        .message = {.type = GPUD_MESSAGE_OFFER, .offer.page.fd = -1},
-    };
-    struct gpud_offer *said = &offer.message.offer;
+    struct gpud_message message = {.type = GPUD_MESSAGE_OFFER, .offer.page.fd = -1};
+    struct gpud_offer *offer = &message.offer;
+    struct gpud_pool *pool = NULL;     /* none if the receiver owns the ring */
+    struct gpud_remote *remote = NULL; /* none if the ends share memory */
+    struct gpud_transport *transport = NULL;
     struct gpud_endpoint self;
     enum gpud_status status = GPUD_OK;
     link_describe(link, &self);
-    said->signal = gpud_route_signal(route, &self, &link->peer);
+    offer->signal = gpud_route_signal(route, &self, &link->peer);
     if (!gpud_ring_is_receivers(route->ring))
-        status = gpud_room_offer(link, route, &offer.pool, said, error);
+        status = gpud_room_offer(link, route, &pool, offer, error);
     if (status == GPUD_OK && route->network)
-        status =
-            link->channel->ops->remote->create(link->channel, &offer.remote, &said->page, error);
+        status = link->channel->ops->remote->create(link->channel, &remote, &offer->page, error);
     if (status == GPUD_OK)
-        status = transport_create(route, (enum gpud_signal_place)said->signal, offer.pool,
-                                  &sender->retired, &offer.transport, error);
+        status = transport_create(route, (enum gpud_signal_place)offer->signal, pool,
+                                  &sender->retired, &transport, error);
     gpud_sender_lock(sender);
+    if (link->epoch_tried != sender->epoch || link->state >= GPUD_LINK_LEAVING)
+        status = GPUD_CLOSED;
+    if (status == GPUD_OK) {
+        offer->epoch = sender->epoch;
+        offer->media = sender->media;
+        if (atomic_load(&sender->has_images) && route->ring == GPUD_RING_SENDER_DEVICE)
+            offer->media.picture.layout = sender->layout;
+        offer->large_meta_max = sender->large_meta_max;
+        gpud_print(offer->route, "%s", route->name);
+        gpud_print(offer->reason, "%s", link->fallback_reason);
+        status = gpud_link_try_send(link, &message, error);
+        GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
+        if (status != GPUD_OK && status != GPUD_INVALID) /* else encoding it would fail again */
+            status = GPUD_AGAIN;
+    }
+    if (status == GPUD_OK) {
+        struct gpud_transport *old = link->transport;
+        if (old && old->page.page)
+            gpud_page_get_stats(&old->page, &link->stats);
+        link->transport = transport;
+        transport->remote = remote;
+        transport = old;
+        remote = NULL;
+        link->state = GPUD_LINK_OFFERED;
+        link->epoch = sender->epoch;
+        link->waiting.is_armed = false;
+        link->offer_by = 0;
+        /* A receiver that is paused in mid-stream answers when it resumes; a new one must answer
+         * soon. */
+        link->deadline = link->streamed ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
+    }
+    gpud_transport_unref(&transport);
     if (status == GPUD_OK)
-        status = send_offer(link, &offer, error);
-    else if (link->epoch_tried != sender->epoch || link->state >= GPUD_LINK_LEAVING)
-        status = GPUD_CLOSED; /* the failure does not concern the next epoch */
-    gpud_transport_unref(&offer.transport);
+        gpud_waiting_advance(link); /* sends messages held for this epoch */
     gpud_sender_unlock(sender);
-    if (offer.remote)
-        offer.remote->ops->destroy(offer.remote);
-    gpud_pool_unref(&offer.pool);
+    if (remote)
+        remote->ops->destroy(remote);
+    gpud_pool_unref(&pool);
     return status;
 }
 

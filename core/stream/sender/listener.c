@@ -38,27 +38,23 @@ static bool count_connect(struct gpud_connects *connects, uint32_t limit, int64_
     return connects->count <= limit;
 }
 
-/* The process's entry, or else the oldest one. */
-static struct gpud_connects *admission_find(struct gpud_admission *admission, int64_t key)
-{
-    struct gpud_connects *oldest = &admission->process[0];
-    for (int i = 0; i < GPUD_RECEIVERS_MAX; i++) {
-        struct gpud_connects *process = &admission->process[i];
-        if (process->since && process->key == key)
-            return process;
-        if (process->since < oldest->since)
-            oldest = process;
-    }
-    *oldest = (struct gpud_connects){.key = key};
-    return oldest;
-}
-
 /* Counts a connection of the peer with this key. false: it exceeds the rate; *already_logged:
  * whether this was logged in the same second. */
 static bool admission_count(struct gpud_admission *admission, int64_t key, int64_t now,
                             bool *already_logged)
 {
-    struct gpud_connects *process = admission_find(admission, key);
+    struct gpud_connects *process = NULL, *oldest = &admission->process[0];
+    for (int i = 0; i < GPUD_RECEIVERS_MAX && !process; i++) {
+        struct gpud_connects *other = &admission->process[i];
+        if (other->since && other->key == key)
+            process = other;
+        else if (other->since < oldest->since)
+            oldest = other;
+    }
+    if (!process) {
+        process = oldest;
+        *process = (struct gpud_connects){.key = key};
+    }
     *already_logged = process->since && now - process->since < GPUD_SEC &&
                       process->count > GPUD_CONNECTS_A_PROCESS;
     /* In this order, so that a process over its own limit does not use up the common one. */
@@ -151,21 +147,6 @@ static void newcomer_refuse(struct gpud_sender *sender, struct gpud_newcomer *ne
     turn_away(sender, newcomer, GPUD_LOG_WARNING, text);
 }
 
-/* The oldest newcomer of the process with the most newcomers. */
-static struct gpud_newcomer *find_flooder(struct gpud_sender *sender)
-{
-    struct gpud_newcomer *chosen = &sender->newcomers[0];
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
-        uint32_t count = waiting_of(sender, key_of(sender->newcomers[i].channel));
-        if (count > most) {
-            most = count;
-            chosen = &sender->newcomers[i];
-        }
-    }
-    return chosen;
-}
-
 /* The channel itself enforces the deadline before it is connected (authentication, over a
  * network). */
 static void start_waiting(struct gpud_newcomer *newcomer, int64_t now)
@@ -195,8 +176,16 @@ void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
         return;
     }
     if (sender->newcomer_count == GPUD_NEWCOMERS_MAX) {
-        turn_away(sender, find_flooder(sender), GPUD_LOG_WARNING,
-                  "it sent nothing, and others need its place");
+        /* The oldest newcomer of the process with the most newcomers. */
+        struct gpud_newcomer *flooder = &sender->newcomers[0];
+        for (uint32_t i = 0, most = 0; i < sender->newcomer_count; i++) {
+            uint32_t count = waiting_of(sender, key_of(sender->newcomers[i].channel));
+            if (count > most) {
+                most = count;
+                flooder = &sender->newcomers[i];
+            }
+        }
+        turn_away(sender, flooder, GPUD_LOG_WARNING, "it sent nothing, and others need its place");
         remove_gone(sender);
     }
     start_waiting(&newcomer, gpud_now());
@@ -660,7 +649,8 @@ void gpud_sender_stop_listening(struct gpud_sender *sender)
     stop_thread(sender);
     gpud_sender_lock(sender);
     sender->retired.wake = -1; /* from here on transports are freed at once */
-    struct gpud_transport *retired = gpud_retired_take(&sender->retired);
+    struct gpud_transport *retired = sender->retired.first;
+    sender->retired.first = NULL;
     gpud_sender_unlock(sender);
     gpud_retired_destroy(retired);
     for (uint32_t i = 0; i < sender->newcomer_count; i++)

@@ -386,34 +386,6 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
     return slot;
 }
 
-/* Clears a slot from gpud_pool_take_old(). */
-static enum gpud_status slot_clear(struct gpud_slot *slot, struct gpud_error *error)
-{
-    void *data;
-    slot->frame.info.flags = 0; /* it may have been read-only before */
-    slot->frame.info.bytes = 0;
-    enum gpud_status status = gpud_frame_map(&slot->frame, GPUD_WRITE, GPUD_SEC, &data, error);
-    if (status != GPUD_OK)
-        return status;
-    memset(data, 0, slot->frame.info.layout.size);
-    gpud_frame_unmap(&slot->frame);
-    status = gpud_frame_check(&slot->frame, error);
-    if (status == GPUD_OK)
-        slot->written = 0;
-    slot->frame.write_error.status = GPUD_OK;
-    return status;
-}
-
-/* Whether there is one. */
-static bool pool_has_old(struct gpud_pool *pool, uint64_t lent)
-{
-    collect(pool);
-    for (uint32_t i = 0; i < pool->free_count; i++)
-        if (is_old(pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX], lent))
-            return true;
-    return false;
-}
-
 uint32_t gpud_pool_count_free(struct gpud_pool *pool)
 {
     collect(pool);
@@ -532,17 +504,6 @@ static bool maps(const struct gpud_link *link, const struct gpud_pool *pool)
     return link->state != GPUD_LINK_DEAD && link->transport && link->transport->pool == pool;
 }
 
-/* Whether a link that used the previous epoch's pool will map this one. Under the lock. */
-static bool will_map(const struct gpud_link *link, const struct gpud_pool *pool)
-{
-    const struct gpud_sender *sender = link->sender;
-    if (!gpud_link_takes_frames(link) || !link->transport ||
-        !gpud_transport_shares_slots(link->transport))
-        return false;
-    bool staged = link->transport->on_host && sender->host != sender->device;
-    return pool == (staged ? sender->host_pool : sender->device_pool);
-}
-
 static bool room_is_current(const struct gpud_sender *sender, const struct gpud_pool *pool)
 {
     return sender->device_pool == pool || sender->host_pool == pool;
@@ -561,10 +522,17 @@ static uint32_t count_shares(const struct gpud_sender *sender, const struct gpud
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         const struct gpud_link *link = sender->links[i];
-        if (link != besides && maps(link, pool))
+        const struct gpud_transport *transport = link->transport;
+        if (link == besides)
+            continue;
+        if (maps(link, pool)) {
             count += share_of(link, pool);
-        else if (link != besides && will_map(link, pool))
-            count += pool->share;
+        } else if (gpud_link_takes_frames(link) && transport &&
+                   gpud_transport_shares_slots(transport)) {
+            /* It used the previous epoch's pool. */
+            bool staged = transport->on_host && sender->host != sender->device;
+            count += pool == (staged ? sender->host_pool : sender->device_pool) ? pool->share : 0;
+        }
     }
     return count;
 }
@@ -672,39 +640,32 @@ enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_
     return status;
 }
 
-/* Sends a receiver the memories that it does not know yet. Between hosts it maps none, and the
- * memories are registered with its card instead. */
-static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *error)
-{
-    struct gpud_transport *transport = link->transport;
-    struct gpud_pool *pool = transport->pool;
-    struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
-    if (transport->known_memories == pool->ring.memories)
-        return GPUD_OK;
-    if (transport->remote)
-        return gpud_link_register_sources(link, error);
-    enum gpud_status status =
-        pool_describe(pool, transport->known_memories, gpud_link_goes_by_pointer(link, pool),
-                      &message.grow, error);
-    if (status != GPUD_OK)
-        return status;
-    status = room_tell(link, &message, error);
-    GPUD_STOP_POINT("sender: GROW sent");
-    if (status == GPUD_OK)
-        transport->known_memories = pool->ring.memories;
-    return status;
-}
-
-/* Opens the new slots once every link knows them. If one cannot be notified now, the new receiver
+/* Opens the new slots once every link knows the new memories; between hosts a receiver maps none,
+ * and they are registered with its card instead. If a link cannot be notified now, the new receiver
  * waits, so that a streaming link never suffers. */
 static enum gpud_status open_room(struct gpud_sender *sender, struct gpud_pool *pool,
                                   struct gpud_error *error)
 {
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
-        if (maps(link, pool) && link->state != GPUD_LINK_LEAVING &&
-            tell_growth(link, error) != GPUD_OK)
+        struct gpud_transport *transport = link->transport;
+        struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
+        if (!maps(link, pool) || link->state == GPUD_LINK_LEAVING ||
+            transport->known_memories == pool->ring.memories)
+            continue;
+        if (transport->remote) {
+            if (gpud_link_register_sources(link, error) != GPUD_OK)
+                return GPUD_AGAIN;
+            continue;
+        }
+        if (pool_describe(pool, transport->known_memories, gpud_link_goes_by_pointer(link, pool),
+                          &message.grow, error) != GPUD_OK)
             return GPUD_AGAIN;
+        enum gpud_status status = room_tell(link, &message, error);
+        GPUD_STOP_POINT("sender: GROW sent");
+        if (status != GPUD_OK)
+            return GPUD_AGAIN;
+        transport->known_memories = pool->ring.memories;
     }
     gpud_sender_lock(sender);
     pool_open(pool);
@@ -776,11 +737,15 @@ static enum gpud_status room_clear(struct gpud_link *link, struct gpud_pool *poo
     gpud_sender_unlock(sender);
     for (;;) {
         struct gpud_slot *slot = NULL;
-        gpud_sender_lock(sender);
-        bool found = room_is_current(sender, pool) && pool_has_old(pool, lent);
-        if (found && gpud_pool_count_free(pool) > (patient ? 1 : 0))
-            slot = gpud_pool_take_old(pool, lent);
         enum gpud_status status = GPUD_OK;
+        bool found = false;
+        void *data;
+        gpud_sender_lock(sender);
+        collect(pool);
+        for (uint32_t i = 0; i < pool->free_count && room_is_current(sender, pool); i++)
+            found |= is_old(pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX], lent);
+        if (found && pool->free_count > (patient ? 1 : 0))
+            slot = gpud_pool_take_old(pool, lent);
         if (found && !slot && pool->refusal.status != GPUD_OK)
             status = gpud_pool_explain(pool, error);
         else if (found && !slot)
@@ -790,7 +755,18 @@ static enum gpud_status room_clear(struct gpud_link *link, struct gpud_pool *poo
         gpud_sender_unlock(sender);
         if (!slot)
             return status;
-        status = slot_clear(slot, error);
+        struct gpud_frame *frame = &slot->frame;
+        frame->info.flags = 0; /* it may have been read-only before */
+        frame->info.bytes = 0;
+        status = gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, error);
+        if (status == GPUD_OK) {
+            memset(data, 0, frame->info.layout.size);
+            gpud_frame_unmap(frame);
+            status = gpud_frame_check(frame, error);
+            if (status == GPUD_OK)
+                slot->written = 0;
+            frame->write_error.status = GPUD_OK;
+        }
         gpud_slot_drop(slot);
         if (status != GPUD_OK)
             return status == GPUD_TIMEOUT ? GPUD_AGAIN : status;

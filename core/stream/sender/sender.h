@@ -418,8 +418,7 @@ static inline bool gpud_transport_gives_slots(const struct gpud_transport *trans
 
 void gpud_transport_unref(struct gpud_transport **transport);
 
-/* Takes the retired transports, under the lock; and frees them, without it. */
-struct gpud_transport *gpud_retired_take(struct gpud_retired *retired);
+/* Frees the retired transports, without the lock, under which they were taken from the list. */
 void gpud_retired_destroy(struct gpud_transport *first);
 
 /* Frees entries that the receiver gave back. GPUD_PEER: it violated the protocol. */

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AREA "sender"
+
 /* === poll ==================================================================================== */
 /* A descriptor for applications that submit from an event loop, armed when a call finds no slot or
  * no credit. Receivers then send a KICK over their channels when they give an entry back, and the
@@ -80,10 +82,6 @@ void gpud_sender_poll_disarm(struct gpud_sender *sender)
 }
 
 /* === waiting ================================================================================= */
-/* Frames that wait for a link, and the messages after them: the first ones of a new epoch, whose
- * receiver still prepares its ring, and the newest one for a slow receiver, if frames cannot be
- * taken back. All under the lock. */
-
 /* clang-format off */
 /* Frames that wait for a link which cannot take them yet, oldest first, in two cases:
  *
@@ -394,47 +392,37 @@ void gpud_waiting_advance(struct gpud_link *link)
     }
 }
 
-/* Adds a frame behind those that wait, and drops the oldest if they are too many. */
-static void keep_frame(struct gpud_link *link, const struct gpud_frame_info *info,
-                       struct gpud_slot *slot, uint64_t sequence, bool is_prepared)
-{
-    struct gpud_waiting *waiting = &link->waiting;
-    struct gpud_waiting_frame *frame = malloc(sizeof(*frame));
-    if (!frame) {
-        gpud_link_count_drop(link, &link->dropped_failed);
-        return;
-    }
-    frame->next = NULL;
-    frame->info = *info;
-    gpud_large_meta_ref(info->large_meta);
-    frame->sequence = sequence;
-    frame->is_prepared = is_prepared;
-    frame->slot = slot;
-    gpud_slot_hold(slot);
-    *(waiting->frames ? &waiting->last_frame->next : &waiting->frames) = frame;
-    waiting->last_frame = frame;
-    waiting->count++;
-    while (waiting->count > limit_of(link))
-        drop_waiting(link);
-    GPUD_STOP_POINT("sender: frame waits");
-}
-
 /* Model: put.1. */
 void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gpud_frame_info *info,
                       struct gpud_slot *slot, uint64_t sequence, bool lost)
 {
     struct gpud_link *link = target->link;
     struct gpud_waiting *waiting = &link->waiting;
+    struct gpud_waiting_frame *frame = NULL;
     waiting->late--;
     waiting->late_kept -= !target->transport;
     if (!lost)
         write_waiting(link); /* which may end the link */
-    if (lost || !gpud_link_takes_frames(link))
-        gpud_link_count_drop(link, &link->dropped_failed);
-    else if (is_obsolete(link, slot))
+    lost |= !gpud_link_takes_frames(link);
+    if (!lost && is_obsolete(link, slot)) {
         gpud_link_count_drop(link, &link->dropped_format);
-    else
-        keep_frame(link, info, slot, sequence, target->transport != NULL);
+    } else if (lost || !(frame = malloc(sizeof(*frame)))) {
+        gpud_link_count_drop(link, &link->dropped_failed);
+    } else {
+        frame->next = NULL;
+        frame->info = *info;
+        gpud_large_meta_ref(info->large_meta);
+        frame->sequence = sequence;
+        frame->is_prepared = target->transport != NULL;
+        frame->slot = slot;
+        gpud_slot_hold(slot);
+        *(waiting->frames ? &waiting->last_frame->next : &waiting->frames) = frame;
+        waiting->last_frame = frame;
+        waiting->count++;
+        while (waiting->count > limit_of(link))
+            drop_waiting(link);
+        GPUD_STOP_POINT("sender: frame waits");
+    }
     gpud_waiting_advance(link);
 }
 
@@ -530,8 +518,6 @@ int64_t gpud_waiting_deadline(const struct gpud_link *link)
     return wants_entry(link) && waiting->give_up && waiting->give_up < deadline ? waiting->give_up
                                                                                 : deadline;
 }
-
-#define AREA "sender"
 
 /* === epoch =================================================================================== */
 /* Epochs: a format and the rings made for it. */
@@ -652,33 +638,26 @@ void gpud_sender_set_dmabufs(struct gpud_sender *sender, bool wanted)
     gpud_sender_unlock(sender);
 }
 
-/* The media's, or that of images where the application asked for them and the driver has some that
- * work. */
-static struct gpud_layout choose_layout(const struct gpud_sender *sender,
-                                        const struct gpud_media *media,
-                                        const struct gpud_layout *rows)
-{
-    struct gpud_layout image;
-    struct gpud_error error;
-    if (sender->modifier_count == 0 || media->kind != GPUD_MEDIA_PICTURE || rows->modifier)
-        return *rows;
-    if (gpud_image_find(sender->device, rows, sender->modifiers, sender->modifier_count, &image,
-                        &error) == GPUD_OK &&
-        (gpud_layout_equal(&image, &sender->layout) || /* that of before, which was proved */
-         gpud_image_prove(sender->queue, sender->host, rows, &image, &error) == GPUD_OK))
-        return image;
-    gpud_log_info(&sender->context->log, "sender", "frames are lent as rows: %s", error.reason);
-    return *rows;
-}
-
 enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct gpud_media *media,
                                        struct gpud_error *error)
 {
-    struct gpud_layout layout;
+    struct gpud_layout layout, image;
+    struct gpud_error why;
     enum gpud_status status = gpud_media_get_layout(media, &layout, error);
     if (status != GPUD_OK)
         return status;
-    struct gpud_layout slots = choose_layout(sender, media, &layout);
+    /* The media's, or that of images where the application asked for them and the driver has some
+     * that work. */
+    struct gpud_layout slots = layout;
+    if (sender->modifier_count && media->kind == GPUD_MEDIA_PICTURE && !layout.modifier) {
+        if (gpud_image_find(sender->device, &layout, sender->modifiers, sender->modifier_count,
+                            &image, &why) == GPUD_OK &&
+            (gpud_layout_equal(&image, &sender->layout) || /* that of before, which was proved */
+             gpud_image_prove(sender->queue, sender->host, &layout, &image, &why) == GPUD_OK))
+            slots = image;
+        else
+            gpud_log_info(&sender->context->log, AREA, "frames are lent as rows: %s", why.reason);
+    }
     gpud_sender_lock(sender);
     gpud_lines_give_up(sender);
     gpud_sender_settle(sender, sender->epoch_began + CHANGE_PATIENCE);
@@ -709,20 +688,6 @@ static enum gpud_status not_configured(struct gpud_error *error)
                      "the sender has no format yet: call gpud_sender_configure() first");
 }
 
-/* Makes the sender's queue wait for slots that receivers' devices still read, if those receivers
- * may delay the sender. */
-static bool await_releases(struct gpud_sender *sender)
-{
-    bool some = false;
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        if (link->state != GPUD_LINK_DEAD && link->transport &&
-            gpud_link_policy(link) == GPUD_SLOW_BLOCK)
-            some |= gpud_transport_await_release(link->transport, sender->queue);
-    }
-    return some;
-}
-
 /* How long after a change of format frames that wait for receivers keep slots that the application
  * needs: the ring soon grows by the receivers' shares. */
 #define GROWTH_PATIENCE (50 * GPUD_MSEC)
@@ -745,8 +710,17 @@ static enum gpud_status take_slot(struct gpud_sender *sender, struct gpud_pool *
         }
         if ((*slot = gpud_pool_take(pool)))
             return GPUD_OK;
+        /* Makes the sender's queue wait for slots that receivers' devices still read, if those
+         * receivers may delay the sender. */
         int64_t now = gpud_now();
-        if (await_releases(sender) ||
+        bool awaits = false;
+        for (uint32_t i = 0; i < sender->link_count; i++) {
+            const struct gpud_link *link = sender->links[i];
+            if (link->state != GPUD_LINK_DEAD && link->transport &&
+                gpud_link_policy(link) == GPUD_SLOW_BLOCK)
+                awaits |= gpud_transport_await_release(link->transport, sender->queue);
+        }
+        if (awaits ||
             gpud_waiting_reclaim_slot(
                 sender, pool, now >= deadline || now >= sender->epoch_began + GROWTH_PATIENCE))
             continue;

@@ -283,16 +283,6 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
     return GPUD_OK;
 }
 
-static void post_deferred(struct gpud_watchdog *watchdog)
-{
-    for (uint32_t i = 0; i < watchdog->entries; i++) {
-        uint64_t deferred = atomic_load(&watchdog->deferred[i]);
-        if (deferred && is_at(passed_word(watchdog, i), (uint32_t)(deferred >> 32)) &&
-            atomic_compare_exchange_strong(&watchdog->deferred[i], &deferred, 0))
-            raise_word(our_word(watchdog, i), (uint32_t)deferred);
-    }
-}
-
 void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
     if (gpud_watchdog_is_posted(watchdog, entry)) {
@@ -311,18 +301,6 @@ bool gpud_watchdog_is_broken(const struct gpud_watchdog *watchdog)
 }
 
 /* --- the watchdog -------------------------------------------------------------------------- */
-
-/* Whether no application's queue still uses the page. A sender posts from the library's own queues,
- * whose work keeps memory alive by itself; only an application's queue must be seen to finish. */
-static bool posts_are_done(const struct gpud_watchdog *watchdog)
-{
-    if (watchdog->side == GPUD_SIDE_SENDER)
-        return true;
-    for (uint32_t i = 0; i < watchdog->entries; i++)
-        if (!gpud_watchdog_is_posted(watchdog, i))
-            return false;
-    return true;
-}
 
 /* Whether work put on our queue before the wait is not done: then our own device stalls, and the
  * peer may be waiting for it. Work after the wait may be blocked by it and does not count. A peer
@@ -396,7 +374,12 @@ static int64_t watchdog_finish(void *arg)
 static int64_t watchdog_watch(void *arg)
 {
     struct gpud_watchdog *watchdog = arg;
-    post_deferred(watchdog);
+    for (uint32_t i = 0; i < watchdog->entries; i++) {
+        uint64_t deferred = atomic_load(&watchdog->deferred[i]);
+        if (deferred && is_at(passed_word(watchdog, i), (uint32_t)(deferred >> 32)) &&
+            atomic_compare_exchange_strong(&watchdog->deferred[i], &deferred, 0))
+            raise_word(our_word(watchdog, i), (uint32_t)deferred);
+    }
     release_waits(watchdog);
     if (!atomic_load(&watchdog->ending)) {
         atomic_store(&watchdog->is_at_rest, true);
@@ -405,10 +388,15 @@ static int64_t watchdog_watch(void *arg)
         atomic_store(&watchdog->is_at_rest, false);
         return TURN;
     }
+    /* A sender posts from the library's own queues, whose work keeps memory alive by itself; only
+     * an application's queue must be seen to finish. */
+    bool posted = true;
+    for (uint32_t i = 0; i < watchdog->entries && watchdog->side == GPUD_SIDE_RECEIVER; i++)
+        posted &= gpud_watchdog_is_posted(watchdog, i);
     bool late = gpud_now() - watchdog->ended > ENDING_MAX;
     /* Memory that an application's queue reads stays, however long that takes: otherwise the driver
      * would abort everything that the application does on that GPU. */
-    if (!posts_are_done(watchdog) || (!waits_are_over(watchdog) && !late))
+    if (!posted || (!waits_are_over(watchdog) && !late))
         return late ? TURN : TURN_ENDING;
     gpud_worker_add(&watchdog->device->context->later, &watchdog->work, watchdog_finish, watchdog);
     return -1;
