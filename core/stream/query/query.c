@@ -169,13 +169,6 @@ static size_t count_places(const struct gpud_channel_list *channels, pid_t pid)
     return places;
 }
 
-static void read_answers(struct gpud_channel_list *channels)
-{
-    for (size_t i = 0; i < channels->count; i++)
-        if (channels->channel[i]->state == GPUD_QUERY_ASKED)
-            gpud_query_read(channels->channel[i]);
-}
-
 /* Returns the index of a query to the process with the most places, preferably one without an
  * answer, of those the oldest. */
 static size_t choose_eviction(const struct gpud_channel_list *channels)
@@ -208,7 +201,8 @@ static void give_place(struct gpud_channel_list *channels, struct gpud_query *qu
             channel_discard(query);
             return;
         }
-        read_answers(channels);
+        for (size_t i = 0; i < channels->count; i++)
+            gpud_query_read(channels->channel[i]);
         size_t evicted = choose_eviction(channels);
         channel_discard(channels->channel[evicted]);
         memmove(&channels->channel[evicted], &channels->channel[evicted + 1],
@@ -241,11 +235,6 @@ static enum gpud_status channel_call(struct gpud_channel_list *channels,
 
 /* --- asking -------------------------------------------------------------------------------- */
 
-static bool is_worth_waiting_for(const struct gpud_query *query)
-{
-    return gpud_query_is_open(query) && !gpud_process_is_stopped(query->pid);
-}
-
 /* Connects to senders not reached yet, and waits until an answer arrives or a slice has passed.
  * false: no query is pending. */
 static bool channel_ask(struct gpud_channel_list *channels, int64_t deadline)
@@ -258,7 +247,7 @@ static bool channel_ask(struct gpud_channel_list *channels, int64_t deadline)
             gpud_query_call(query);
         bool asked = query->state == GPUD_QUERY_ASKED;
         fds[i] = (struct pollfd){.fd = asked ? query->channel->fd : -1, .events = POLLIN};
-        waits |= is_worth_waiting_for(query);
+        waits |= gpud_query_is_open(query) && !gpud_process_is_stopped(query->pid);
     }
     int64_t now = gpud_now();
     if (!waits || now >= deadline)
@@ -277,26 +266,6 @@ static int channel_compare(const void *a, const void *b)
     const struct gpud_query *const *x = a, *const *y = b;
     bool path_x = strchr((*x)->address.text, '/'), path_y = strchr((*y)->address.text, '/');
     return path_x != path_y ? path_x - path_y : strcmp((*x)->address.text, (*y)->address.text);
-}
-
-static void channel_finish(struct gpud_channel_list *channels)
-{
-    uint32_t kept = 0;
-    for (size_t i = 0; i < channels->count; i++) {
-        struct gpud_query *query = channels->channel[i];
-        gpud_query_give_up(query);
-        if (query->state == GPUD_QUERY_NO_SENDER) /* it ended while its queue was full */
-            channel_discard(query);
-        else
-            channels->channel[kept++] = query;
-    }
-    channels->count = kept;
-    if (kept > 0)
-        qsort(channels->channel, kept, sizeof(channels->channel[0]), channel_compare);
-    if (channels->search.omitted > 0)
-        gpud_print(channels->search.note,
-                   "%zu more are not listed, as there is room for %d: query one by its address",
-                   channels->search.omitted, GPUD_CHANNELS_MAX);
 }
 
 /* --- the public calls ---------------------------------------------------------------------- */
@@ -402,7 +371,22 @@ enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_n
         gpud_channel_list_destroy(&made);
         return status;
     }
-    channel_finish(made);
+    uint32_t kept = 0;
+    for (size_t i = 0; i < made->count; i++) {
+        struct gpud_query *query = made->channel[i];
+        gpud_query_give_up(query);
+        if (query->state == GPUD_QUERY_NO_SENDER) /* it ended while its queue was full */
+            channel_discard(query);
+        else
+            made->channel[kept++] = query;
+    }
+    made->count = kept;
+    if (kept > 0)
+        qsort(made->channel, kept, sizeof(made->channel[0]), channel_compare);
+    if (made->search.omitted > 0)
+        gpud_print(made->search.note,
+                   "%zu more are not listed, as there is room for %d: query one by its address",
+                   made->search.omitted, GPUD_CHANNELS_MAX);
     *channels = made;
     if (count)
         *count = made->count;

@@ -76,7 +76,6 @@ static enum gpud_status rx_wait_lines(struct gpud_rx_frame *rx, uint32_t lines, 
 }
 
 /* === frames ================================================================================== */
-/* The frames of a session: in the acquiring thread, except where noted. */
 
 /* clang-format off */
 /* The frames of a session: how the application gets them, and how they are given back.

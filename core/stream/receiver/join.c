@@ -15,8 +15,6 @@
 #include <string.h>
 
 /* === session ================================================================================= */
-/* The receiver's end of a link in one epoch: the ring page, the ring by its route, and their
- * frames. Held frames keep it alive even after the connection and the receiver have ended. */
 
 /* --- making -------------------------------------------------------------------------------- */
 

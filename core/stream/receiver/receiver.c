@@ -16,9 +16,6 @@
 #include <string.h>
 
 /* === poll ==================================================================================== */
-/* A descriptor for an application's event loop: readable when acquiring has something to do. An
- * acquire that finds nothing arms it; it costs nothing before its first use. All in the acquiring
- * thread, except where noted. */
 
 /* How often to check for a stalled device, which no descriptor reports. */
 #define DEVICE_LOOK (250 * GPUD_MSEC)

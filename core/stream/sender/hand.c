@@ -13,14 +13,6 @@
 #include <string.h>
 
 /* === entries ================================================================================= */
-/* The entries of one link in its ring page. */
-
-struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, uint32_t entry,
-                                        uint64_t *offset)
-{
-    gpud_ring_slot(&transport->ring, entry, offset);
-    return transport->views[entry / transport->ring.slots_per_memory];
-}
 
 static void drop_slot(struct gpud_transport *transport, uint32_t entry)
 {
@@ -261,7 +253,8 @@ static enum gpud_status source_copy(struct gpud_sender *sender, struct gpud_queu
     const struct gpud_layout *from_layout = &frame->info.layout;
     const struct gpud_layout *to_layout =
         slot && to == slot->frame.memory ? &delivery->layout : &delivery->rows;
-    struct gpud_rows rows = {begun ? delivery->copied : 0, gpud_delivery_end(delivery)};
+    struct gpud_rows rows = {begun ? delivery->copied : 0,
+                             delivery->lines ? delivery->lines : delivery->layout.height};
     struct gpud_copy copy = {
         .to = to,
         .from = from,
@@ -504,8 +497,6 @@ static enum gpud_status copies_enqueue(struct gpud_sender *sender, struct gpud_d
 }
 
 /* === delivery ================================================================================ */
-/* Hands frames over to receivers; and the sender's lock, whose holder publishes frames whose copies
- * have completed meanwhile. */
 
 /* clang-format off */
 /* Delivers a frame to several receivers.
@@ -626,16 +617,6 @@ static void publish_targets(struct gpud_pending_delivery *pending, bool all)
 
 /* --- the end ------------------------------------------------------------------------------- */
 
-static void release_parts(struct gpud_delivery *delivery)
-{
-    if (delivery->host_slot)
-        gpud_slot_drop(delivery->host_slot);
-    if (delivery->device_slot)
-        gpud_slot_drop(delivery->device_slot);
-    if (delivery->consume)
-        gpud_frame_release(&delivery->frame);
-}
-
 /* Reuses records of finished deliveries. Takes one under the lock; any thread puts them back. */
 static struct gpud_pending_delivery *take_record(struct gpud_sender *sender)
 {
@@ -741,7 +722,7 @@ void gpud_sender_unlock(struct gpud_sender *sender)
         while (done) {
             struct gpud_pending_delivery *pending = done;
             done = pending->next;
-            release_parts(&pending->delivery);
+            gpud_delivery_release(&pending->delivery);
             put_record(sender, pending);
             gpud_sender_unref(sender);
         }
@@ -837,7 +818,7 @@ static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *p
 static enum gpud_status no_record(struct gpud_pending_delivery *pending, struct gpud_error *error)
 {
     cancel_all(pending);
-    release_parts(&pending->delivery);
+    gpud_delivery_release(&pending->delivery);
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame's record");
 }
 
@@ -916,7 +897,7 @@ static enum gpud_status deliver_described(struct gpud_sender *sender,
         publish_targets(pending, true);
     else
         cancel_all(pending);
-    release_parts(delivery);
+    gpud_delivery_release(delivery);
     return status;
 }
 
@@ -1073,8 +1054,6 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
 }
 
 /* === lines =================================================================================== */
-/* A frame that is handed over while the application writes it: from its first submission until its
- * last line, its release, or a new format. There is one at a time, so that frames stay in order. */
 
 /* The frame is whole, or lost: delivers it to the other receivers. Under the lock, which is dropped
  * meanwhile. The frame's release does not concern the sender any more; its thread may have noticed
@@ -1094,7 +1073,7 @@ static enum gpud_status lines_end(struct gpud_sender *sender, bool lost, struct 
         if (pending.delivery.is_late)
             pending.info = frame->info;
         cancel_all(&pending);
-        release_parts(&pending.delivery);
+        gpud_delivery_release(&pending.delivery);
     } else {
         status = deliver_described(sender, &pending, error);
     }

@@ -17,9 +17,6 @@
 #include <unistd.h>
 
 /* === transport =============================================================================== */
-/* The sender's end of a link in one epoch: the receiver's ring page, the ring by its route, and the
- * published entries. Everything here is under the sender's lock, except where noted. Copies under
- * way hold a reference. */
 
 /* For an OFFER: takes its own reference on the pool (NULL if the receiver owns the ring). */
 static enum gpud_status transport_create(const struct gpud_route_ops *route,
@@ -53,12 +50,6 @@ static void send_kick(void *arg)
     gpud_channel_send(transport->channel, &kick, NULL);
 }
 
-/* Whether the receiver is in this process and context, so that it can get memory by pointer. */
-static bool link_is_same_process(const struct gpud_link *link)
-{
-    return link->peer.token == link->sender->context->token;
-}
-
 static enum gpud_status import_ring(const struct gpud_link *link, struct gpud_transport *transport,
                                     const struct gpud_accept *accept, uint64_t frame_size,
                                     struct gpud_error *error)
@@ -85,7 +76,7 @@ static enum gpud_status import_ring(const struct gpud_link *link, struct gpud_tr
                          (unsigned long long)accept->ring.slot_size, accept->entries,
                          (unsigned long long)ring->slot_size);
     enum gpud_status status =
-        gpud_ring_import(ring, &accept->ring, link_is_same_process(link), frame_size, error);
+        gpud_ring_import(ring, &accept->ring, gpud_link_is_same_process(link), frame_size, error);
     if (status != GPUD_OK)
         return status;
     if (gpud_ring_slots(ring) < accept->entries ||
@@ -207,14 +198,6 @@ static bool transport_is_in_use(const struct gpud_transport *transport)
 /* === link ==================================================================================== */
 /* One receiver: sending to it, and its end. Any thread may end a link, under the lock; the
  * listener's thread then logs it, notifies the application and frees the link. */
-
-/* Even in one process, another driver has to import a device's memory. */
-bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool)
-{
-    return link_is_same_process(link) &&
-           (pool->device == link->sender->host ||
-            strcmp(link->peer.kind, gpud_device_kind(pool->device)) == 0);
-}
 
 /* --- references ---------------------------------------------------------------------------- */
 
@@ -402,7 +385,7 @@ enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channe
     /* Every peer knows our token, so only the channel can tell which peer is this process. */
     if (!channel->peer.same_process)
         made->peer.token = 0;
-    if (link_is_same_process(made))
+    if (gpud_link_is_same_process(made))
         made->peer_device = gpud_context_find_device(sender->context, hello->device);
     if (made->peer_device)
         made->peer.common = made->peer_device->common;
@@ -744,15 +727,6 @@ static bool is_offered(const struct gpud_link *link, uint32_t epoch)
     return link->state == GPUD_LINK_OFFERED && epoch == link->sender->epoch;
 }
 
-static void drop_canary(struct gpud_delivery *delivery)
-{
-    if (delivery->device_slot)
-        gpud_slot_drop(delivery->device_slot);
-    if (delivery->host_slot)
-        gpud_slot_drop(delivery->host_slot);
-    gpud_frame_release(&delivery->frame);
-}
-
 /* Sends the CANARY and delivers the test frame to this receiver alone, like any frame. GPUD_CLOSED:
  * the link changed meanwhile, so there is no test. */
 static enum gpud_status deliver_canary(struct gpud_link *link, struct gpud_delivery *delivery,
@@ -760,17 +734,15 @@ static enum gpud_status deliver_canary(struct gpud_link *link, struct gpud_deliv
 {
     struct gpud_sender *sender = link->sender;
     struct gpud_delivery_target *target = &delivery->target[0];
+    uint32_t entry;
     enum gpud_status status = is_offered(link, message->canary.epoch) ? GPUD_OK : GPUD_CLOSED;
-    if (status == GPUD_OK && !gpud_page_take(&link->transport->page, &target->entry))
+    if (status == GPUD_OK && !gpud_page_take(&link->transport->page, &entry))
         status = gpud_fail(error, GPUD_PEER, "the receiver's ring has no free entry");
     if (status != GPUD_OK) {
-        drop_canary(delivery);
+        gpud_delivery_release(delivery);
         return status;
     }
-    target->link = link;
-    target->transport = link->transport;
-    link->references++;
-    link->transport->references++;
+    gpud_target_take(target, link, entry);
     /* Frames of this epoch may wait for the link, and have their numbers. */
     delivery->sequence = link->streamed ? sender->epoch_start : sender->sequence;
     delivery->info = &delivery->frame->info;
@@ -828,7 +800,7 @@ static enum gpud_status send_canary(struct gpud_link *link, uint32_t epoch,
     if (status == GPUD_OK)
         status = write_pattern(delivery.frame, &message.canary.nonce, error);
     if (status != GPUD_OK) {
-        drop_canary(&delivery);
+        gpud_delivery_release(&delivery);
         return status;
     }
     gpud_sender_lock(sender);

@@ -15,8 +15,6 @@
 #include <unistd.h>
 
 /* === admission =============================================================================== */
-/* Limits connections to a sender, so that no process can keep others out by holding all places or
- * by connecting endlessly. */
 
 #define GPUD_PLACES_UNNAMED (GPUD_RECEIVERS_MAX * 3 / 4)
 #define GPUD_CONNECTS 1000

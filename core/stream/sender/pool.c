@@ -12,12 +12,6 @@
 #include <string.h>
 
 /* === pool ==================================================================================== */
-/* A sender's own slots in one epoch: lent to the application to write, and shared with receivers
- * that map them. A slot is free again when the application and every receiver have released it.
- *
- * The lock of the pool's owner guards the ring and taking slots. Any thread may return slots,
- * without the lock, even after the end of the sender and the epoch: the pool lives until its last
- * slot is back. */
 
 static void release_lent(struct gpud_frame *frame)
 {
@@ -499,6 +493,15 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
 /* After another receiver could not be told that the ring grew; by then it has read its messages. */
 #define RAISE_PAUSE (200 * GPUD_MSEC)
 
+/* Whether the link gets the pool's memory by pointer: even in one process, another driver has to
+ * import a device's memory. */
+static bool goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool)
+{
+    return gpud_link_is_same_process(link) &&
+           (pool->device == link->sender->host ||
+            strcmp(link->peer.kind, gpud_device_kind(pool->device)) == 0);
+}
+
 static bool maps(const struct gpud_link *link, const struct gpud_pool *pool)
 {
     return link->state != GPUD_LINK_DEAD && link->transport && link->transport->pool == pool;
@@ -658,7 +661,7 @@ static enum gpud_status open_room(struct gpud_sender *sender, struct gpud_pool *
                 return GPUD_AGAIN;
             continue;
         }
-        if (pool_describe(pool, transport->known_memories, gpud_link_goes_by_pointer(link, pool),
+        if (pool_describe(pool, transport->known_memories, goes_by_pointer(link, pool),
                           &message.grow, error) != GPUD_OK)
             return GPUD_AGAIN;
         enum gpud_status status = room_tell(link, &message, error);
@@ -808,8 +811,8 @@ enum gpud_status gpud_room_offer(struct gpud_link *link, const struct gpud_route
         return GPUD_OK;
     if (!link->streamed)
         status = room_clear(link, pool, error);
-    if (status == GPUD_OK && pool_describe(pool, 0, gpud_link_goes_by_pointer(link, pool),
-                                           &offer->ring, error) != GPUD_OK)
+    if (status == GPUD_OK &&
+        pool_describe(pool, 0, goes_by_pointer(link, pool), &offer->ring, error) != GPUD_OK)
         status = GPUD_AGAIN;
     return status;
 }

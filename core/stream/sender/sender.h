@@ -400,8 +400,12 @@ struct gpud_transport {
 };
 
 /* RECEIVER, RECEIVER_HOST: the entry's slot as the sender's device sees it; borrowed. */
-struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, uint32_t entry,
-                                        uint64_t *offset);
+static inline struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport,
+                                                      uint32_t entry, uint64_t *offset)
+{
+    gpud_ring_slot(&transport->ring, entry, offset);
+    return transport->views[entry / transport->ring.slots_per_memory];
+}
 
 /* Whether the link's frames lie in slots of the sender's, which the receiver maps or a network card
  * reads; else they are copied into a ring of the receiver's. */
@@ -580,8 +584,11 @@ static inline bool gpud_link_is_behind(const struct gpud_link *link)
     return link->waiting.frames || link->waiting.late;
 }
 
-/* Whether it gets the pool's memory by pointer. */
-bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool);
+/* Whether the receiver is in this process and context, so that it can get memory by pointer. */
+static inline bool gpud_link_is_same_process(const struct gpud_link *link)
+{
+    return link->peer.token == link->sender->context->token;
+}
 
 /* --- under the lock ------------------------------------------------------------------------ */
 
@@ -675,17 +682,34 @@ struct gpud_delivery {
     struct gpud_delivery_target target[GPUD_RECEIVERS_MAX];
 };
 
+/* Another reference for each. */
+static inline void gpud_target_take(struct gpud_delivery_target *target, struct gpud_link *link,
+                                    uint32_t entry)
+{
+    target->link = link;
+    target->transport = link->transport;
+    target->entry = entry;
+    target->failed = target->early = target->stepwise = false;
+    link->references++;
+    link->transport->references++;
+}
+
+/* Drops its slots, and with `consume` the frame. */
+static inline void gpud_delivery_release(struct gpud_delivery *delivery)
+{
+    if (delivery->host_slot)
+        gpud_slot_drop(delivery->host_slot);
+    if (delivery->device_slot)
+        gpud_slot_drop(delivery->device_slot);
+    if (delivery->consume)
+        gpud_frame_release(&delivery->frame);
+}
+
 /* Whether a target is published only when a queue is done; a frame that is copied in steps has no
  * signal for each. */
 static inline bool gpud_target_waits(const struct gpud_delivery_target *target)
 {
     return !target->transport || target->transport->place == GPUD_SIGNAL_NONE || target->stepwise;
-}
-
-/* The row before which its copies end. */
-static inline uint32_t gpud_delivery_end(const struct gpud_delivery *delivery)
-{
-    return delivery->lines ? delivery->lines : delivery->layout.height;
 }
 
 /* === hand.c ================================================================================== */

@@ -143,7 +143,6 @@ static void drop_waiting(struct gpud_link *link)
     waiting_frame_free(frame);
 }
 
-/* Drops the waiting frames and messages. */
 void gpud_waiting_clear(struct gpud_link *link)
 {
     struct gpud_waiting *waiting = &link->waiting;
@@ -257,8 +256,8 @@ static void send_held(struct gpud_link *link, uint64_t before, bool last)
 
 static void waiting_drop(struct gpud_link *link);
 
-/* gpud_link_send() for the application's EVENT or EOS: at once, or after the waiting frames. */
-/* Model: hold.1. */
+/* gpud_link_send() for the application's EVENT or EOS: at once, or after the waiting frames.
+ * Model: hold.1. */
 static void waiting_send(struct gpud_link *link, struct gpud_message *message)
 {
     struct gpud_waiting *waiting = &link->waiting;
@@ -428,8 +427,7 @@ void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gp
 
 /* --- dropping ------------------------------------------------------------------------------ */
 
-/* Drops the waiting frames that cannot be sent; sends the messages after them. */
-/* Model: give.1. */
+/* Drops the waiting frames that cannot be sent; sends the messages after them. Model: give.1. */
 static void waiting_drop(struct gpud_link *link)
 {
     gpud_waiting_advance(link);
@@ -450,25 +448,19 @@ void gpud_waiting_end(struct gpud_link *link)
 bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_pool *pool, bool last)
 {
     bool some = false;
-    for (uint32_t i = 0; i < sender->link_count && !some; i++) {
-        struct gpud_link *link = sender->links[i];
-        const struct gpud_waiting_frame *frame = link->waiting.frames;
-        if (!frame || frame->slot->pool != pool || atomic_load(&frame->slot->users) > 1 ||
-            !(last || link->epoch == sender->epoch))
-            continue;
-        drop_waiting(link);
-        gpud_waiting_advance(link);
-        some = true;
-    }
-    /* Several links may wait with one frame. */
-    for (uint32_t i = 0, count = last && !some ? sender->link_count : 0; i < count; i++) {
-        struct gpud_link *link = sender->links[i];
-        if (!link->waiting.frames || link->waiting.frames->slot->pool != pool)
-            continue;
-        drop_waiting(link);
-        gpud_waiting_advance(link);
-        some = true;
-    }
+    /* Several links may wait with one frame, so that at last it is dropped for each of them. */
+    for (int all = 0; all <= last && !some; all++)
+        for (uint32_t i = 0; i < sender->link_count && (all || !some); i++) {
+            struct gpud_link *link = sender->links[i];
+            const struct gpud_waiting_frame *frame = link->waiting.frames;
+            if (!frame || frame->slot->pool != pool ||
+                (!all &&
+                 (atomic_load(&frame->slot->users) > 1 || !(last || link->epoch == sender->epoch))))
+                continue;
+            drop_waiting(link);
+            gpud_waiting_advance(link);
+            some = true;
+        }
     return some;
 }
 
@@ -522,20 +514,17 @@ int64_t gpud_waiting_deadline(const struct gpud_link *link)
 /* === epoch =================================================================================== */
 /* Epochs: a format and the rings made for it. */
 
-/* The previous epoch's pools; release them without the lock, because that may free memory. */
-struct gpud_old_pools {
-    struct gpud_pool *device, *host;
-};
-
 /* How long a change of format, counted from the one before, waits for receivers that still prepare
  * their rings. */
 #define CHANGE_PATIENCE (100 * GPUD_MSEC)
 
 /* Starts a new epoch with the current layout; the listener's thread offers its ring to every
- * receiver. Under the lock. */
-static struct gpud_old_pools sender_start_epoch(struct gpud_sender *sender)
+ * receiver. Under the lock. Release the previous epoch's pools without it, because that may free
+ * memory. */
+static void sender_start_epoch(struct gpud_sender *sender, struct gpud_pool *old[2])
 {
-    struct gpud_old_pools old = {.device = sender->device_pool, .host = sender->host_pool};
+    old[0] = sender->host_pool;
+    old[1] = sender->device_pool;
     gpud_sender_poll_disarm(sender); /* the new epoch has other pools to watch */
     gpud_event_raise(sender->loop.event);
     /* Not reused: receivers may still read slots of the previous epoch. */
@@ -544,7 +533,6 @@ static struct gpud_old_pools sender_start_epoch(struct gpud_sender *sender)
     sender->epoch_start = sender->sequence;
     sender->epoch_began = gpud_now();
     gpud_sender_wake_listener(sender);
-    return old;
 }
 
 /* --- frames that wait for a new ring --------------------------------------------------------- */
@@ -588,7 +576,6 @@ static bool deliver_one(struct gpud_link *link)
         .corrupted = frame->info.flags & GPUD_FRAME_CORRUPTED,
         .sequence = frame->sequence,
         .count = 1,
-        .target[0] = {.link = link, .transport = transport, .entry = entry},
     };
     if (gpud_transport_shares_slots(transport) && transport->pool != frame->slot->pool &&
         !(delivery.host_slot = gpud_pool_take(transport->pool))) {
@@ -596,8 +583,7 @@ static bool deliver_one(struct gpud_link *link)
         return false;
     }
     take_waiting(link);
-    link->references++;
-    transport->references++;
+    gpud_target_take(&delivery.target[0], link, entry);
     gpud_slot_hold(frame->slot);
     link->waiting.late++;
     link->waiting.is_delivering = true;
@@ -642,6 +628,7 @@ enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct 
                                        struct gpud_error *error)
 {
     struct gpud_layout layout, image;
+    struct gpud_pool *old[2];
     struct gpud_error why;
     enum gpud_status status = gpud_media_get_layout(media, &layout, error);
     if (status != GPUD_OK)
@@ -668,10 +655,10 @@ enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct 
     sender->configured = true;
     sender->ended = false;
     sender->dmabufs = sender->dmabufs_wanted;
-    struct gpud_old_pools old = sender_start_epoch(sender);
+    sender_start_epoch(sender, old);
     gpud_sender_unlock(sender);
-    gpud_pool_unref(&old.host);
-    gpud_pool_unref(&old.device);
+    gpud_pool_unref(&old[0]);
+    gpud_pool_unref(&old[1]);
     gpud_listener_tell(sender->listener);
     return GPUD_OK;
 }
@@ -842,16 +829,6 @@ static uint32_t snapshot(struct gpud_sender *sender, struct gpud_link *links[GPU
     return count;
 }
 
-static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_delivery_target *target)
-{
-    target->link = link;
-    target->transport = link->transport;
-    target->entry = entry;
-    target->failed = target->early = target->stepwise = false;
-    link->references++;
-    link->transport->references++;
-}
-
 /* Model (tests/model): credit.1 to credit.4 in ring.pml.
  *
  * Takes a credit of one receiver, by its policy. GPUD_OK with *target filled; GPUD_CLOSED: it gets
@@ -882,13 +859,13 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             (gpud_page_take(&link->transport->page, &entry) ||
              (blocks && gpud_transport_await_release(link->transport, sender->queue) &&
               gpud_page_take(&link->transport->page, &entry)))) {
-            take_target(link, entry, target);
+            gpud_target_take(target, link, entry);
             GPUD_STOP_POINT("sender: credit taken");
             return GPUD_OK;
         }
         enum gpud_waiting_kind waits = waiting_kind(link);
         if (waits != GPUD_WAITING_NONE) {
-            take_target(link, GPUD_NO_ENTRY, target);
+            gpud_target_take(target, link, GPUD_NO_ENTRY);
             link->waiting.late++;
             if (waits == GPUD_WAITING_KEPT) {
                 link->waiting.late_kept++;
@@ -948,43 +925,45 @@ static void submit_give_up(struct gpud_delivery *delivery)
 
 /* The slots that a frame needs: by routes that share the sender's own slots, and by those that
  * share its slots on the host. */
-struct needs {
-    bool local, staged;
-};
+enum { NEEDS_LOCAL = 1, NEEDS_STAGED = 2 };
 
-static void add_need(const struct gpud_sender *sender, const struct gpud_transport *transport,
-                     bool waits, struct needs *needs)
+static unsigned needs_of(const struct gpud_sender *sender, const struct gpud_transport *transport,
+                         bool waits)
 {
-    needs->local |= waits;
-    if (waits || !transport || !gpud_transport_shares_slots(transport))
-        return; /* the receiver owns the ring */
-    bool staged = transport->on_host && sender->device != sender->host;
-    needs->local |= !staged;
-    needs->staged |= staged;
+    if (waits)
+        return NEEDS_LOCAL;
+    if (!transport || !gpud_transport_shares_slots(transport))
+        return 0; /* the receiver owns the ring */
+    return transport->on_host && sender->device != sender->host ? NEEDS_STAGED : NEEDS_LOCAL;
+}
+
+/* The frame's own slot, if this pool lent it, or a free one. */
+static enum gpud_status take_slot_for(struct gpud_sender *sender, enum gpud_ring_place place,
+                                      struct gpud_frame *frame, int64_t deadline,
+                                      struct gpud_slot **slot, struct gpud_error *error)
+{
+    struct gpud_pool *pool;
+    enum gpud_status status = gpud_sender_get_pool(sender, place, &pool, error);
+    if (status != GPUD_OK)
+        return status;
+    *slot = gpud_pool_slot_of(pool, frame);
+    if (!*slot)
+        return take_slot(sender, pool, deadline, slot, error);
+    gpud_slot_hold(*slot);
+    return GPUD_OK;
 }
 
 /* Takes those that the delivery does not have yet. */
-static enum gpud_status take_slots(struct gpud_sender *sender, struct needs needs, int64_t deadline,
+static enum gpud_status take_slots(struct gpud_sender *sender, unsigned needs, int64_t deadline,
                                    struct gpud_delivery *delivery, struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
-    if (needs.local && !delivery->device_slot) {
-        struct gpud_pool *pool;
-        status = gpud_sender_get_pool(sender, GPUD_RING_SENDER_DEVICE, &pool, error);
-        struct gpud_slot *own = status == GPUD_OK ? gpud_pool_slot_of(pool, delivery->frame) : NULL;
-        if (own) {
-            gpud_slot_hold(own);
-            delivery->device_slot = own;
-        } else if (status == GPUD_OK) {
-            status = take_slot(sender, pool, deadline, &delivery->device_slot, error);
-        }
-    }
-    if (needs.staged && !delivery->host_slot && status == GPUD_OK) {
-        struct gpud_pool *pool;
-        status = gpud_sender_get_pool(sender, GPUD_RING_SENDER_HOST, &pool, error);
-        if (status == GPUD_OK)
-            status = take_slot(sender, pool, deadline, &delivery->host_slot, error);
-    }
+    if (needs & NEEDS_LOCAL && !delivery->device_slot)
+        status = take_slot_for(sender, GPUD_RING_SENDER_DEVICE, delivery->frame, deadline,
+                               &delivery->device_slot, error);
+    if (needs & NEEDS_STAGED && !delivery->host_slot && status == GPUD_OK)
+        status = take_slot_for(sender, GPUD_RING_SENDER_HOST, delivery->frame, deadline,
+                               &delivery->host_slot, error);
     return status;
 }
 
@@ -1033,12 +1012,11 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
     delivery.count = 0;
 
     uint32_t epoch = sender->epoch;
-    struct needs needs = {0};
+    unsigned needs = 0;
     for (uint32_t i = 0; i < count; i++)
-        add_need(sender, links[i]->transport,
-                 (!gpud_link_is_ready(links[i]) || gpud_link_is_behind(links[i])) &&
-                     waiting_kind(links[i]) == GPUD_WAITING_KEPT,
-                 &needs);
+        needs |= needs_of(sender, links[i]->transport,
+                          (!gpud_link_is_ready(links[i]) || gpud_link_is_behind(links[i])) &&
+                              waiting_kind(links[i]) == GPUD_WAITING_KEPT);
     enum gpud_status status = take_slots(sender, needs, deadline, &delivery, error);
     for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
         uint64_t *drop;
@@ -1054,7 +1032,7 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
     }
     /* While a credit was awaited, a handshake may have ended with another route. */
     for (uint32_t i = 0; i < delivery.count; i++)
-        add_need(sender, delivery.target[i].transport, !delivery.target[i].transport, &needs);
+        needs |= needs_of(sender, delivery.target[i].transport, !delivery.target[i].transport);
     if (status == GPUD_OK)
         status = take_slots(sender, needs, deadline, &delivery, error);
     if (status == GPUD_OK && epoch != sender->epoch)
@@ -1133,7 +1111,7 @@ static enum gpud_status submit_frame(struct gpud_sender *sender, struct gpud_fra
         gpud_sender_poll_disarm(sender);
     enum gpud_status status = check_frame(sender, frame, how, error);
     bool rearm = false;
-    struct gpud_old_pools old = {0};
+    struct gpud_pool *old[2] = {NULL};
     if (status == GPUD_OK) {
         uint64_t before = sender->sequence;
         int64_t now = gpud_now();
@@ -1150,10 +1128,10 @@ static enum gpud_status submit_frame(struct gpud_sender *sender, struct gpud_fra
             poll_arm(sender);
     }
     if (rearm)
-        old = sender_start_epoch(sender);
+        sender_start_epoch(sender, old);
     gpud_sender_unlock(sender);
-    gpud_pool_unref(&old.host);
-    gpud_pool_unref(&old.device);
+    gpud_pool_unref(&old[0]);
+    gpud_pool_unref(&old[1]);
     return status;
 }
 

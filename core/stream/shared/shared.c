@@ -59,8 +59,6 @@ enum gpud_status gpud_device_get_nearest(struct gpud_context *context, const cha
 }
 
 /* === image =================================================================================== */
-/* Frames that are images of a DRM format modifier: which modifiers the applications at both ends
- * take, and how the driver arranges them. */
 
 enum gpud_status gpud_modifiers_check(const uint64_t *modifiers, uint32_t count,
                                       struct gpud_error *error)
@@ -183,8 +181,6 @@ enum gpud_status gpud_image_check(struct gpud_device *device, const struct gpud_
 }
 
 /* === loop ==================================================================================== */
-/* A descriptor for an application's event loop, on both sides: readable when a call can make
- * progress, and created on first use. */
 
 enum gpud_status gpud_loop_watch(const struct gpud_loop *loop, int fd, struct gpud_error *error)
 {
@@ -244,9 +240,6 @@ bool gpud_loop_drain(const struct gpud_loop *loop)
 }
 
 /* === pattern ================================================================================= */
-/* The canary: a pattern that is sent over a new link and read back at its destination before the
- * link is trusted. A route may connect without an error and still lose every write (an IOMMU, a bus
- * that drops them). */
 
 #define HEAD UINT64_C(65536)
 #define TAIL UINT64_C(4096)
