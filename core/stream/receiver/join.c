@@ -1192,23 +1192,32 @@ static enum gpud_status read_for_next(struct gpud_receiver *receiver, struct gpu
     return status;
 }
 
-/* Goes on with the handshake of the next session, as far as it can without waiting. */
-static enum gpud_status advance_next(struct gpud_receiver *receiver, struct gpud_error *error)
+enum gpud_status gpud_receiver_look_ahead(struct gpud_receiver *receiver, struct gpud_error *error)
 {
-    const struct gpud_next_session *next = &receiver->next;
+    const struct gpud_page_rx *view = &receiver->session->view;
+    struct gpud_next_session *next = &receiver->next;
     enum gpud_status status = GPUD_OK;
+    receiver->messages = gpud_page_messages(view);
+    /* Goes on with its handshake, as far as it can without waiting. */
     for (int steps = 0; steps < STEPS_A_CALL && status == GPUD_OK && !receiver->pending &&
                         next->state != GPUD_RECEIVER_STREAMING;
          steps++)
         status = next->state == GPUD_RECEIVER_TESTING ? test_next(receiver, error)
                                                       : read_for_next(receiver, error);
-    return status == GPUD_AGAIN ? GPUD_OK : status;
-}
-
-/* Every frame before it was taken: the next session takes over, in whatever state it is. */
-static enum gpud_status use_next(struct gpud_receiver *receiver, struct gpud_error *error)
-{
-    struct gpud_next_session *next = &receiver->next;
+    if (status == GPUD_AGAIN)
+        status = GPUD_OK;
+    if (status != GPUD_OK || next->state == GPUD_RECEIVER_OFFLINE)
+        return status;
+    int reached = gpud_page_reached(view, next->position);
+    if (reached < 0)
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender broke the protocol: a format behind more frames than there "
+                         "are entries");
+    /* The frames before it may be lost with their sender: see handle_pending(). */
+    if (reached == 0 && (gpud_page_has_frames(view) || !gpud_channel_is_dead(receiver->channel) ||
+                         gpud_page_has_frames(view)))
+        return GPUD_AGAIN;
+    /* Every frame before it was taken: it takes over, in whatever state it is. */
     struct gpud_session *session = next->session;
     bool tested = next->state == GPUD_RECEIVER_STREAMING;
     receiver_drop_session(receiver);
@@ -1218,28 +1227,7 @@ static enum gpud_status use_next(struct gpud_receiver *receiver, struct gpud_err
     receiver->unread = true;
     next->session = NULL;
     next->state = GPUD_RECEIVER_OFFLINE;
-    if (!session)
-        return GPUD_OK;
-    return use_session(receiver, session, &next->offer, error);
-}
-
-enum gpud_status gpud_receiver_look_ahead(struct gpud_receiver *receiver, struct gpud_error *error)
-{
-    const struct gpud_page_rx *view = &receiver->session->view;
-    receiver->messages = gpud_page_messages(view);
-    enum gpud_status status = advance_next(receiver, error);
-    if (status != GPUD_OK || receiver->next.state == GPUD_RECEIVER_OFFLINE)
-        return status;
-    int reached = gpud_page_reached(view, receiver->next.position);
-    if (reached < 0)
-        return gpud_fail(error, GPUD_PEER,
-                         "the sender broke the protocol: a format behind more frames than there "
-                         "are entries");
-    /* The frames before it may be lost with their sender: see handle_pending(). */
-    if (reached == 0 && (gpud_page_has_frames(view) || !gpud_channel_is_dead(receiver->channel) ||
-                         gpud_page_has_frames(view)))
-        return GPUD_AGAIN;
-    return use_next(receiver, error);
+    return session ? use_session(receiver, session, &next->offer, error) : GPUD_OK;
 }
 
 enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error)

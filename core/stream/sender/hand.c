@@ -573,7 +573,7 @@ static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery
     } else {
         GPUD_PROBE(publish, sender, link->id, delivery->sequence);
         link->delivered += !target->early;
-        sender->delivered += !target->early;
+        sender->info.delivered += !target->early;
     }
 }
 
@@ -936,7 +936,7 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
         target->early = true;
         target->stepwise = copied;
         target->link->delivered++;
-        sender->delivered++;
+        sender->info.delivered++;
         if (publish_early(target->transport, target->entry, delivery->sequence))
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
     }

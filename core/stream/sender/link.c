@@ -269,7 +269,7 @@ static void note_end(struct gpud_link *link, enum gpud_log_level level, const ch
     link->end.level = level;
     gpud_print(link->end.why, "%s", why);
     if (link->streamed)
-        sender->disconnects++;
+        sender->info.disconnects++;
     else
         atomic_fetch_add(&sender->refused, 1);
 }
@@ -433,6 +433,7 @@ void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const cha
     gpud_sender_unlock(link->sender);
 }
 
+/* Tells the application. */
 static void report(const struct gpud_link *link,
                    void (*callback)(void *user, const struct gpud_peer_info *peer))
 {
@@ -445,27 +446,6 @@ static void report(const struct gpud_link *link,
     gpud_print(info.host, "%s", link->channel->peer.host);
     info.same_clock = link->same_clock;
     callback(link->sender->user, &info);
-}
-
-/* Reports each link that streamed, and its end, to the application. */
-static void report_changes(struct gpud_link *link, bool ended)
-{
-    const struct gpud_sender *sender = link->sender;
-    if (link->streamed && !link->connect_reported) {
-        link->connect_reported = true;
-        report(link, sender->on_connect);
-    }
-    if (ended && !link->end_logged) {
-        char peer_text[GPUD_PEER_TEXT_MAX];
-        link->end_logged = true;
-        gpud_log_at(log_of(link), link->end.level, AREA, "receiver %" PRIu64 " (%s, %s): %s",
-                    link->id, link->peer.name, gpud_peer_text(&link->channel->peer, peer_text),
-                    link->end.why);
-    }
-    if (ended && link->connect_reported && !link->end_reported) {
-        link->end_reported = true;
-        report(link, sender->on_disconnect);
-    }
 }
 
 void gpud_links_settle(struct gpud_sender *sender)
@@ -481,8 +461,24 @@ void gpud_links_settle(struct gpud_sender *sender)
     for (uint32_t i = 0; i < count; i++)
         if (dead[i])
             gpud_channel_hang_up(sender->links[i]->channel); /* before the application is called */
-    for (uint32_t i = 0; i < count; i++)
-        report_changes(sender->links[i], ended[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (link->streamed && !link->connect_reported) {
+            link->connect_reported = true;
+            report(link, sender->on_connect);
+        }
+        if (ended[i] && !link->end_logged) {
+            char peer_text[GPUD_PEER_TEXT_MAX];
+            link->end_logged = true;
+            gpud_log_at(log_of(link), link->end.level, AREA, "receiver %" PRIu64 " (%s, %s): %s",
+                        link->id, link->peer.name, gpud_peer_text(&link->channel->peer, peer_text),
+                        link->end.why);
+        }
+        if (ended[i] && link->connect_reported && !link->end_reported) {
+            link->end_reported = true;
+            report(link, sender->on_disconnect);
+        }
+    }
     gpud_sender_lock(sender);
     for (uint32_t i = 0; i < count; i++) {
         struct gpud_link *link = sender->links[i];
@@ -573,15 +569,17 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     return status;
 }
 
-/* Only one device may read slots that routes give away; a link that would read them on another
- * device gets another route. */
-static void exclude_multi_reader(struct gpud_link *link)
+/* The best route that has not failed; NULL: none, and link->fallback_reason says why. */
+static const struct gpud_route_ops *link_choose_route(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
-    if (!gpud_route_gives_slots(sender->device))
-        return;
+    char reason[GPUD_REASON_MAX];
+    struct gpud_endpoint self;
     gpud_sender_lock(sender);
-    for (uint32_t i = 0; i < sender->link_count; i++) {
+    /* Only one device may read slots that routes give away; a link that would read them on another
+     * device gets another route. */
+    uint32_t others = gpud_route_gives_slots(sender->device) ? sender->link_count : 0;
+    for (uint32_t i = 0; i < others; i++) {
         const struct gpud_link *other = sender->links[i];
         const struct gpud_transport *transport = other->transport;
         if (other == link || other->state == GPUD_LINK_DEAD || !transport ||
@@ -594,42 +592,15 @@ static void exclude_multi_reader(struct gpud_link *link)
             gpud_route_exclude_readers(link->trials, sender->device, link->peer_device, reader);
     }
     gpud_sender_unlock(sender);
-}
-
-/* The best route that has not failed; NULL: none, and link->fallback_reason says why. */
-static const struct gpud_route_ops *link_choose_route(struct gpud_link *link)
-{
-    char reason[GPUD_REASON_MAX];
-    struct gpud_endpoint self;
-    exclude_multi_reader(link);
     link_describe(link, &self);
     if (link->channel->peer.foreign)
         gpud_route_exclude_foreign(link->trials, &self);
     const struct gpud_route_ops *route =
         gpud_route_select(&self, &link->peer, link->trials, reason);
-    gpud_sender_lock(link->sender);
-    gpud_print(link->fallback_reason, "%s", reason);
-    gpud_sender_unlock(link->sender);
-    return route;
-}
-
-static void offer_later(struct gpud_link *link, const char *reason)
-{
-    struct gpud_sender *sender = link->sender;
-    int64_t now = gpud_now();
-    if (!link->offer_by) {
-        gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 " has to wait: %s", link->id, reason);
-        link->offer_by = now + GPUD_IMPORT_DEADLINE;
-    }
-    if (now >= link->offer_by) {
-        gpud_link_refuse(link, GPUD_AGAIN, reason);
-        return;
-    }
     gpud_sender_lock(sender);
-    if (link->state < GPUD_LINK_LEAVING)
-        link->state = GPUD_LINK_IDLE;
+    gpud_print(link->fallback_reason, "%s", reason);
     gpud_sender_unlock(sender);
-    link->deadline = now + OFFER_PAUSE;
+    return route;
 }
 
 /* Offers a route, unless another epoch has begun, whose offer follows, or the link has ended. On a
@@ -637,6 +608,8 @@ static void offer_later(struct gpud_link *link, const char *reason)
 static void link_offer(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
+    enum gpud_status status;
+    struct gpud_error error;
     for (;;) {
         gpud_sender_lock(sender);
         bool over = link->epoch_tried != sender->epoch || link->state >= GPUD_LINK_LEAVING;
@@ -648,16 +621,31 @@ static void link_offer(struct gpud_link *link)
             gpud_link_refuse(link, GPUD_UNSUPPORTED, link->fallback_reason);
             return;
         }
-        struct gpud_error error = {0};
-        enum gpud_status status = offer_route(link, route, &error);
-        if (status == GPUD_AGAIN)
-            offer_later(link, error.reason);
+        error = (struct gpud_error){0};
+        status = offer_route(link, route, &error);
         if (status == GPUD_OK || status == GPUD_AGAIN || status == GPUD_CLOSED)
-            return;
+            break;
         gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": no %s: %s", link->id, route->name,
                       error.reason);
         gpud_route_failed(link->trials, route, error.reason);
     }
+    if (status != GPUD_AGAIN)
+        return;
+    int64_t now = gpud_now();
+    if (!link->offer_by) {
+        gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 " has to wait: %s", link->id,
+                      error.reason);
+        link->offer_by = now + GPUD_IMPORT_DEADLINE;
+    }
+    if (now >= link->offer_by) {
+        gpud_link_refuse(link, GPUD_AGAIN, error.reason);
+        return;
+    }
+    gpud_sender_lock(sender);
+    if (link->state < GPUD_LINK_LEAVING)
+        link->state = GPUD_LINK_IDLE;
+    gpud_sender_unlock(sender);
+    link->deadline = now + OFFER_PAUSE;
 }
 
 void gpud_link_offer_if_due(struct gpud_link *link, int64_t now)
@@ -969,14 +957,14 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
         link->state = GPUD_LINK_STREAMING;
         link->deadline = INT64_MAX;
         link->streamed = true;
-        gpud_print(sender->path, "%s", link->transport->route->name);
-        gpud_print(sender->fallback_reason, "%s", link->fallback_reason);
+        gpud_print(sender->info.path, "%s", link->transport->route->name);
+        gpud_print(sender->info.fallback_reason, "%s", link->fallback_reason);
         gpud_page_start(&link->transport->page, link->started ? link->start : sender->sequence);
         GPUD_STOP_POINT("sender: READY read");
     }
     if (first) {
         /* A new receiver needs the sticky events before its first frame. */
-        sender->connects++;
+        sender->info.connects++;
         for (int i = 0; i < GPUD_STICKY_MAX; i++) {
             if (!sender->sticky[i])
                 continue;

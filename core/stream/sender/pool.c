@@ -213,33 +213,6 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
     return GPUD_OK;
 }
 
-/* Stops lending slots of the memories from `first` on, until pool_open(). */
-static void pool_close(struct gpud_pool *pool, uint32_t first)
-{
-    collect(pool);
-    uint32_t count = pool->free_count;
-    pool->free_count = 0;
-    if (first < pool->opened)
-        pool->opened = first;
-    for (uint32_t i = 0; i < count; i++) /* in order, in place */
-        put_free(pool, pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX]);
-}
-
-/* How many memories are open or have slots in use; later ones can be removed. */
-static uint32_t pool_count_needed(struct gpud_pool *pool)
-{
-    uint32_t needed = pool->ring.memories;
-    collect(pool);
-    while (needed > pool->opened) {
-        const struct gpud_slot *slots = pool->parts[needed - 1].slots;
-        for (uint32_t i = 0; i < pool->ring.slots_per_memory; i++)
-            if (atomic_load(&slots[i].users) > 0 || slots[i].read_count > 0)
-                return needed;
-        needed--;
-    }
-    return needed;
-}
-
 void gpud_pool_ref(struct gpud_pool *pool)
 {
     atomic_fetch_add(&pool->references, 1);
@@ -863,15 +836,36 @@ static bool can_take_back(const struct gpud_sender *sender, const struct gpud_po
     return true;
 }
 
+static bool is_in_use(const struct gpud_pool *pool, uint32_t memory)
+{
+    const struct gpud_slot *slots = pool->parts[memory].slots;
+    for (uint32_t i = 0; i < pool->ring.slots_per_memory; i++)
+        if (atomic_load(&slots[i].users) > 0 || slots[i].read_count > 0)
+            return true;
+    return false;
+}
+
 /* Stops lending slots of spare memories; when all of them are back, receivers unmap the memories
  * and the sender frees them. */
 static void room_take_back(struct gpud_sender *sender, struct gpud_pool *pool)
 {
     gpud_sender_lock(sender);
     uint32_t spare = room_is_current(sender, pool) ? count_spare(sender, pool) : 0;
-    if (spare)
-        pool_close(pool, pool->ring.memories - spare);
-    uint32_t count = pool_count_needed(pool);
+    if (spare) {
+        /* No slot is lent of the memories from this one on, until pool_open(). */
+        uint32_t first = pool->ring.memories - spare;
+        collect(pool);
+        uint32_t free_count = pool->free_count;
+        pool->free_count = 0;
+        if (first < pool->opened)
+            pool->opened = first;
+        for (uint32_t i = 0; i < free_count; i++) /* in order, in place */
+            put_free(pool, pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX]);
+    }
+    /* Those after the last that is open, or has slots in use, can be removed. */
+    uint32_t count = pool->ring.memories;
+    while (count > pool->opened && !is_in_use(pool, count - 1))
+        count--;
     gpud_sender_unlock(sender);
     if (!spare || count == pool->ring.memories)
         return;

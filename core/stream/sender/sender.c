@@ -143,15 +143,16 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     made->on_connect = params->on_connect;
     made->on_disconnect = params->on_disconnect;
     made->user = params->user;
-    gpud_print(made->path, "none");
+    gpud_print(made->info.path, "none");
     gpud_print(made->route, "%s", params->route ? params->route : "");
     struct gpud_endpoint self;
 
     status = gpud_address_open_device(context, params->device, &address, &made->device,
-                                      made->device_reason, error);
+                                      made->info.device_reason, error);
     if (status == GPUD_OK) {
         gpud_endpoint_describe(&self, made->device, params->name);
         memcpy(made->name, self.name, sizeof(made->name));
+        gpud_print(made->info.device, "%s", made->device->info.name);
         status = gpud_device_open(context, "host", &made->host, error);
     }
     if (status == GPUD_OK)
@@ -273,7 +274,7 @@ static void status_describe_link(const struct gpud_link *link, struct gpud_link_
 /* The frames that receivers have taken. Under the lock. */
 static uint64_t count_delivered(const struct gpud_sender *sender)
 {
-    uint64_t count = sender->delivered;
+    uint64_t count = sender->info.delivered;
     for (uint32_t i = 0; i < sender->link_count; i++)
         count -= gpud_link_count_untaken(sender->links[i]);
     return count;
@@ -326,8 +327,8 @@ void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel
         report->links += sender->links[i]->state != GPUD_LINK_DEAD;
     report->frames = sender->sequence;
     report->delivered = count_delivered(sender);
-    report->dropped = sender->dropped;
-    report->connects = sender->connects;
+    report->dropped = sender->info.dropped;
+    report->connects = sender->info.connects;
     /* Frames in 1000 s, from the last but one sample to the last frame. 0: none since, or unknown.
      */
     const struct gpud_rate_sample *since = &sender->rate.before;
@@ -335,11 +336,11 @@ void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel
     if (since->sequence && time > 0)
         report->rate =
             (uint64_t)((double)(sender->sequence - since->sequence) * 1e12 / (double)time);
-    report->disconnects = sender->disconnects;
+    report->disconnects = sender->info.disconnects;
     report->refused = atomic_load(&sender->refused);
     report->copies_cpu = atomic_load(&sender->copies_cpu);
     report->copies_gpu = atomic_load(&sender->copies_gpu);
-    report->waits_cpu = sender->waits;
+    report->waits_cpu = sender->info.waits_cpu;
     report->waits_device = atomic_load(&sender->queue->waits);
     report->age = sender->submitted ? (uint64_t)(gpud_now() - sender->submitted) : GPUD_TIME_NONE;
     gpud_sender_unlock(sender);
@@ -359,19 +360,11 @@ void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel
 
 void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info)
 {
-    struct gpud_sender_info now = {0};
     gpud_sender_lock(sender);
+    struct gpud_sender_info now = sender->info;
     now.receivers = streaming(sender);
-    gpud_print(now.path, "%s", sender->path);
-    gpud_print(now.fallback_reason, "%s", sender->fallback_reason);
-    gpud_print(now.device, "%s", sender->device->info.name);
-    gpud_print(now.device_reason, "%s", sender->device_reason);
     now.frames = sender->sequence;
     now.delivered = count_delivered(sender);
-    now.dropped = sender->dropped;
-    now.connects = sender->connects;
-    now.disconnects = sender->disconnects;
-    now.waits_cpu = sender->waits;
     now.waits_device = atomic_load(&sender->queue->waits);
     gpud_sender_unlock(sender);
     now.kicks = atomic_load(&sender->kicks);

@@ -188,9 +188,9 @@ struct gpud_sender {
     atomic_bool stopping;
     bool closing; /* no slot will be written again */
 
-    char path[32], fallback_reason[GPUD_REASON_MAX]; /* of the last link that connected */
-    char device_reason[GPUD_REASON_MAX]; /* why the ring is on that device; never changes */
-    uint64_t delivered, dropped, connects, disconnects, waits;
+    /* `delivered` counts frames that receivers can still take, too; what is not counted or fixed is
+     * filled in by gpud_sender_get_info(). */
+    struct gpud_sender_info info;
     atomic_uint_fast64_t kicks, copies_cpu, copies_gpu, refused;
 };
 
@@ -618,7 +618,7 @@ static inline uint32_t gpud_link_count_untaken(const struct gpud_link *link)
 static inline void gpud_link_uncount(struct gpud_link *link, uint32_t count)
 {
     link->delivered -= count;
-    link->sender->delivered -= count;
+    link->sender->info.delivered -= count;
 }
 
 /* A frame is lost for this receiver; cause: one of the parts of `dropped`. What a receiver drops by
@@ -627,7 +627,7 @@ static inline void gpud_link_count_drop(struct gpud_link *link, uint64_t *cause)
 {
     (*cause)++;
     link->dropped++;
-    link->sender->dropped += link->requested_policy <= GPUD_SLOW_BLOCK;
+    link->sender->info.dropped += link->requested_policy <= GPUD_SLOW_BLOCK;
     GPUD_PROBE(drop, link->sender, link->id, link->dropped);
 }
 

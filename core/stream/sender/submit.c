@@ -354,7 +354,7 @@ static void write_waiting(struct gpud_link *link)
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
         GPUD_PROBE(publish, sender, link->id, frame->sequence);
         link->delivered++;
-        sender->delivered++;
+        sender->info.delivered++;
         waiting_frame_free(frame);
         GPUD_STOP_POINT("sender: waiting frame published");
     }
@@ -791,7 +791,7 @@ static void await_credits(struct gpud_link *link, int64_t deadline)
     /* Half the ring: one wake for several frames. A receiver that runs dry wakes us earlier. */
     uint32_t wanted = page->entries > 1 ? page->entries / 2 : 1;
     bool by_device = transport->releasing_count > 0; /* a device has yet to finish */
-    sender->waits++;
+    sender->info.waits_cpu++;
     transport->references++;
     gpud_sender_unlock(sender);
     /* While a device copies, spinning would only heat the processor. */
@@ -997,9 +997,8 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
                                       struct gpud_error *error)
 {
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
-    uint32_t count = snapshot(sender, links), drops = 0;
-    struct gpud_link *dropped[GPUD_RECEIVERS_MAX];
-    uint64_t *cause[GPUD_RECEIVERS_MAX];
+    uint64_t *drop[GPUD_RECEIVERS_MAX]; /* where a drop of this frame counts for the link */
+    uint32_t count = snapshot(sender, links);
     struct gpud_delivery delivery;
     delivery.frame = frame;
     delivery.info = &frame->info;
@@ -1019,15 +1018,10 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
                               waiting_kind(links[i]) == GPUD_WAITING_KEPT);
     enum gpud_status status = take_slots(sender, needs, deadline, &delivery, error);
     for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
-        uint64_t *drop;
-        status = take_credit(links[i], deadline, &delivery.target[delivery.count], &drop, error);
+        status = take_credit(links[i], deadline, &delivery.target[delivery.count], &drop[i], error);
         if (status == GPUD_OK)
             delivery.count++;
-        if (drop) {
-            cause[drops] = drop;
-            dropped[drops++] = links[i];
-        }
-        if (status == GPUD_CLOSED)
+        else if (status == GPUD_CLOSED)
             status = GPUD_OK;
     }
     /* While a credit was awaited, a handshake may have ended with another route. */
@@ -1042,8 +1036,9 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
         delivery.sequence = ++sender->sequence;
         GPUD_PROBE(submit, sender, delivery.count, delivery.sequence);
         sender->ended = false;
-        for (uint32_t i = 0; i < drops; i++)
-            gpud_link_count_drop(dropped[i], cause[i]);
+        for (uint32_t i = 0; i < count; i++)
+            if (drop[i])
+                gpud_link_count_drop(links[i], drop[i]);
         status = gpud_deliver(sender, &delivery, error);
     } else {
         submit_give_up(&delivery);

@@ -103,23 +103,6 @@ static enum gpud_status make_signal(struct gpud_watchdog *watchdog, const _Atomi
     return gpud_signal_import(watchdog->words, offset, signal, error);
 }
 
-static enum gpud_status make_record(struct gpud_watchdog *watchdog, struct gpud_error *error)
-{
-    /* Shared, so that copy-on-write after fork() does not detach it from the device. */
-    void *record =
-        mmap(NULL, RECORD_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (record == MAP_FAILED)
-        return gpud_fail_errno(error, "no page for what queues have posted");
-    enum gpud_status status = gpud_memory_wrap_host(watchdog->device, record, RECORD_SIZE, false,
-                                                    unmap_record, record, &watchdog->record, error);
-    if (status != GPUD_OK)
-        unmap_record(record);
-    for (uint32_t i = 0; i < watchdog->entries && status == GPUD_OK; i++)
-        status = gpud_signal_create(watchdog->record, i * sizeof(struct gpud_page_signal),
-                                    &watchdog->passed[i], error);
-    return status;
-}
-
 static int64_t watchdog_watch(void *arg);
 
 enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_page *page,
@@ -144,8 +127,22 @@ enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_pa
         if (status == GPUD_OK)
             status = make_signal(made, our_word(made, i), &made->ours[i], error);
     }
-    if (status == GPUD_OK && side == GPUD_SIDE_RECEIVER)
-        status = make_record(made, error);
+    if (status == GPUD_OK && side == GPUD_SIDE_RECEIVER) {
+        /* Shared, so that copy-on-write after fork() does not detach it from the device. */
+        void *record =
+            mmap(NULL, RECORD_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (record == MAP_FAILED) {
+            status = gpud_fail_errno(error, "no page for what queues have posted");
+        } else {
+            status = gpud_memory_wrap_host(device, record, RECORD_SIZE, false, unmap_record, record,
+                                           &made->record, error);
+            if (status != GPUD_OK)
+                unmap_record(record);
+        }
+        for (uint32_t i = 0; i < entries && status == GPUD_OK; i++)
+            status = gpud_signal_create(made->record, i * sizeof(struct gpud_page_signal),
+                                        &made->passed[i], error);
+    }
     if (status != GPUD_OK) {
         watchdog_destroy(made);
         return status;
