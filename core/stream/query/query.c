@@ -233,8 +233,6 @@ static enum gpud_status channel_call(struct gpud_channel_list *channels,
     return GPUD_OK;
 }
 
-/* --- asking -------------------------------------------------------------------------------- */
-
 /* Connects to senders not reached yet, and waits until an answer arrives or a slice has passed.
  * false: no query is pending. */
 static bool channel_ask(struct gpud_channel_list *channels, int64_t deadline)
@@ -405,8 +403,6 @@ void gpud_channel_list_destroy(struct gpud_channel_list **channels)
     free(*channels);
     *channels = NULL;
 }
-
-/* --- results ------------------------------------------------------------------------------- */
 
 enum gpud_status gpud_channel_list_get_info(const struct gpud_channel_list *channels,
                                             uint32_t index, struct gpud_channel_info *info,

@@ -304,8 +304,6 @@ void gpud_session_poison(struct gpud_session *session)
     }
 }
 
-/* --- frames -------------------------------------------------------------------------------- */
-
 static const struct gpud_frame_owner_ops here_ops = {
     .release = release_here,
     .wait = gpud_frame_wait_complete,

@@ -569,10 +569,10 @@ static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery
         return;
     if (lost) {
         gpud_link_uncount(link, target->early);
-        gpud_link_count_drop(link, &link->dropped_failed);
+        gpud_link_count_drop(link, &link->info.dropped_failed);
     } else {
         GPUD_PROBE(publish, sender, link->id, delivery->sequence);
-        link->delivered += !target->early;
+        link->info.delivered += !target->early;
         sender->info.delivered += !target->early;
     }
 }
@@ -935,7 +935,7 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
             continue;
         target->early = true;
         target->stepwise = copied;
-        target->link->delivered++;
+        target->link->info.delivered++;
         sender->info.delivered++;
         if (publish_early(target->transport, target->entry, delivery->sequence))
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
@@ -1045,7 +1045,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
         }
         gpud_transport_describe(target->transport, target->entry, delivery->info,
                                 slot_for(delivery, target->transport), delivery->sequence,
-                                target->link->dropped, delivery->submitted);
+                                target->link->info.dropped, delivery->submitted);
         GPUD_STOP_POINT("sender: described");
         delivery->copies |= !gpud_transport_shares_slots(target->transport);
     }

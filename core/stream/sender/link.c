@@ -199,8 +199,6 @@ static bool transport_is_in_use(const struct gpud_transport *transport)
 /* One receiver: sending to it, and its end. Any thread may end a link, under the lock; the
  * listener's thread then logs it, notifies the application and frees the link. */
 
-/* --- references ---------------------------------------------------------------------------- */
-
 void gpud_link_unref(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
@@ -222,8 +220,6 @@ void gpud_links_free(struct gpud_link *first)
         free(gone);
     }
 }
-
-/* --- messages ------------------------------------------------------------------------------ */
 
 enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message *message,
                                     struct gpud_error *error)
@@ -546,7 +542,7 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     if (status == GPUD_OK) {
         struct gpud_transport *old = link->transport;
         if (old && old->page.page)
-            gpud_page_get_stats(&old->page, &link->stats);
+            gpud_page_get_stats(&old->page, &link->info.stats);
         link->transport = transport;
         transport->remote = remote;
         transport = old;
@@ -796,8 +792,6 @@ static enum gpud_status send_canary(struct gpud_link *link, uint32_t epoch,
     gpud_sender_unlock(sender);
     return status;
 }
-
-/* --- messages -------------------------------------------------------------------------------- */
 
 /* Vendors' figures do not cover the bridges and sockets between two cards, so the rate is measured
  * before the first frame. Copies of smaller frames are too short to measure. */

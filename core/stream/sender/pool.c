@@ -534,8 +534,6 @@ static enum gpud_status room_tell(struct gpud_link *link, struct gpud_message *m
     return status;
 }
 
-/* --- shares --------------------------------------------------------------------------------- */
-
 /* How many slots of the pool a link may have if it asks for so many. A ring of one slot a memory
  * has no memories to spare, and a ring between hosts is the receiver's. Under the lock. */
 static uint32_t limit_share(const struct gpud_link *link, const struct gpud_pool *pool,
@@ -570,8 +568,6 @@ static uint32_t choose_share(const struct gpud_link *link, const struct gpud_poo
     uint32_t usual = wanted < pool->share ? wanted : pool->share;
     return link->slots_asked > usual ? limit_share(link, pool, link->slots_asked) : usual;
 }
-
-/* --- growing -------------------------------------------------------------------------------- */
 
 /* Grows the pool until it has the sender's own slots and a share for each receiver that maps it,
  * this one included, which a slow one can hold without hurting others. A past epoch's pool needs
@@ -695,8 +691,6 @@ void gpud_room_raise(struct gpud_link *link, int64_t now)
                       (unsigned long long)link->id, message.slots, before, why.reason);
     gpud_pool_unref(&pool);
 }
-
-/* --- clearing ------------------------------------------------------------------------------- */
 
 /* Clears pictures from before this link in free slots, which it is about to map: one slot at a
  * time, so that the application misses at most one and never its last. Slots of a past epoch's pool

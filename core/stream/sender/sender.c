@@ -232,12 +232,10 @@ enum gpud_status gpud_sender_get_fd(struct gpud_sender *sender, int *fd, struct 
 /* A sender's report of itself, from existing counters and from state read on request, so that it
  * costs frames nothing. */
 
-/* --- one link ------------------------------------------------------------------------------ */
-
 static void status_describe_link(const struct gpud_link *link, struct gpud_link_info *info)
 {
     const struct gpud_transport *transport = link->transport;
-    memset(info, 0, sizeof(*info));
+    *info = link->info;
     info->size = sizeof(*info);
     info->id = link->id;
     info->pid = link->channel->peer.pid;
@@ -251,15 +249,9 @@ static void status_describe_link(const struct gpud_link *link, struct gpud_link_
                                                    : GPUD_PHASE_CONNECTING;
     info->slow_receiver = gpud_link_policy(link);
     uint64_t offered = link->started ? link->sender->sequence - link->start : 0;
-    info->delivered = link->delivered - gpud_link_count_untaken(link);
-    info->dropped = link->dropped;
+    info->delivered -= gpud_link_count_untaken(link);
     if (offered > info->delivered + info->dropped)
         info->waiting = offered - info->delivered - info->dropped;
-    info->dropped_newest = link->dropped_newest;
-    info->dropped_oldest = link->dropped_oldest;
-    info->dropped_failed = link->dropped_failed;
-    info->dropped_format = link->dropped_format;
-    info->stats = link->stats;
     if (!transport || !transport->page.page)
         return;
     info->held = gpud_page_count_out(&transport->page);
@@ -304,8 +296,6 @@ size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info 
     gpud_sender_unlock(sender);
     return count;
 }
-
-/* --- the answer ---------------------------------------------------------------------------- */
 
 /* The messages fit into a channel's default buffer; a peer that made it smaller gets fewer. */
 void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel)
@@ -355,8 +345,6 @@ void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel
         status = gpud_channel_send(channel, &message, NULL);
     }
 }
-
-/* --- information --------------------------------------------------------------------------- */
 
 void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info)
 {

@@ -548,12 +548,10 @@ struct gpud_link {
     uint32_t slots; /* of a pool, which the receiver may hold; from the offer on */
     struct gpud_waiting waiting;
     struct gpud_spin spin;
-    uint64_t delivered; /* frames that it has taken, or can still take from its ring */
-    uint64_t dropped;
-    /* Parts of `dropped`. */
-    uint64_t dropped_newest, dropped_oldest, dropped_failed, dropped_format;
-    struct gpud_link_stats stats; /* the receiver's, as of its transport before this one */
-
+    /* What is counted of it; the rest is filled in when it is reported. `delivered` counts frames
+     * that it can still take from its ring, too; `stats` are as of its transport before this one.
+     */
+    struct gpud_link_info info;
     uint32_t kicks_due;   /* requested; see submit.c */
     uint32_t stray_kicks; /* received without a request */
 };
@@ -611,13 +609,15 @@ static inline uint32_t gpud_link_count_untaken(const struct gpud_link *link)
     if (link->state != GPUD_LINK_STREAMING)
         return 0;
     uint32_t count = gpud_page_count_unclaimed(&link->transport->page);
-    return count < link->delivered ? count : (uint32_t)link->delivered; /* there may be void ones */
+    return count < link->info.delivered
+               ? count
+               : (uint32_t)link->info.delivered; /* there may be void ones */
 }
 
 /* The newest `count` frames were not delivered after all. */
 static inline void gpud_link_uncount(struct gpud_link *link, uint32_t count)
 {
-    link->delivered -= count;
+    link->info.delivered -= count;
     link->sender->info.delivered -= count;
 }
 
@@ -626,9 +626,9 @@ static inline void gpud_link_uncount(struct gpud_link *link, uint32_t count)
 static inline void gpud_link_count_drop(struct gpud_link *link, uint64_t *cause)
 {
     (*cause)++;
-    link->dropped++;
+    link->info.dropped++;
     link->sender->info.dropped += link->requested_policy <= GPUD_SLOW_BLOCK;
-    GPUD_PROBE(drop, link->sender, link->id, link->dropped);
+    GPUD_PROBE(drop, link->sender, link->id, link->info.dropped);
 }
 
 /* Makes the link DEAD after the end of its connection or a violation. Takes back the frames that

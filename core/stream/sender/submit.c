@@ -139,7 +139,7 @@ static void drop_waiting(struct gpud_link *link)
 {
     struct gpud_waiting_frame *frame = take_waiting(link);
     bool had_ring = link->state >= GPUD_LINK_STREAMING && link->epoch == frame->slot->pool->epoch;
-    gpud_link_count_drop(link, had_ring ? &link->dropped_oldest : &link->dropped_format);
+    gpud_link_count_drop(link, had_ring ? &link->info.dropped_oldest : &link->info.dropped_format);
     waiting_frame_free(frame);
 }
 
@@ -349,11 +349,11 @@ static void write_waiting(struct gpud_link *link)
             return;
         struct gpud_waiting_frame *frame = take_waiting(link);
         gpud_transport_describe(link->transport, entry, &frame->info, frame->slot, frame->sequence,
-                                link->dropped, frame->info.submitted_ns);
+                                link->info.dropped, frame->info.submitted_ns);
         if (gpud_transport_publish(link->transport, entry))
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
         GPUD_PROBE(publish, sender, link->id, frame->sequence);
-        link->delivered++;
+        link->info.delivered++;
         sender->info.delivered++;
         waiting_frame_free(frame);
         GPUD_STOP_POINT("sender: waiting frame published");
@@ -404,9 +404,9 @@ void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gp
         write_waiting(link); /* which may end the link */
     lost |= !gpud_link_takes_frames(link);
     if (!lost && is_obsolete(link, slot)) {
-        gpud_link_count_drop(link, &link->dropped_format);
+        gpud_link_count_drop(link, &link->info.dropped_format);
     } else if (lost || !(frame = malloc(sizeof(*frame)))) {
-        gpud_link_count_drop(link, &link->dropped_failed);
+        gpud_link_count_drop(link, &link->info.dropped_failed);
     } else {
         frame->next = NULL;
         frame->info = *info;
@@ -880,13 +880,13 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
                 gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
             if (status == GPUD_OK) {
                 gpud_link_uncount(link, 1);
-                gpud_link_count_drop(link, &link->dropped_oldest);
+                gpud_link_count_drop(link, &link->info.dropped_oldest);
             }
             if (status != GPUD_AGAIN)
                 continue;
         }
         if (!blocks) {
-            *drop = ready ? &link->dropped_newest : &link->dropped_format;
+            *drop = ready ? &link->info.dropped_newest : &link->info.dropped_format;
             return GPUD_CLOSED;
         }
         if (atomic_load(&sender->interrupted))
@@ -1151,8 +1151,6 @@ enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender, struct gpud
         frame->info.flags |= GPUD_FRAME_READ_ONLY;
     return status;
 }
-
-/* --- line by line -------------------------------------------------------------------------- */
 
 /* How long a device may take to write what was posted on a frame. */
 #define WRITTEN_DEADLINE GPUD_SEC

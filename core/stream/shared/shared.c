@@ -152,8 +152,6 @@ enum gpud_status gpud_image_prove(struct gpud_queue *queue, struct gpud_device *
     return status;
 }
 
-/* --- a peer's -------------------------------------------------------------------------------- */
-
 enum gpud_status gpud_image_check(struct gpud_device *device, const struct gpud_layout *image,
                                   uint64_t slot_size, const uint64_t *modifiers, uint32_t count,
                                   struct gpud_error *error)
