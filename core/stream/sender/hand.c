@@ -593,22 +593,14 @@ static void delivery_publish(struct gpud_pending_delivery *pending,
     gpud_link_unref(target->link);
 }
 
-static void cancel_all(struct gpud_pending_delivery *pending)
-{
-    struct gpud_delivery *delivery = &pending->delivery;
-    for (uint32_t i = 0; i < delivery->count; i++)
-        delivery_publish(pending, &delivery->target[i], true);
-    delivery->count = 0;
-}
-
-/* Publishes the targets that wait (or, with all, every one) and keeps the others. */
-static void publish_targets(struct gpud_pending_delivery *pending, bool all)
+/* Publishes the targets that wait (or, with all, every one; lost: as lost) and keeps the others. */
+static void publish_targets(struct gpud_pending_delivery *pending, bool all, bool lost)
 {
     struct gpud_delivery *delivery = &pending->delivery;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < delivery->count; i++) {
         if (all || !gpud_target_waits(&delivery->target[i]))
-            delivery_publish(pending, &delivery->target[i], false);
+            delivery_publish(pending, &delivery->target[i], lost);
         else
             delivery->target[kept++] = delivery->target[i];
     }
@@ -685,7 +677,7 @@ static struct gpud_pending_delivery *publish_completed(struct gpud_sender *sende
         struct gpud_delivery *delivery = &pending->delivery;
         delivery->corrupted |= pending->status != GPUD_OK;
         if (!delivery->lines) {
-            publish_targets(pending, true);
+            publish_targets(pending, true, false);
             continue;
         }
         /* A step: its rows are valid, or the frame is lost for those targets. */
@@ -817,7 +809,7 @@ static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *p
 /* The frame is lost for its receivers. Under the lock. */
 static enum gpud_status no_record(struct gpud_pending_delivery *pending, struct gpud_error *error)
 {
-    cancel_all(pending);
+    publish_targets(pending, true, true);
     gpud_delivery_release(&pending->delivery);
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame's record");
 }
@@ -838,10 +830,7 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
     gpud_sender_unlock(sender);
     enum gpud_status status = copies_enqueue(sender, &pending->delivery, error);
     gpud_sender_lock(sender);
-    if (status != GPUD_OK)
-        cancel_all(pending);
-    else
-        publish_targets(pending, false);
+    publish_targets(pending, status != GPUD_OK, status != GPUD_OK);
     struct gpud_pending_delivery *given = split_given(pending);
     atomic_fetch_add(&sender->references, 1);
     gpud_sender_unlock(sender);
@@ -893,10 +882,7 @@ static enum gpud_status deliver_described(struct gpud_sender *sender,
         status = copies_enqueue(sender, delivery, error);
         gpud_sender_lock(sender);
     }
-    if (status == GPUD_OK)
-        publish_targets(pending, true);
-    else
-        cancel_all(pending);
+    publish_targets(pending, true, status != GPUD_OK);
     gpud_delivery_release(delivery);
     return status;
 }
@@ -1072,7 +1058,7 @@ static enum gpud_status lines_end(struct gpud_sender *sender, bool lost, struct 
     if (lost) {
         if (pending.delivery.is_late)
             pending.info = frame->info;
-        cancel_all(&pending);
+        publish_targets(&pending, true, true);
         gpud_delivery_release(&pending.delivery);
     } else {
         status = deliver_described(sender, &pending, error);
