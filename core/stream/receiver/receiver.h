@@ -96,7 +96,8 @@ void gpud_session_unref(struct gpud_session **session);
  * acquires, except what is under the lock. Each file uses those above it:
  *
  *     frames.c    all frames of a session
- *     join.c      from OFFLINE to a tested session, a state machine over messages; and its end
+ *     join.c      from OFFLINE to a tested session, which it makes: a state machine over messages;
+ *                 and its end
  *     receiver.c  the public object, its counters, waiting */
 
 #define GPUD_CONNECT_DEADLINE (5 * GPUD_SEC)

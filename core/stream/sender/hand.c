@@ -913,7 +913,7 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
             continue;
         /* Whether the receiver reads the rows elsewhere than where they are written. Into a slot
          * for receivers that map it, a frame of an earlier pool is copied as a whole. */
-        const struct gpud_slot *slot = slot_for(delivery, target->transport);
+        const struct gpud_slot *slot = slot_for(delivery, transport);
         bool copied = !slot || &slot->frame != delivery->frame;
         if (copied && slot && slot == delivery->device_slot)
             continue;

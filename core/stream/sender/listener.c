@@ -6,12 +6,10 @@
 
 #include "base/base.h"
 
-#include <gpudirect/sender.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/types.h>
 #include <unistd.h>
 
 /* === admission =============================================================================== */
