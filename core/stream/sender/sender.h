@@ -54,8 +54,8 @@ struct gpud_admission {
  *     hand.c      hands a frame on: the entries, the devices' work, completions; and the lock
  *     submit.c    the application's frames, formats and messages, and what of them waits
  *     link.c      one receiver, from its first message to its end: its route, its handshake
- *     listener.c  the thread that accepts connections, and limits those before their first message
- *     sender.c    the public object, and answers to queries
+ *     sender.c    the public object; its thread, which accepts connections, and limits those before
+ *                 their first message; and answers to queries
  *
  * Threads. The application's threads submit frames. Each sender has a listener's thread, which
  * accepts connections, runs every handshake and frees ended links; an application's call that needs
@@ -96,7 +96,7 @@ struct gpud_transport;
 struct gpud_newcomer {
     struct gpud_channel *channel; /* NULL: it has been handled */
     int64_t deadline;             /* of its message; INT64_MAX: not connected, or it has arrived */
-    bool has_spoken;              /* its message waits for its turn, see listener.c */
+    bool has_spoken;              /* its message waits for its turn, see sender.c */
 };
 
 /* The number and the time of the last frame before a sample; one sample a second. */
