@@ -91,8 +91,9 @@ size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info 
     return count;
 }
 
-/* The messages fit into a channel's default buffer; a peer that made it smaller gets fewer. */
-void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel)
+/* Answers a QUERY. The messages fit into a channel's default buffer; a peer that made it smaller
+ * gets fewer. */
+static void answer(struct gpud_sender *sender, struct gpud_channel *channel)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
     struct gpud_report *report = &message.report;
@@ -402,7 +403,7 @@ static void newcomer_handle(struct gpud_sender *sender, struct gpud_newcomer *ne
         gpud_sender_unlock(sender);
         return;
     case GPUD_MESSAGE_QUERY:
-        gpud_sender_answer(sender, newcomer->channel);
+        answer(sender, newcomer->channel);
         gpud_channel_unref(&newcomer->channel);
         return;
     case GPUD_MESSAGE_BYE: /* for example, it does not accept this user's senders */
@@ -722,9 +723,12 @@ static void *listener_run(void *arg)
     return NULL;
 }
 
-enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
-                                    const struct gpud_access_rule *access, bool standby,
-                                    struct gpud_error *error)
+/* Listens, unless it has another sender's listener, and starts the thread. Call
+ * gpud_sender_stop_listening() after a failure, too. */
+static enum gpud_status sender_listen(struct gpud_sender *sender,
+                                      const struct gpud_address *address,
+                                      const struct gpud_access_rule *access, bool standby,
+                                      struct gpud_error *error)
 {
     if (!sender->listener) {
         enum gpud_status status =
@@ -756,14 +760,6 @@ static void stop_thread(struct gpud_sender *sender)
     gpud_sender_wake_listener(sender);
     pthread_join(sender->thread, NULL);
     sender->thread_runs = false;
-}
-
-struct gpud_listener *gpud_sender_take_listener(struct gpud_sender *sender)
-{
-    stop_thread(sender);
-    struct gpud_listener *listener = sender->listener;
-    sender->listener = NULL;
-    return listener;
 }
 
 void gpud_sender_stop_listening(struct gpud_sender *sender)
@@ -829,8 +825,11 @@ static void sender_end(struct gpud_sender *gone, struct gpud_listener **listener
     if (left)
         gpud_log_error(&context->log, AREA, "%u copies do not finish: their memory is not freed",
                        left);
-    if (listener)
-        *listener = gpud_sender_take_listener(gone);
+    if (listener) { /* in which connections may be pending */
+        stop_thread(gone);
+        *listener = gone->listener;
+        gone->listener = NULL;
+    }
     gpud_sender_stop_listening(gone);
 
     gpud_sender_lock(gone);
@@ -929,7 +928,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     if (status == GPUD_OK && params->replaces && *params->replaces)
         status = take_address(made, params->replaces, error);
     if (status == GPUD_OK)
-        status = gpud_sender_listen(made, &address, &access, params->standby, error);
+        status = sender_listen(made, &address, &access, params->standby, error);
     if (status != GPUD_OK) {
         gpud_sender_stop_listening(made);
         gpud_sender_unref(made);

@@ -837,22 +837,10 @@ void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
 struct pollfd;
 void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count);
 
-/* Answers a QUERY. */
-void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel);
-
 /* The part of each turn that follows reading messages: offers, deadlines, the ends of links. */
 void gpud_listener_turn(struct gpud_sender *sender);
 
-/* Listens, unless it has another sender's listener, and starts the thread. Call
- * gpud_sender_stop_listening() after a failure, too. */
-enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
-                                    const struct gpud_access_rule *access, bool standby,
-                                    struct gpud_error *error);
-
 /* Ends the thread; no more connections are accepted. */
 void gpud_sender_stop_listening(struct gpud_sender *sender);
-
-/* Ends the thread; the listener, in which connections may be pending, is the caller's. */
-struct gpud_listener *gpud_sender_take_listener(struct gpud_sender *sender);
 
 #endif
