@@ -89,8 +89,6 @@ struct gpud_session {
     atomic_uint_fast64_t kicks, copies_cpu, copies_gpu, waits_device;
 };
 
-void gpud_session_unref(struct gpud_session **session);
-
 /* === state =================================================================================== */
 /* The state that a receiver's files share. It has no thread: everything runs in the thread that
  * acquires, except what is under the lock. Each file uses those above it:
@@ -134,7 +132,9 @@ struct gpud_next_session {
     struct gpud_offer offer;      /* without descriptors */
 };
 
-/* See receiver.h. Used by the acquiring thread, except where noted. */
+/* A descriptor for an application's event loop: readable when acquiring has something to do. An
+ * acquire that finds nothing arms it; it costs nothing before its first use. All in the acquiring
+ * thread, except where noted. */
 struct gpud_receiver_poll {
     struct gpud_loop loop; /* its timer: a state's deadline, the next try to connect */
     /* Any thread opens the loop, under the receiver's lock. It does not change once this is set, so
@@ -207,24 +207,8 @@ struct gpud_receiver {
     struct gpud_link_stats stats; /* for the sender; the acquiring thread's */
 };
 
-/* === connect ================================================================================= */
-/* A connection, from OFFLINE to the receiver's HELLO, and its end. In the acquiring thread. */
-
-/* Sends the wish for more slots, unless the sender has heard it. Under receiver->lock. */
-void gpud_receiver_ask_for_slots(struct gpud_receiver *receiver);
-
-/* When to connect again after this connection failed with that status. */
-int64_t gpud_receiver_retry_in(const struct gpud_receiver *receiver, enum gpud_status status);
-
-/* Ends the connection and sends the reason. Frames still held stay valid and keep the connection
- * open: its end tells the sender that the last one is back. */
-void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why);
-
-/* Adds the session's counters to the receiver's. Under receiver->lock. */
-void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info);
-
-/* === frames ================================================================================== */
-/* The frames of a session: in the acquiring thread, except where noted. */
+/* === frames.c ================================================================================ */
+/* In the acquiring thread, except where noted. */
 
 /* Prepares the frames of a new session, so that none is allocated while frames flow. */
 void gpud_session_make_frames(struct gpud_session *session);
@@ -241,8 +225,11 @@ bool gpud_session_has_work(struct gpud_session *session);
  * corrupted. Any thread. */
 void gpud_session_poison(struct gpud_session *session);
 
-/* === handshake =============================================================================== */
-/* From a connection to a tested session. In the acquiring thread. */
+/* === join.c ================================================================================== */
+/* From OFFLINE to a tested session, and the end. In the acquiring thread, except where noted. */
+
+/* Any thread. */
+void gpud_session_unref(struct gpud_session **session);
 
 /* Takes one step towards STREAMING: connects, or handles a message. GPUD_OK: go on. GPUD_AGAIN:
  * nothing to do until the connection is readable (or, OFFLINE, until `retry`). Every other status
@@ -261,10 +248,20 @@ void gpud_receiver_prepare(struct gpud_receiver *receiver);
  * them. GPUD_AGAIN: there are others, or their copies are under way. */
 enum gpud_status gpud_receiver_look_ahead(struct gpud_receiver *receiver, struct gpud_error *error);
 
-/* === poll ==================================================================================== */
-/* A descriptor for an application's event loop: readable when acquiring has something to do. An
- * acquire that finds nothing arms it; it costs nothing before its first use. All in the acquiring
- * thread, except where noted. */
+/* Sends the wish for more slots, unless the sender has heard it. Under receiver->lock. */
+void gpud_receiver_ask_for_slots(struct gpud_receiver *receiver);
+
+/* Adds the session's counters to the receiver's. Under receiver->lock. */
+void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info);
+
+/* When to connect again after this connection failed with that status. */
+int64_t gpud_receiver_retry_in(const struct gpud_receiver *receiver, enum gpud_status status);
+
+/* Ends the connection and sends the reason. Frames still held stay valid and keep the connection
+ * open: its end tells the sender that the last one is back. */
+void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why);
+
+/* === receiver.c ============================================================================== */
 
 /* Call before releasing the channel; held frames may keep its descriptor open. */
 void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver);

@@ -495,9 +495,6 @@ void gpud_links_settle(struct gpud_sender *sender)
 }
 
 /* === offer =================================================================================== */
-/* Chooses a route for a receiver and offers it. In the listener's thread, without the lock, which
- * it takes for state that application threads use. */
-
 #define OFFER_PAUSE (20 * GPUD_MSEC)
 
 /* Sends an OFFER, which ends the old epoch's transport, if any; the receiver may still read frames

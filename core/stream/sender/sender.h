@@ -662,7 +662,7 @@ struct gpud_delivery {
     uint64_t submitted;                 /* likewise; 0: now */
     bool consume;
     bool canary;                   /* a link's test frame: not counted */
-    bool by_lines;                 /* the frame is still being written: see sender.h */
+    bool by_lines;                 /* the frame is still being written */
     bool corrupted;                /* its bytes never came, or were lost */
     struct gpud_slot *device_slot; /* the slot that the shared routes publish: the frame's own, or
                                       one to copy into */

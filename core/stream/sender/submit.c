@@ -554,7 +554,7 @@ void gpud_sender_settle(struct gpud_sender *sender, int64_t deadline)
 
 /* Model: turn.1 in turns.pml.
  *
- * Delivers the link's oldest frame, if it waits only for work of the device (sender.h), to it
+ * Delivers the link's oldest frame, if it waits only for work of the device, to it
  * alone, like any frame and behind the messages before it; later ones join those that wait. false:
  * not now. May end the link. */
 static bool deliver_one(struct gpud_link *link)
