@@ -660,8 +660,8 @@ static void handshake_tell(struct gpud_receiver *receiver, enum gpud_event event
 /* --- an offer ------------------------------------------------------------------------------ */
 
 /* Tells the sender why its offer is of no use here; it offers the next route. */
-static enum gpud_status refuse(struct gpud_receiver *receiver, uint32_t epoch,
-                               const struct gpud_error *why, struct gpud_error *error)
+static enum gpud_status receiver_refuse(struct gpud_receiver *receiver, uint32_t epoch,
+                                        const struct gpud_error *why, struct gpud_error *error)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
     message.refuse.epoch = epoch;
@@ -678,7 +678,7 @@ static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t ep
     receiver_drop_session(receiver);
     receiver->state = GPUD_RECEIVER_IDLE;
     receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
-    return refuse(receiver, epoch, why, error);
+    return receiver_refuse(receiver, epoch, why, error);
 }
 
 /* Whether this receiver takes such frames. */
@@ -1133,7 +1133,7 @@ static enum gpud_status test_next(struct gpud_receiver *receiver, struct gpud_er
     if (status != GPUD_OK) {
         receiver_drop_next(receiver);
         next->state = GPUD_RECEIVER_IDLE;
-        return refuse(receiver, epoch, &why, error);
+        return receiver_refuse(receiver, epoch, &why, error);
     }
     next->state = GPUD_RECEIVER_STREAMING;
     return say_ready(receiver, epoch, error);

@@ -429,8 +429,8 @@ void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const cha
 }
 
 /* Tells the application. */
-static void report(const struct gpud_link *link,
-                   void (*callback)(void *user, const struct gpud_peer_info *peer))
+static void link_report(const struct gpud_link *link,
+                        void (*callback)(void *user, const struct gpud_peer_info *peer))
 {
     struct gpud_peer_info info = {.id = link->id, .pid = link->channel->peer.pid};
     if (!callback)
@@ -460,7 +460,7 @@ void gpud_links_settle(struct gpud_sender *sender)
         struct gpud_link *link = sender->links[i];
         if (link->streamed && !link->connect_reported) {
             link->connect_reported = true;
-            report(link, sender->on_connect);
+            link_report(link, sender->on_connect);
         }
         if (ended[i] && !link->end_logged) {
             char peer_text[GPUD_PEER_TEXT_MAX];
@@ -471,7 +471,7 @@ void gpud_links_settle(struct gpud_sender *sender)
         }
         if (ended[i] && link->connect_reported && !link->end_reported) {
             link->end_reported = true;
-            report(link, sender->on_disconnect);
+            link_report(link, sender->on_disconnect);
         }
     }
     gpud_sender_lock(sender);
@@ -810,7 +810,7 @@ static int64_t time_copies(struct gpud_queue *queue, const struct gpud_copy *cop
 
 /* Measures the rate of whole frames into the receiver's ring, which is connected and not yet in
  * use, if the choice of the route depends on it. Takes as long as a few frames. */
-static void measure(struct gpud_link *link)
+static void link_measure(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
     const struct gpud_transport *transport = link->transport;
@@ -924,7 +924,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
         status = gpud_link_register_sources(link, &error);
     }
     if (status == GPUD_OK) {
-        measure(link);
+        link_measure(link);
         if (link_choose_route(link) != route) {
             link_offer(link);
             return;

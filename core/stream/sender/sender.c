@@ -93,7 +93,7 @@ size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info 
 
 /* Answers a QUERY. The messages fit into a channel's default buffer; a peer that made it smaller
  * gets fewer. */
-static void answer(struct gpud_sender *sender, struct gpud_channel *channel)
+static void sender_answer(struct gpud_sender *sender, struct gpud_channel *channel)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
     struct gpud_report *report = &message.report;
@@ -163,21 +163,26 @@ static bool count_connect(struct gpud_connects *connects, uint32_t limit, int64_
     return connects->count <= limit;
 }
 
+/* The process's entry; NULL: it has none. */
+static struct gpud_connects *admission_find(struct gpud_admission *admission, int64_t key)
+{
+    for (int i = 0; i < GPUD_RECEIVERS_MAX; i++)
+        if (admission->process[i].since && admission->process[i].key == key)
+            return &admission->process[i];
+    return NULL;
+}
+
 /* Counts a connection of the peer with this key. false: it exceeds the rate; *already_logged:
  * whether this was logged in the same second. */
 static bool admission_count(struct gpud_admission *admission, int64_t key, int64_t now,
                             bool *already_logged)
 {
-    struct gpud_connects *process = NULL, *oldest = &admission->process[0];
-    for (int i = 0; i < GPUD_RECEIVERS_MAX && !process; i++) {
-        struct gpud_connects *other = &admission->process[i];
-        if (other->since && other->key == key)
-            process = other;
-        else if (other->since < oldest->since)
-            oldest = other;
-    }
-    if (!process) {
-        process = oldest;
+    struct gpud_connects *process = admission_find(admission, key);
+    if (!process) { /* in the place of the oldest one */
+        process = &admission->process[0];
+        for (int i = 1; i < GPUD_RECEIVERS_MAX; i++)
+            if (admission->process[i].since < process->since)
+                process = &admission->process[i];
         *process = (struct gpud_connects){.key = key};
     }
     *already_logged = process->since && now - process->since < GPUD_SEC &&
@@ -185,15 +190,6 @@ static bool admission_count(struct gpud_admission *admission, int64_t key, int64
     /* In this order, so that a process over its own limit does not use up the common one. */
     return count_connect(process, key ? GPUD_CONNECTS_A_PROCESS : GPUD_CONNECTS, now) &&
            count_connect(&admission->all, GPUD_CONNECTS, now);
-}
-
-/* Connections of the peer with this key in its current second. */
-static uint32_t admission_connects(const struct gpud_admission *admission, int64_t key)
-{
-    for (int i = 0; i < GPUD_RECEIVERS_MAX; i++)
-        if (admission->process[i].since && admission->process[i].key == key)
-            return admission->process[i].count;
-    return 0;
 }
 
 /* Each handshake uses up a share of a second; a burst may run ahead of time. */
@@ -403,7 +399,7 @@ static void newcomer_handle(struct gpud_sender *sender, struct gpud_newcomer *ne
         gpud_sender_unlock(sender);
         return;
     case GPUD_MESSAGE_QUERY:
-        answer(sender, newcomer->channel);
+        sender_answer(sender, newcomer->channel);
         gpud_channel_unref(&newcomer->channel);
         return;
     case GPUD_MESSAGE_BYE: /* for example, it does not accept this user's senders */
@@ -454,7 +450,9 @@ static struct gpud_newcomer *find_next(struct gpud_sender *sender)
         struct gpud_newcomer *newcomer = &sender->newcomers[i];
         if (!newcomer->channel || !newcomer->has_spoken)
             continue;
-        uint32_t connects = admission_connects(&sender->admission, key_of(newcomer->channel));
+        const struct gpud_connects *process =
+            admission_find(&sender->admission, key_of(newcomer->channel));
+        uint32_t connects = process ? process->count : 0; /* in its current second */
         if (connects < least) {
             next = newcomer;
             least = connects;

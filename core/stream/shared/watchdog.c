@@ -26,6 +26,7 @@ struct gpud_watchdog {
     uint32_t entries;
     enum gpud_side side;
     struct gpud_channel *channel;
+    struct gpud_page_signal *their_words, *our_words; /* in the page, one for each entry */
     struct gpud_signal *theirs[GPUD_PAGE_ENTRIES], *ours[GPUD_PAGE_ENTRIES];
     /* A receiver's queues also record their posts here, where only they write: a sender that frees
      * its own queue writes the page's words while those queues may still be reading. */
@@ -47,22 +48,11 @@ struct gpud_watchdog {
     void *arg;
 };
 
-static _Atomic uint32_t *their_word(const struct gpud_watchdog *watchdog, uint32_t entry)
-{
-    return watchdog->side == GPUD_SIDE_RECEIVER ? &watchdog->page->sender.ready[entry].word
-                                                : &watchdog->page->receiver.release[entry].word;
-}
-
-static _Atomic uint32_t *our_word(const struct gpud_watchdog *watchdog, uint32_t entry)
-{
-    return watchdog->side == GPUD_SIDE_RECEIVER ? &watchdog->page->receiver.release[entry].word
-                                                : &watchdog->page->sender.ready[entry].word;
-}
-
 /* The word that shows how far our queue is. */
 static _Atomic uint32_t *passed_word(const struct gpud_watchdog *watchdog, uint32_t entry)
 {
-    return watchdog->record ? gpud_signal_word(watchdog->passed[entry]) : our_word(watchdog, entry);
+    return watchdog->record ? gpud_signal_word(watchdog->passed[entry])
+                            : &watchdog->our_words[entry].word;
 }
 
 /* --- creating and destroying --------------------------------------------------------------- */
@@ -119,13 +109,16 @@ enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_pa
     made->page = page;
     made->entries = entries;
     made->side = side;
+    bool receives = side == GPUD_SIDE_RECEIVER;
+    made->their_words = receives ? page->sender.ready : page->receiver.release;
+    made->our_words = receives ? page->receiver.release : page->sender.ready;
     made->channel = gpud_channel_ref(channel);
     enum gpud_status status = gpud_memory_wrap_host(device, page, sizeof(*page), false, unmap_page,
                                                     page, &made->words, error);
     for (uint32_t i = 0; i < entries && status == GPUD_OK; i++) {
-        status = make_signal(made, their_word(made, i), &made->theirs[i], error);
+        status = make_signal(made, &made->their_words[i].word, &made->theirs[i], error);
         if (status == GPUD_OK)
-            status = make_signal(made, our_word(made, i), &made->ours[i], error);
+            status = make_signal(made, &made->our_words[i].word, &made->ours[i], error);
     }
     if (status == GPUD_OK && side == GPUD_SIDE_RECEIVER) {
         /* Shared, so that copy-on-write after fork() does not detach it from the device. */
@@ -167,7 +160,7 @@ static bool is_at(const _Atomic uint32_t *word, uint32_t value)
 
 bool gpud_watchdog_reached(const struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
-    return is_at(their_word(watchdog, entry), value);
+    return is_at(&watchdog->their_words[entry].word, value);
 }
 
 bool gpud_watchdog_is_free(const struct gpud_watchdog *watchdog, uint32_t entry)
@@ -283,7 +276,7 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
 void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
     if (gpud_watchdog_is_posted(watchdog, entry)) {
-        raise_word(our_word(watchdog, entry), value);
+        raise_word(&watchdog->our_words[entry].word, value);
         return;
     }
     /* The watchdog writes the value once earlier posts are in the word. */
@@ -320,7 +313,7 @@ static void release_waits(struct gpud_watchdog *watchdog)
     int dead = -1; /* not checked yet */
     for (uint32_t i = 0; i < watchdog->entries; i++) {
         uint32_t value = atomic_load(&watchdog->waited[i]);
-        if (is_at(their_word(watchdog, i), value))
+        if (is_at(&watchdog->their_words[i].word, value))
             continue;
         if (dead < 0)
             dead = over || gpud_channel_is_dead(watchdog->channel);
@@ -335,7 +328,7 @@ static void release_waits(struct gpud_watchdog *watchdog)
         if (!dead)
             atomic_store(&watchdog->broken, true);
         atomic_store(&watchdog->poison[i], value);
-        raise_word(their_word(watchdog, i), value);
+        raise_word(&watchdog->their_words[i].word, value);
     }
 }
 
@@ -375,7 +368,7 @@ static int64_t watchdog_watch(void *arg)
         uint64_t deferred = atomic_load(&watchdog->deferred[i]);
         if (deferred && is_at(passed_word(watchdog, i), (uint32_t)(deferred >> 32)) &&
             atomic_compare_exchange_strong(&watchdog->deferred[i], &deferred, 0))
-            raise_word(our_word(watchdog, i), (uint32_t)deferred);
+            raise_word(&watchdog->our_words[i].word, (uint32_t)deferred);
     }
     release_waits(watchdog);
     if (!atomic_load(&watchdog->ending)) {
