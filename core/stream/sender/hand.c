@@ -426,6 +426,8 @@ static enum gpud_status send_copies(struct gpud_sender *sender,
     if (transport->queues.copy)
         return send_on_own_queues(sender, delivery, target, source, error);
     if (!gpud_transport_shares_slots(transport)) {
+        /* Into the receiver's ring, on the sender's queue; between host memories the CPU copies at
+         * once. */
         uint64_t offset;
         struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
         struct gpud_memory *view = gpud_transport_slot(transport, target->entry, &offset);
