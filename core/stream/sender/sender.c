@@ -66,26 +66,16 @@ static uint64_t count_delivered(const struct gpud_sender *sender)
     return count;
 }
 
-/* Describes the next links, from index *at on, which it advances. */
-static uint32_t describe_links(const struct gpud_sender *sender, uint32_t *at,
-                               struct gpud_link_info *infos, uint32_t max)
-{
-    uint32_t count = 0;
-    for (; *at < sender->link_count && count < max; (*at)++)
-        if (sender->links[*at]->state != GPUD_LINK_DEAD)
-            status_describe_link(sender->links[*at], &infos[count++]);
-    return count;
-}
-
 size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info *links, size_t max)
 {
     size_t count = 0;
     gpud_sender_lock(sender);
-    for (uint32_t at = 0, found = 1; found > 0; count += found) {
+    for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link_info info;
-        found = describe_links(sender, &at, &info, 1);
-        if (found > 0)
-            gpud_sized_entry(links, max, count, &info, sizeof(info));
+        if (sender->links[i]->state == GPUD_LINK_DEAD)
+            continue;
+        status_describe_link(sender->links[i], &info);
+        gpud_sized_entry(links, max, count++, &info, sizeof(info));
     }
     gpud_sender_unlock(sender);
     return count;
@@ -132,10 +122,14 @@ static void sender_answer(struct gpud_sender *sender, struct gpud_channel *chann
     enum gpud_status status = gpud_channel_send(channel, &message, NULL);
     message.type = GPUD_MESSAGE_LINKS;
     for (uint32_t at = 0; status == GPUD_OK;) {
+        struct gpud_links *links = &message.links;
+        links->count = 0;
         gpud_sender_lock(sender);
-        message.links.count = describe_links(sender, &at, message.links.link, GPUD_LINKS_A_MESSAGE);
+        for (; at < sender->link_count && links->count < GPUD_LINKS_A_MESSAGE; at++)
+            if (sender->links[at]->state != GPUD_LINK_DEAD)
+                status_describe_link(sender->links[at], &links->link[links->count++]);
         gpud_sender_unlock(sender);
-        if (message.links.count == 0)
+        if (links->count == 0)
             return;
         status = gpud_channel_send(channel, &message, NULL);
     }
