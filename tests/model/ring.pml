@@ -290,7 +290,7 @@ end_sender:
         :: else -> write_slot(2)
         fi;
         invite(0); invite(1); at = CREDIT0; check_slots() }
-    /* acquire.2: reap_all(), where no slot is free */
+    /* acquire.2: take_slot(), where no slot is free */
     :: d_step { at == ACQUIRES && sequence < FRAMES && !SLOT_FREE && (CAN_REAP(0) || CAN_REAP(1)) ->
         if :: CAN_REAP(0) -> reap(0) :: else fi;
         if :: CAN_REAP(1) -> reap(1) :: else fi;
@@ -321,7 +321,7 @@ end_sender:
     :: d_step { at == COPIES && targets && voids < VOIDS && !failed -> voids++; failed = 1 }
     /* publish.1: gpud_transport_publish(), one link after the other */
     :: d_step { at == COPIES -> publish(0); at = PUBLISHES; check_slots() }
-    /* publish.2: and then the application's own use ends: release_parts() */
+    /* publish.2: and then the application's own use ends: gpud_delivery_release() */
     :: d_step { at == PUBLISHES ->
         publish(1);
         users[writing]--; writing = NONE; failed = 0; at = ACQUIRES; check_slots() }
