@@ -3,7 +3,8 @@
 
 /* pool DEVICE: a driver that refuses to make a queue wait for another one (the fake's
  * GPUD_FAKE_CUDA_FAIL). A slot that the other one still reads is not lent again, and the reason is
- * the driver's; when the reading has ended it is. */
+ * the driver's; when the reading has ended it is. And a memory of the pool that closes while its
+ * last slot comes back. */
 #include "conformance.h"
 #include "hold.h"
 
@@ -38,6 +39,36 @@ static struct gpud_slot *take_in_time(struct gpud_pool *pool)
     for (int64_t limit = gpud_deadline(30 * GPUD_SEC); !(slot = gpud_pool_take(pool));)
         CHECK(gpud_now() < limit, "no slot is lent when nothing reads it any more");
     return slot;
+}
+
+/* A slot whose last user is between its two steps, giving it up and putting it back, is not to be
+ * removed with its memory, nor listed by who opens the memory again: it would be lent twice. */
+static void closes(struct side *side, const struct gpud_layout *layout)
+{
+    struct gpud_pool *pool;
+    struct gpud_slot *slots[SLOTS];
+    WORKS(gpud_pool_create(side->device, side->queue, GPUD_USAGE_LOCAL, false, NULL, layout, 1,
+                           SLOTS, true, &pool, &e));
+    CHECK(pool->ring.memories == SLOTS, "a memory for each slot");
+    for (int i = 0; i < SLOTS; i++)
+        CHECK(slots[i] = gpud_pool_take(pool), "a new pool lends its slots");
+    struct gpud_slot *last = slots[slots[0]->frame.slot == SLOTS - 1 ? 0 : 1];
+    gpud_slot_drop(slots[slots[0]->frame.slot == SLOTS - 1 ? 1 : 0]);
+    CHECK(gpud_pool_close(pool, SLOTS - 1) == SLOTS, "a memory with a slot in use may go");
+    atomic_store(&last->users, 0);
+    CHECK(gpud_pool_close(pool, SLOTS - 1) == SLOTS, "a memory with a slot in use may go");
+    gpud_pool_open(pool);
+    atomic_store(&last->users, 1);
+    gpud_slot_drop(last);
+    for (int i = 0; i < SLOTS; i++)
+        CHECK(slots[i] = gpud_pool_take(pool), "a slot that was put back is lent");
+    CHECK(slots[0] != slots[1], "a slot is lent twice");
+    CHECK(!gpud_pool_take(pool), "a slot is listed twice");
+
+    gpud_slot_drop(last);
+    CHECK(gpud_pool_close(pool, SLOTS - 1) == SLOTS - 1, "a memory that nothing uses stays");
+    gpud_slot_drop(slots[0] == last ? slots[1] : slots[0]);
+    gpud_pool_unref(&pool);
 }
 
 int main(int argc, char **argv)
@@ -88,6 +119,9 @@ int main(int argc, char **argv)
     gpud_slot_drop(other);
     CHECK(take_in_time(pool) == other, "the other one is lent as before");
     gpud_slot_drop(other);
+
+    say("a memory that closes");
+    closes(&side, &layout);
 
     gpud_pool_unref(&pool);
     gpud_queue_unref(&reader);

@@ -42,8 +42,10 @@ static void collect(struct gpud_pool *pool)
         oldest = latest;
         latest = next;
     }
-    for (; oldest; oldest = oldest->next)
+    for (; oldest; oldest = oldest->next) {
+        oldest->is_lent = false;
         put_free(pool, oldest);
+    }
 }
 
 const struct gpud_frame_owner_ops gpud_lent_ops = {
@@ -94,7 +96,7 @@ static enum gpud_status pool_make_part(const struct gpud_pool *pool, struct gpud
     return GPUD_OK;
 }
 
-/* Adds it; on failure it is discarded. Its slots are lent only after pool_open(), when every
+/* Adds it; on failure it is discarded. Its slots are lent only after gpud_pool_open(), when every
  * receiver that maps the ring knows it. */
 static enum gpud_status pool_add_part(struct gpud_pool *pool, struct gpud_pool_part *part,
                                       struct gpud_error *error)
@@ -155,14 +157,14 @@ static enum gpud_status pool_describe(struct gpud_pool *pool, uint32_t first, bo
     return GPUD_OK;
 }
 
-static void pool_open(struct gpud_pool *pool)
+void gpud_pool_open(struct gpud_pool *pool)
 {
     collect(pool); /* before opening: slots of closed memories stay unlisted */
     while (pool->opened < pool->ring.memories) {
         struct gpud_slot *slots = pool->parts[pool->opened++].slots;
         for (uint32_t i = pool->ring.slots_per_memory; i > 0; i--) {
             struct gpud_slot *slot = &slots[i - 1];
-            if (atomic_load(&slot->users))
+            if (slot->is_lent)
                 continue;
             if (pool->queue) {
                 put_free(pool, slot);
@@ -175,6 +177,24 @@ static void pool_open(struct gpud_pool *pool)
         }
     }
     gpud_pool_wake(pool);
+}
+
+uint32_t gpud_pool_close(struct gpud_pool *pool, uint32_t first)
+{
+    collect(pool);
+    uint32_t free_count = pool->free_count, count = pool->ring.memories;
+    pool->free_count = 0;
+    if (first < pool->opened)
+        pool->opened = first;
+    for (uint32_t i = 0; i < free_count; i++) /* in order, in place */
+        put_free(pool, pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX]);
+    for (; count > pool->opened; count--) {
+        const struct gpud_slot *slots = pool->parts[count - 1].slots;
+        for (uint32_t i = 0; i < pool->ring.slots_per_memory; i++)
+            if (slots[i].is_lent || slots[i].read_count > 0)
+                return count;
+    }
+    return count;
 }
 
 enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue *queue,
@@ -208,7 +228,7 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
         gpud_pool_unref(&made);
         return status;
     }
-    pool_open(made);
+    gpud_pool_open(made);
     *pool = made;
     return GPUD_OK;
 }
@@ -311,6 +331,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
             continue;
         }
         atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
+        slot->is_lent = true;
         slot->written = ++pool->lent;
         gpud_pool_ref(pool);
         pool_take_back(slot);
@@ -347,6 +368,7 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
         pool->free_first++;
         pool->free_count--;
         atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
+        slot->is_lent = true;
         gpud_pool_ref(pool);
         pool_take_back(slot);
     }
@@ -640,7 +662,7 @@ static enum gpud_status open_room(struct gpud_sender *sender, struct gpud_pool *
         transport->known_memories = pool->ring.memories;
     }
     gpud_sender_lock(sender);
-    pool_open(pool);
+    gpud_pool_open(pool);
     gpud_sender_unlock(sender);
     return GPUD_OK;
 }
@@ -830,38 +852,18 @@ static bool can_take_back(const struct gpud_sender *sender, const struct gpud_po
     return true;
 }
 
-static bool is_in_use(const struct gpud_pool *pool, uint32_t memory)
-{
-    const struct gpud_slot *slots = pool->parts[memory].slots;
-    for (uint32_t i = 0; i < pool->ring.slots_per_memory; i++)
-        if (atomic_load(&slots[i].users) > 0 || slots[i].read_count > 0)
-            return true;
-    return false;
-}
-
 /* Stops lending slots of spare memories; when all of them are back, receivers unmap the memories
  * and the sender frees them. */
 static void room_take_back(struct gpud_sender *sender, struct gpud_pool *pool)
 {
     gpud_sender_lock(sender);
     uint32_t spare = room_is_current(sender, pool) ? count_spare(sender, pool) : 0;
-    if (spare) {
-        /* No slot is lent of the memories from this one on, until pool_open(). */
-        uint32_t first = pool->ring.memories - spare;
-        collect(pool);
-        uint32_t free_count = pool->free_count;
-        pool->free_count = 0;
-        if (first < pool->opened)
-            pool->opened = first;
-        for (uint32_t i = 0; i < free_count; i++) /* in order, in place */
-            put_free(pool, pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX]);
-    }
-    /* Those after the last that is open, or has slots in use, can be removed. */
     uint32_t count = pool->ring.memories;
-    while (count > pool->opened && !is_in_use(pool, count - 1))
-        count--;
+    if (spare)
+        count = gpud_pool_close(pool, count - spare);
+    bool some = count < pool->ring.memories;
     gpud_sender_unlock(sender);
-    if (!spare || count == pool->ring.memories)
+    if (!some)
         return;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];

@@ -241,7 +241,8 @@ struct gpud_slot {
     struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
     _Atomic(const struct gpud_route_slot_ops *)
         given_by;           /* gave it to a receiver's device, or NULL */
-    atomic_uint users;      /* writers and readers; 0: it is free */
+    atomic_uint users;      /* writers and readers; 0: its last user puts it back, or has done so */
+    bool is_lent;           /* taken from the pool, and not listed again since */
     uint64_t written;       /* pool->lent when it was lent last; 0: it is clear */
     struct gpud_slot *next; /* in the list of returned slots */
     /* Pending reads of other queues than the pool's; the slot's next user comes after them. */
@@ -323,6 +324,13 @@ enum gpud_status gpud_pool_explain(const struct gpud_pool *pool, struct gpud_err
 /* Takes a free slot, with one user, whose picture was written before pool->lent had this value.
  * NULL: none. */
 struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent);
+
+/* Lends the slots of all memories. */
+void gpud_pool_open(struct gpud_pool *pool);
+
+/* Lends no slot of the memories from this one on, until gpud_pool_open(). Returns how many memories
+ * have to stay: those behind the last one that is open, or has a slot in use, can be removed. */
+uint32_t gpud_pool_close(struct gpud_pool *pool, uint32_t first);
 uint32_t gpud_pool_count_free(struct gpud_pool *pool);
 
 /* Sets an eventfd to raise whenever a slot is returned; -1: none. */

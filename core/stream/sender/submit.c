@@ -92,7 +92,7 @@ void gpud_sender_poll_disarm(struct gpud_sender *sender)
  *
  *     submit            no credit: a target without an entry, `late` until its copies are done
  *     copies done       the frame joins the waiting ones, or is sent at once
- *     READY             the listener's thread sends them; submit.c those that take work of a device
+ *     READY             the listener's thread sends them, by deliver_one() if they need a device
  *     entry comes back  a KICK wakes that thread, which sends the next waiting frame
  *
  * Messages after a waiting or late frame are held, because their position is unknown until that
