@@ -1,19 +1,429 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The public object. */
+/* The public object, and what it does when a signal changes or ends, or a card is unplugged. */
 #include "capture/internal.h"
 
 #include "base/base.h"
 #include "capture/capture.h"
 #include "topology/topology.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <linux/videodev2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
+
+/* === publish ================================================================================= */
+/* What gpud_capture_get_info() reports: the signal, the path and the format, as they become
+ * known. */
+
+void gpud_capture_publish_signal(struct gpud_capture *capture)
+{
+    const struct gpud_input *source = &capture->signal.now;
+    gpud_lock_take(&capture->lock);
+    bool was = capture->info.signal;
+    capture->info.signal = source->present;
+    gpud_print(capture->info.signal_reason, "%s", source->reason);
+    capture->info.signal_width = source->width;
+    capture->info.signal_height = source->height;
+    gpud_print(capture->info.input, "%s", source->name);
+    gpud_lock_release(&capture->lock);
+    if (was && !source->present)
+        gpud_log_warning(&capture->context->log, "capture", "%s", source->reason);
+}
+
+void gpud_capture_count_change(struct gpud_capture *capture)
+{
+    gpud_lock_take(&capture->lock);
+    capture->info.signal_changes++;
+    gpud_lock_release(&capture->lock);
+}
+
+void gpud_capture_publish_card_format(struct gpud_capture *capture)
+{
+    struct gpud_v4l2_format format;
+    bool known = gpud_v4l2_get_format(&capture->node, &format) == 0;
+    const char *name = known ? gpud_capture_name_format(&capture->node, format.fourcc) : NULL;
+    gpud_lock_take(&capture->lock);
+    gpud_print(capture->info.card_format, "%s", name ? name : "");
+    gpud_lock_release(&capture->lock);
+}
+
+void gpud_capture_publish_card(struct gpud_capture *capture)
+{
+    gpud_lock_take(&capture->lock);
+    struct gpud_capture_info *info = &capture->info;
+    bool was = info->unplugged;
+    info->unplugged = capture->state.card != GPUD_CARD_PRESENT;
+    if (was && !info->unplugged) {
+        info->returns++;
+        gpud_print(info->driver, "%s", capture->node.driver);
+        gpud_print(info->card, "%s", capture->node.card);
+    }
+    gpud_lock_release(&capture->lock);
+}
+
+/* How buffers will be stamped, as the driver says in those it has; 0: it does not say. */
+static uint32_t stamp_flags(const struct gpud_capture_ring *ring)
+{
+    struct gpud_v4l2_buffer raw = ring->buffers[0].raw;
+    return gpud_v4l2_query(ring->node, &raw) == 0 ? raw.flags : 0;
+}
+
+void gpud_capture_publish_path(struct gpud_capture *capture)
+{
+    const struct gpud_capture_ring *ring = capture->ring;
+    gpud_lock_take(&capture->lock);
+    if (ring->proven)
+        gpud_print(capture->info.path, "v4l2-%s", ring->method->name);
+    gpud_print(capture->info.fallback_reason, "%s", ring->fallback_reason);
+    gpud_lock_release(&capture->lock);
+    if (ring->proven)
+        gpud_log_info(&capture->context->log, "capture", "%s: frames arrive by v4l2-%s",
+                      capture->node.path, ring->method->name);
+}
+
+/* What the driver says about its pictures besides their layout. With the lock held. */
+void gpud_capture_note_format(struct gpud_capture *capture, const struct gpud_v4l2_format *format,
+                              const struct gpud_hdr_metadata *hdr, uint32_t fps_num,
+                              uint32_t fps_den)
+{
+    struct gpud_picture *picture = &capture->info.media.picture;
+    bool bottom_first =
+        format->field == V4L2_FIELD_INTERLACED_BT ||
+        (format->field != V4L2_FIELD_INTERLACED_TB && capture->signal.now.bottom_first);
+    gpud_capture_read_colors(format, &picture->colorimetry);
+    picture->hdr = *hdr;
+    picture->rate = (struct gpud_fraction){fps_num, fps_den};
+    picture->scan = gpud_scan_of_field(format->field);
+    picture->field_order = picture->scan != GPUD_SCAN_INTERLEAVED ? GPUD_FIELD_ORDER_UNKNOWN
+                           : bottom_first                         ? GPUD_FIELD_ORDER_BOTTOM_FIRST
+                                                                  : GPUD_FIELD_ORDER_TOP_FIRST;
+    gpud_input_aspect(&capture->signal.now, format, &picture->pixel_aspect.num,
+                      &picture->pixel_aspect.den);
+}
+
+/* The driver's rate, else the signal's. */
+void gpud_capture_read_rate(struct gpud_capture *capture, uint32_t *fps_num, uint32_t *fps_den)
+{
+    gpud_v4l2_rate(&capture->node, fps_num, fps_den);
+    if (*fps_num)
+        return;
+    *fps_num = capture->signal.now.fps_num;
+    *fps_den = capture->signal.now.fps_den;
+}
+
+void gpud_capture_set_duration(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps_den)
+{
+    uint32_t fields = capture->stream.alternate ? 2 : 1;
+    capture->stream.frame_duration =
+        fps_num ? (uint64_t)fps_den * UINT64_C(1000000000) / fps_num / fields : GPUD_TIME_NONE;
+}
+
+bool gpud_capture_publish_format(struct gpud_capture *capture)
+{
+    struct gpud_v4l2_format format;
+    struct gpud_hdr_metadata hdr;
+    uint32_t fps_num = 0, fps_den = 1;
+    if (gpud_v4l2_get_format(&capture->node, &format) < 0)
+        return false;
+    gpud_capture_read_hdr(&capture->node, &hdr);
+    gpud_capture_read_rate(capture, &fps_num, &fps_den);
+    gpud_capture_set_duration(capture, fps_num, fps_den);
+    gpud_lock_take(&capture->lock);
+    struct gpud_capture_info before = capture->info;
+    gpud_capture_note_format(capture, &format, &hdr, fps_num, fps_den);
+    bool changed = memcmp(&before, &capture->info, sizeof(before)) != 0;
+    gpud_lock_release(&capture->lock);
+    return changed;
+}
+
+void gpud_capture_publish(struct gpud_capture *capture, const struct gpud_v4l2_format *format,
+                          uint32_t fps_num, uint32_t fps_den)
+{
+    const struct gpud_capture_ring *ring = capture->ring;
+    uint32_t stamps = stamp_flags(ring);
+    struct gpud_hdr_metadata hdr;
+    gpud_capture_read_hdr(&capture->node, &hdr);
+    gpud_lock_take(&capture->lock);
+    struct gpud_capture_info *info = &capture->info;
+    gpud_print(info->driver, "%s", capture->node.driver);
+    gpud_print(info->card, "%s", capture->node.card);
+    info->media.picture.layout = ring->placement.layout;
+    gpud_print(info->card_format, "%s", info->media.picture.layout.format);
+    info->monotonic = (stamps & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
+    info->started_ns = (uint64_t)capture->stream.began;
+    info->stamps_start = (stamps & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
+    gpud_capture_note_format(capture, format, &hdr, fps_num, fps_den);
+    gpud_lock_release(&capture->lock);
+
+    const struct gpud_log *log = &capture->context->log;
+    gpud_log_info(log, "capture", "%s (%s): %s %ux%u by v4l2-%s, %u buffers", capture->node.path,
+                  capture->node.card, ring->placement.layout.format, ring->placement.layout.width,
+                  ring->placement.layout.height, ring->method->name, ring->buffer_count);
+    if (ring->fallback_reason[0])
+        gpud_log_warning(log, "capture", "%s: %s", capture->node.path, ring->fallback_reason);
+    gpud_capture_publish_path(capture);
+}
+
+void gpud_capture_unpublish(struct gpud_capture *capture)
+{
+    gpud_lock_take(&capture->lock);
+    struct gpud_capture_info *info = &capture->info;
+    gpud_print(info->path, "none");
+    info->fallback_reason[0] = '\0';
+    info->media = (struct gpud_media){.picture.rate.den = 1};
+    info->monotonic = info->stamps_start = false;
+    gpud_lock_release(&capture->lock);
+}
+
+/* === watch =================================================================================== */
+/* One descriptor for event loops: an epoll of the interrupt's descriptor, the ring's wake-up, and
+ * the driver's node while its state is meaningful. The node comes and goes, with configure and with
+ * its buffers; the epoll stays. */
+
+static bool watch_add(int watch_fd, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    return watch_fd < 0 || fd < 0 || epoll_ctl(watch_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* Adds this descriptor to the epoll, until it is closed; -1 adds nothing. False: errno. */
+static bool capture_watch_too(struct gpud_capture *capture, int fd)
+{
+    return watch_add(capture->watch_fd, fd);
+}
+
+static void capture_close_watched(struct gpud_capture *capture, int *fd)
+{
+    if (*fd >= 0 && capture->watch_fd >= 0)
+        epoll_ctl(capture->watch_fd, EPOLL_CTL_DEL, *fd, NULL);
+    gpud_fd_close(fd);
+}
+
+bool gpud_capture_arm(struct gpud_capture *capture, int64_t after, int64_t every)
+{
+    struct itimerspec when = {.it_value = gpud_timespec(after > 0 ? after : 1),
+                              .it_interval = gpud_timespec(every)};
+    if (capture->timer_fd < 0) {
+        capture->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        if (capture->timer_fd < 0 || !capture_watch_too(capture, capture->timer_fd)) {
+            int number = errno;
+            gpud_fd_close(&capture->timer_fd);
+            errno = number;
+            return false;
+        }
+    }
+    return timerfd_settime(capture->timer_fd, 0, &when, NULL) == 0;
+}
+
+bool gpud_capture_is_time(struct gpud_capture *capture)
+{
+    uint64_t count;
+    return capture->timer_fd >= 0 &&
+           read(capture->timer_fd, &count, sizeof(count)) == sizeof(count);
+}
+
+void gpud_capture_disarm(struct gpud_capture *capture)
+{
+    capture_close_watched(capture, &capture->timer_fd);
+}
+
+enum gpud_status gpud_capture_get_fd(struct gpud_capture *capture, int *fd,
+                                     struct gpud_error *error)
+{
+    if (capture->watch_fd >= 0) {
+        *fd = capture->watch_fd;
+        return GPUD_OK;
+    }
+    int made = epoll_create1(EPOLL_CLOEXEC);
+    if (made < 0)
+        return gpud_fail_errno(error, "cannot create an epoll descriptor");
+    struct epoll_event event = {.events = EPOLLIN};
+    enum gpud_status status = GPUD_OK;
+    if (epoll_ctl(made, EPOLL_CTL_ADD, capture->interrupt.fd, &event) < 0)
+        status = gpud_fail_errno(error, "cannot watch an eventfd");
+    if (status == GPUD_OK &&
+        !(watch_add(made, capture->card.nodes_fd) && watch_add(made, capture->timer_fd)))
+        status = gpud_fail_errno(error, "cannot watch for %s", capture->card.home);
+    if (status == GPUD_OK && capture->ring)
+        status = gpud_capture_ring_watch(capture->ring, made, error);
+    if (status != GPUD_OK) {
+        gpud_fd_close(&made);
+        return status;
+    }
+    *fd = capture->watch_fd = made;
+    return GPUD_OK;
+}
+
+/* === card ==================================================================================== */
+/* Sets up a card that was just opened, switches it to another input, and finds it again when it was
+ * unplugged. Meanwhile its node is closed, because otherwise the kernel does not reuse the number,
+ * and the folders in which nodes appear are watched.
+ *
+ * The card is identified by its place on its bus: a held frame in the driver's memory keeps the old
+ * number in use, and the card returns with another one. A card whose node exists but cannot be used
+ * yet (permissions, firmware) is tried again after a while. */
+
+/* Limits a folder with more nodes than the kernel can number. */
+#define NODES_MAX 4096
+
+/* --- setting it up ------------------------------------------------------------------------- */
+
+static void detect(struct gpud_capture *capture)
+{
+    capture->signal.has_event = gpud_input_subscribe(&capture->node);
+    gpud_input_detect(&capture->node, &capture->signal.now);
+    gpud_capture_publish_signal(capture);
+    gpud_capture_publish_card_format(capture);
+    capture->wanted.fourcc = 0;
+}
+
+static enum gpud_status switch_input(struct gpud_capture *capture, int number,
+                                     struct gpud_error *error)
+{
+    int set = number;
+    if (gpud_v4l2_call(&capture->node, VIDIOC_S_INPUT, &set) == 0)
+        return GPUD_OK;
+    return gpud_fail_errno(error, "%s cannot be switched to its input %d%s", capture->node.path,
+                           number, errno == EBUSY ? ", for another program holds it" : "");
+}
+
+enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_error *error)
+{
+    int number, now = -1;
+    enum gpud_status status = GPUD_OK;
+    capture->wanted.next_input = -1; /* input is its name */
+    if (capture->wanted.input[0])
+        status = gpud_input_find(&capture->node, capture->wanted.input, &number, error);
+    bool set = status == GPUD_OK && capture->wanted.input[0] &&
+               (gpud_v4l2_call(&capture->node, VIDIOC_G_INPUT, &now) < 0 || now != number);
+    if (set)
+        status = switch_input(capture, number, error);
+    gpud_lock_take(&capture->node_lock);
+    if (status == GPUD_OK)
+        status = gpud_controls_set(&capture->node, capture->wanted.controls.control,
+                                   capture->wanted.controls.count, error);
+    gpud_lock_release(&capture->node_lock);
+    if (status == GPUD_OK)
+        detect(capture);
+    return status;
+}
+
+void gpud_capture_select_input(struct gpud_capture *capture)
+{
+    struct gpud_error *why = &capture->wanted.input_refused;
+    if (capture->wanted.next_input < 0)
+        return;
+    why->status = switch_input(capture, capture->wanted.next_input, why);
+    capture->wanted.next_input = -1;
+    if (why->status != GPUD_OK)
+        gpud_log_warning(&capture->context->log, "capture", "%s", why->reason);
+    detect(capture);
+}
+
+/* --- finding the card ---------------------------------------------------------------------- */
+
+/* Looks for the card at another node than the given one, which may be open; else *node is
+ * unchanged. */
+static void find_elsewhere(const struct gpud_capture *capture, struct gpud_v4l2 *node)
+{
+    const char *folder = node->system->folder;
+    DIR *nodes = opendir(folder);
+    const struct dirent *entry;
+    for (unsigned i = 0; nodes && i < NODES_MAX && (entry = readdir(nodes)); i++) {
+        struct gpud_v4l2 found = {.system = node->system, .fd = -1};
+        if (strncmp(entry->d_name, "video", 5) != 0)
+            continue;
+        gpud_print(found.path, "%s/%s", folder, entry->d_name);
+        if (strcmp(found.path, node->path) == 0 || gpud_v4l2_open(&found, NULL) != GPUD_OK)
+            continue;
+        if (gpud_v4l2_is_same(&found, &capture->card.known)) {
+            gpud_v4l2_close(node);
+            *node = found;
+            break;
+        }
+        gpud_v4l2_close(&found);
+    }
+    if (nodes)
+        closedir(nodes);
+}
+
+void gpud_capture_close_node(struct gpud_capture *capture)
+{
+    gpud_lock_take(&capture->node_lock);
+    gpud_v4l2_close(&capture->node);
+    gpud_lock_release(&capture->node_lock);
+}
+
+/* Prefers the same card, then whatever is at its node. */
+enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_error *error)
+{
+    gpud_lock_take(&capture->node_lock);
+    struct gpud_v4l2 *node = &capture->node;
+    gpud_v4l2_close(node);
+    gpud_print(node->path, "%s", capture->card.home);
+    enum gpud_status status = gpud_v4l2_open(node, error);
+    bool other = status != GPUD_OK || !gpud_v4l2_is_same(node, &capture->card.known);
+    if (other && capture->card.known.place[0])
+        find_elsewhere(capture, node);
+    if (node->fd >= 0)
+        status = GPUD_OK;
+    gpud_lock_release(&capture->node_lock);
+    if (status != GPUD_OK)
+        return status;
+    if (strcmp(node->path, capture->card.home) != 0)
+        gpud_log_info(&capture->context->log, "capture", "the card of %s is at %s now",
+                      capture->card.home, node->path);
+    capture->card.known = *node;
+    return gpud_capture_set_up(capture, error);
+}
+
+/* --- watching ------------------------------------------------------------------------------ */
+
+/* A folder that udev makes may vanish with its last link (/dev/v4l/by-id). Then the nearest
+ * existing parent reports when it comes back. False: the user's watches are used up, and the card
+ * may return unnoticed. */
+bool gpud_capture_watch_folders(const struct gpud_capture *capture)
+{
+    const uint32_t events = IN_CREATE | IN_MOVED_TO | IN_ATTRIB;
+    char path[sizeof(capture->card.home)];
+    gpud_print(path, "%s", capture->card.home);
+    if (inotify_add_watch(capture->card.nodes_fd, capture->node.system->folder, events) < 0)
+        return false;
+    for (char *end; (end = strrchr(path, '/')) && end != path;) {
+        *end = '\0';
+        if (inotify_add_watch(capture->card.nodes_fd, path, events) >= 0)
+            return true;
+    }
+    return false;
+}
+
+void gpud_capture_unwatch_folders(struct gpud_capture *capture)
+{
+    capture_close_watched(capture, &capture->card.nodes_fd);
+}
+
+enum gpud_status gpud_capture_watch_for_card(struct gpud_capture *capture, struct gpud_error *error)
+{
+    capture->card.nodes_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (capture->card.nodes_fd < 0)
+        gpud_log_warning(&capture->context->log, "capture",
+                         "%s cannot be watched for (%s): it is looked for again and again",
+                         capture->card.home, strerror(errno));
+    if (capture_watch_too(capture, capture->card.nodes_fd) && gpud_capture_arm(capture, 0, 0))
+        return GPUD_OK;
+    enum gpud_status status = gpud_fail_errno(error, "cannot watch for %s", capture->card.home);
+    gpud_capture_unwatch_folders(capture);
+    gpud_capture_disarm(capture);
+    return status;
+}
 
 /* === stream ================================================================================== */
 /* A capture's stream: started, with the card set to its signal and to what is wanted; continued by
@@ -157,6 +567,346 @@ enum gpud_status gpud_capture_begin(struct gpud_capture *capture, bool *deferred
     capture->stream.said_full = capture->stream.said_clock = capture->count.numbered = false;
     capture->count.discontinuity = capture->count.epoch > 0;
     capture->count.epoch++;
+    return GPUD_OK;
+}
+
+/* === machine ================================================================================= */
+
+/* Bits of the states that a row is for, and its new state: one of these, or the same as before. */
+enum {
+    IDLE = 1 << GPUD_CAPTURE_IDLE,
+    DEFERRED = 1 << GPUD_CAPTURE_DEFERRED,
+    STREAMING = 1 << GPUD_CAPTURE_STREAMING,
+    DRAINING = 1 << GPUD_CAPTURE_DRAINING,
+    FAILED = 1 << GPUD_CAPTURE_FAILED,
+    LIVE = DEFERRED | STREAMING | DRAINING,
+    ANY = IDLE | LIVE | FAILED,
+    PRESENT = 1 << GPUD_CARD_PRESENT,
+    UNPLUGGED = 1 << GPUD_CARD_UNPLUGGED,
+    AWAITED = 1 << GPUD_CARD_AWAITED,
+    ABSENT = UNPLUGGED | AWAITED,
+    SAME = 0,
+};
+
+struct row {
+    enum gpud_capture_event event;
+    unsigned phases, cards;
+    unsigned phase, card;
+    enum gpud_capture_action action;
+};
+
+#define ROW(event, phases, cards, phase, card, action)                                \
+    {                                                                                 \
+        GPUD_CAPTURE_ON_##event, phases, cards, phase, card, GPUD_CAPTURE_DO_##action \
+    }
+
+/* clang-format off */
+static const struct row table[] = {
+    /*  event          in phase         card             to phase   card       action */
+    ROW(CONFIGURE,     ANY,             PRESENT,         IDLE,      SAME,      RELEASE),
+    ROW(CONFIGURE,     IDLE | FAILED,   ABSENT,          IDLE,      SAME,      REOPEN),
+    ROW(START,         IDLE,            PRESENT,         SAME,      SAME,      START),
+    ROW(START,         IDLE | FAILED,   ABSENT,          SAME,      SAME,      REFUSE),
+    ROW(INPUT,         IDLE | DEFERRED | FAILED, PRESENT, SAME,     SAME,      SELECT),
+    ROW(INPUT,         STREAMING | DRAINING,     PRESENT, DRAINING, SAME,      REPLACE),
+    ROW(INPUT,         IDLE | FAILED,   ABSENT,          SAME,      SAME,      REFUSE),
+    ROW(STOP,          ANY,             PRESENT,         IDLE,      SAME,      DROP),
+    ROW(STOP,          IDLE | FAILED,   ABSENT,          IDLE,      SAME,      DROP),
+    ROW(WAIT,          IDLE | FAILED,   PRESENT,         SAME,      SAME,      PROBE),
+    ROW(WAIT,          IDLE | FAILED,   UNPLUGGED,       SAME,      SAME,      WATCH),
+
+    ROW(CHANGED,       STREAMING,       PRESENT,         DRAINING,  SAME,      REPLACE),
+    ROW(RELEASED,      DRAINING,        PRESENT,         SAME,      SAME,      REPLACE),
+    ROW(SIGNAL,        DEFERRED,        PRESENT,         SAME,      SAME,      START),
+    ROW(METHOD_FAILED, STREAMING,       PRESENT,         SAME,      SAME,      FALL_BACK),
+    ROW(DUE,           IDLE | FAILED,   AWAITED,         SAME,      SAME,      RETURN),
+
+    ROW(FAILED,        IDLE,            PRESENT,         SAME,      SAME,      NOTHING),
+    ROW(FAILED,        LIVE,            PRESENT,         FAILED,    SAME,      END),
+    ROW(FAILED,        IDLE | FAILED,   AWAITED,         FAILED,    PRESENT,   WELCOME),
+    ROW(UNPLUGGED,     IDLE | FAILED,   PRESENT,         SAME,      UNPLUGGED, NOTHING),
+    ROW(UNPLUGGED,     LIVE,            PRESENT,         FAILED,    UNPLUGGED, END),
+
+    ROW(HELD,          DRAINING,        PRESENT,         SAME,      SAME,      NOTHING),
+    ROW(HELD,          IDLE | STREAMING, PRESENT,        FAILED,    SAME,      END),
+    ROW(STARTED,       IDLE | LIVE,     PRESENT,         STREAMING, SAME,      NOTHING),
+    ROW(STARTED,       IDLE | FAILED,   AWAITED,         STREAMING, PRESENT,   WELCOME),
+    ROW(NO_SIGNAL,     IDLE | DEFERRED | DRAINING, PRESENT, DEFERRED, SAME,    NOTHING),
+    ROW(NO_SIGNAL,     IDLE | FAILED,   AWAITED,         DEFERRED,  PRESENT,   WELCOME),
+    ROW(WATCHED,       IDLE | FAILED,   UNPLUGGED,       SAME,      AWAITED,   LET_GO),
+    ROW(RETURNED,      IDLE | FAILED,   ABSENT,          IDLE,      PRESENT,   WELCOME),
+    ROW(ABSENT,        IDLE | FAILED,   AWAITED,         SAME,      SAME,      LET_GO),
+};
+
+/* clang-format on */
+
+struct gpud_capture_step gpud_capture_next(struct gpud_capture_state state,
+                                           enum gpud_capture_event event)
+{
+    struct gpud_capture_step step = {.state = state, .action = GPUD_CAPTURE_DO_NOTHING};
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const struct row *row = &table[i];
+        if (row->event != event || !(row->phases >> state.phase & 1) ||
+            !(row->cards >> state.card & 1))
+            continue;
+        if (row->phase != SAME)
+            step.state.phase = (enum gpud_capture_phase)__builtin_ctz(row->phase);
+        if (row->card != SAME)
+            step.state.card = (enum gpud_capture_card)__builtin_ctz(row->card);
+        step.action = row->action;
+        break;
+    }
+    return step;
+}
+
+/* === actions ================================================================================= */
+/* Carries out the actions of the state machine. The outcome of each is the machine's next event. */
+
+#define NO_EVENT GPUD_CAPTURE_EVENTS
+
+/* Ends the stream whatever the driver says. */
+static void actions_drop(struct gpud_capture *capture)
+{
+    gpud_capture_unpublish(capture);
+    gpud_capture_drop_ring(capture, true, NULL);
+    if (capture->state.card != GPUD_CARD_AWAITED) /* else the timer is for the card */
+        gpud_capture_disarm(capture);
+}
+
+static enum gpud_capture_event actions_release(struct gpud_capture *capture, struct gpud_error *why)
+{
+    gpud_capture_unpublish(capture);
+    gpud_capture_disarm(capture);
+    why->status = gpud_capture_drop_ring(capture, false, why);
+    if (why->status != GPUD_OK)
+        return GPUD_CAPTURE_ON_HELD;
+    gpud_capture_select_input(capture);
+    return NO_EVENT;
+}
+
+static enum gpud_capture_event actions_start(struct gpud_capture *capture, struct gpud_error *why)
+{
+    bool deferred;
+    why->status = gpud_capture_begin(capture, &deferred, why);
+    return why->status != GPUD_OK ? GPUD_CAPTURE_ON_FAILED
+           : deferred             ? GPUD_CAPTURE_ON_NO_SIGNAL
+                                  : GPUD_CAPTURE_ON_STARTED;
+}
+
+static enum gpud_capture_event replace(struct gpud_capture *capture, struct gpud_error *why)
+{
+    if (gpud_capture_drop_ring(capture, false, NULL) != GPUD_OK)
+        return GPUD_CAPTURE_ON_HELD;
+    gpud_capture_select_input(capture);
+    enum gpud_capture_event event = actions_start(capture, why);
+    if (why->status == GPUD_OK)
+        gpud_capture_count_change(capture);
+    return event;
+}
+
+static enum gpud_capture_event fall_back(struct gpud_capture *capture, struct gpud_error *why)
+{
+    struct gpud_error reason = *why;
+    why->status = gpud_capture_fall_back(capture, &reason, why);
+    return why->status == GPUD_OK ? GPUD_CAPTURE_ON_STARTED : GPUD_CAPTURE_ON_FAILED;
+}
+
+/* Event loops see that acquire has something to report. */
+static void actions_end(struct gpud_capture *capture, const struct gpud_error *why)
+{
+    capture->failure = *why;
+    if (capture->ring)
+        gpud_capture_ring_end(capture->ring);
+    else /* a replacement was meant to follow, and failed */
+        gpud_capture_arm(capture, 0, 0);
+}
+
+static enum gpud_capture_event reopen(struct gpud_capture *capture, struct gpud_error *why)
+{
+    actions_drop(capture);
+    why->status = gpud_capture_reopen(capture, why);
+    return capture->node.fd >= 0 ? GPUD_CAPTURE_ON_RETURNED : GPUD_CAPTURE_ON_ABSENT;
+}
+
+/* A card that is there but not ready, for its firmware is loaded, is tried again. */
+static enum gpud_capture_event try_return(struct gpud_capture *capture, struct gpud_error *why)
+{
+    bool watched = gpud_capture_watch_folders(capture); /* before the look: none is missed */
+    why->status = gpud_capture_reopen(capture, why);
+    bool opened = capture->node.fd >= 0;
+    enum gpud_capture_event event = GPUD_CAPTURE_ON_RETURNED;
+    if (why->status == GPUD_OK && capture->wanted.mode.format[0])
+        event = actions_start(capture, why);
+    if (why->status == GPUD_OK)
+        return event;
+    if (opened && (why->status == GPUD_UNSUPPORTED || why->status == GPUD_INVALID))
+        return GPUD_CAPTURE_ON_FAILED;
+    if (opened || why->native != ENOENT || !watched)
+        gpud_capture_arm(capture, GPUD_CAPTURE_LOOK, 0);
+    return GPUD_CAPTURE_ON_ABSENT;
+}
+
+static void welcome(struct gpud_capture *capture, const struct gpud_error *why)
+{
+    gpud_capture_unwatch_folders(capture);
+    if (capture->state.phase != GPUD_CAPTURE_DEFERRED) /* else the timer is for the signal now */
+        gpud_capture_disarm(capture);
+    if (capture->state.phase == GPUD_CAPTURE_FAILED)
+        capture->failure = *why;
+}
+
+static enum gpud_capture_event carry_out(struct gpud_capture *capture,
+                                         enum gpud_capture_action action, struct gpud_error *why)
+{
+    switch (action) {
+    case GPUD_CAPTURE_DO_NOTHING:
+    case GPUD_CAPTURE_ACTIONS:
+        break;
+    case GPUD_CAPTURE_DO_REFUSE:
+        gpud_fail(why, GPUD_NO_DEVICE, "%s is unplugged", capture->card.home);
+        break;
+    case GPUD_CAPTURE_DO_RELEASE:
+        return actions_release(capture, why);
+    case GPUD_CAPTURE_DO_DROP:
+        actions_drop(capture);
+        break;
+    case GPUD_CAPTURE_DO_REOPEN:
+        return reopen(capture, why);
+    case GPUD_CAPTURE_DO_START:
+        return actions_start(capture, why);
+    case GPUD_CAPTURE_DO_REPLACE:
+        return replace(capture, why);
+    case GPUD_CAPTURE_DO_FALL_BACK:
+        return fall_back(capture, why);
+    case GPUD_CAPTURE_DO_SELECT:
+        gpud_capture_drop_ring(capture, true, NULL);
+        gpud_capture_select_input(capture);
+        break;
+    case GPUD_CAPTURE_DO_END:
+        actions_end(capture, why);
+        break;
+    case GPUD_CAPTURE_DO_PROBE:
+        return gpud_v4l2_is_alive(&capture->node) ? NO_EVENT : GPUD_CAPTURE_ON_UNPLUGGED;
+    case GPUD_CAPTURE_DO_WATCH:
+        why->status = gpud_capture_watch_for_card(capture, why);
+        return why->status == GPUD_OK ? GPUD_CAPTURE_ON_WATCHED : NO_EVENT;
+    case GPUD_CAPTURE_DO_LET_GO:
+        gpud_capture_drop_ring(capture, true, NULL);
+        gpud_capture_close_node(capture);
+        break;
+    case GPUD_CAPTURE_DO_RETURN:
+        return try_return(capture, why);
+    case GPUD_CAPTURE_DO_WELCOME:
+        welcome(capture, why);
+        break;
+    }
+    return NO_EVENT;
+}
+
+enum gpud_status gpud_capture_report(struct gpud_capture *capture, enum gpud_capture_event event,
+                                     const struct gpud_error *why, struct gpud_error *error)
+{
+    struct gpud_error now = {.status = GPUD_OK};
+    if (why)
+        now = *why;
+    while (event != NO_EVENT) {
+        if (event == GPUD_CAPTURE_ON_FAILED && now.status == GPUD_NO_DEVICE)
+            event = GPUD_CAPTURE_ON_UNPLUGGED;
+        struct gpud_capture_step step = gpud_capture_next(capture->state, event);
+        bool moved = step.state.card != capture->state.card;
+        capture->state = step.state;
+        event = carry_out(capture, step.action, &now);
+        if (moved)
+            gpud_capture_publish_card(capture);
+    }
+    if (now.status != GPUD_OK && error)
+        *error = now;
+    return now.status;
+}
+
+/* === follow ================================================================================== */
+/* Follows a change of the signal while frames are captured: sets the card, and goes on with the
+ * same format in a new ring. */
+
+/* Looks at the signal: whether it needs another ring. If only colours or the rate changed, the next
+ * frame's epoch says so. */
+static bool needs_ring(struct gpud_capture *capture)
+{
+    struct gpud_input found;
+    bool was_present = capture->signal.now.present;
+    gpud_input_detect(&capture->node, &found);
+    bool moved = found.width != capture->signal.now.width ||
+                 found.height != capture->signal.now.height ||
+                 found.interlaced != capture->signal.now.interlaced;
+    capture->signal.now = found;
+    gpud_capture_publish_signal(capture);
+    if (!found.present)
+        return false;
+    if (!was_present)
+        capture->count.discontinuity = true;
+    if (!gpud_input_is_set(&capture->node, &found) || (moved && !capture->wanted.mode.width_min))
+        return true;
+    if (gpud_capture_publish_format(capture)) {
+        capture->count.epoch++;
+        gpud_capture_count_change(capture);
+    }
+    return false;
+}
+
+bool gpud_capture_follow(struct gpud_capture *capture, bool look)
+{
+    if (capture->state.phase == GPUD_CAPTURE_DRAINING) {
+        gpud_capture_report(capture, GPUD_CAPTURE_ON_RELEASED, NULL, NULL);
+        return true;
+    }
+    if (capture->state.phase != GPUD_CAPTURE_STREAMING || !look)
+        return false;
+    capture->signal.look_at = gpud_now() + GPUD_CAPTURE_LOOK;
+    bool event = capture->signal.has_event && gpud_input_take_events(&capture->node);
+    /* A driver with an event for changes is asked without one only while the signal is lost. */
+    if ((!event && capture->signal.has_event && capture->signal.now.present) ||
+        !needs_ring(capture))
+        return false;
+    gpud_log_info(&capture->context->log, "capture", "%s has another signal: %ux%u",
+                  capture->node.path, capture->signal.now.width, capture->signal.now.height);
+    gpud_capture_report(capture, GPUD_CAPTURE_ON_CHANGED, NULL, NULL);
+    return true;
+}
+
+static enum gpud_status look_for_signal(struct gpud_capture *capture, struct gpud_error *error)
+{
+    if (!gpud_v4l2_is_alive(&capture->node)) {
+        struct gpud_error why;
+        gpud_fail_native(&why, GPUD_NO_DEVICE, "errno", errno,
+                         "%s was unplugged, or its driver removed", capture->node.path);
+        return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
+    }
+    gpud_input_detect(&capture->node, &capture->signal.now);
+    gpud_capture_publish_signal(capture);
+    return capture->signal.now.present
+               ? gpud_capture_report(capture, GPUD_CAPTURE_ON_SIGNAL, NULL, error)
+               : GPUD_OK;
+}
+
+enum gpud_status gpud_capture_await_signal(struct gpud_capture *capture, int64_t deadline,
+                                           struct gpud_error *error)
+{
+    while (capture->state.phase == GPUD_CAPTURE_DEFERRED) {
+        struct pollfd fds[] = {
+            {.fd = capture->timer_fd, .events = POLLIN},
+            {.fd = capture->interrupt.fd, .events = POLLIN},
+        };
+        struct timespec left = gpud_time_left(deadline);
+        ppoll(fds, 2, &left, NULL);
+        if (atomic_load(&capture->interrupt.set))
+            return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
+        enum gpud_status status =
+            gpud_capture_is_time(capture) ? look_for_signal(capture, error) : GPUD_OK;
+        if (status != GPUD_OK)
+            return status;
+        if (capture->state.phase == GPUD_CAPTURE_DEFERRED && gpud_now() >= deadline)
+            return gpud_fail(error, GPUD_TIMEOUT, "%s", capture->signal.now.reason);
+    }
     return GPUD_OK;
 }
 
@@ -502,801 +1252,4 @@ enum gpud_status gpud_capture_wait(struct gpud_capture *capture, int64_t timeout
         sleep_until_due(capture, deadline);
     }
     return GPUD_OK;
-}
-
-/* === feed ==================================================================================== */
-/* Moves buffers between a ring and its driver, and decides what to wait for. */
-
-/* With lock held: a buffer was returned. by_device: only the waiting thread can queue it, which can
- * wait for the next frame while the driver has enough buffers, so that most waits for a frame are
- * not woken for every returned one. */
-static void capture_ring_wake(struct gpud_capture_ring *ring, bool by_device)
-{
-    uint32_t queued = (uint32_t)__builtin_popcountll(ring->queued);
-    bool low = queued < GPUD_CAPTURE_SPARE || 2 * queued < ring->buffer_count;
-    if ((ring->waiting && (ring->blind || (by_device && low))) || gpud_capture_ring_is_due(ring))
-        gpud_capture_ring_set_woken(ring, true);
-}
-
-static struct gpud_capture_wait capture_ring_wait_begin(struct gpud_capture_ring *ring)
-{
-    gpud_lock_take(&ring->lock);
-    struct gpud_capture_wait wait = {
-        .fed = ring->queued,
-        .back = ring->to_queue,
-        .out = ring->acquired || ring->pending,
-    };
-    ring->waiting = true;
-    ring->blind = !wait.fed;
-    gpud_capture_ring_set_woken(ring, false);
-    gpud_lock_release(&ring->lock);
-    return wait;
-}
-
-static void capture_ring_wait_end(struct gpud_capture_ring *ring)
-{
-    gpud_lock_take(&ring->lock);
-    ring->waiting = false;
-    gpud_capture_ring_set_woken(ring, gpud_capture_ring_is_due(ring));
-    bool watched = ring->watch_fd >= 0;
-    gpud_lock_release(&ring->lock);
-    if (!watched)
-        return;
-    gpud_lock_take(&ring->driver_lock);
-    gpud_capture_ring_update_watch(ring);
-    gpud_lock_release(&ring->driver_lock);
-}
-
-/* With the lock held. */
-static bool feed_has_room(const struct gpud_capture_ring *ring)
-{
-    return (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
-}
-
-/* Whether another frame can be acquired; the answer stays true until one is. */
-static bool capture_ring_has_room(struct gpud_capture_ring *ring)
-{
-    gpud_lock_take(&ring->lock);
-    bool room = feed_has_room(ring);
-    gpud_lock_release(&ring->lock);
-    return room;
-}
-
-/* Records a dequeued buffer. False: the driver did not have it. *room: as has_room(). */
-static bool capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index, bool *room)
-{
-    gpud_lock_take(&ring->lock);
-    bool right = index < ring->buffer_count && ring->queued >> index & 1;
-    if (right)
-        ring->queued &= ~gpud_capture_bit(index);
-    *room = feed_has_room(ring);
-    gpud_lock_release(&ring->lock);
-    return right;
-}
-
-/* Gives a dequeued buffer back unseen. */
-static void capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index)
-{
-    gpud_lock_take(&ring->lock);
-    ring->to_queue |= gpud_capture_bit(index);
-    gpud_lock_release(&ring->lock);
-}
-
-/* --- returned buffers ---------------------------------------------------------------------- */
-
-int gpud_capture_ring_queue(struct gpud_capture_ring *ring, uint32_t index)
-{
-    return gpud_v4l2_queue(ring->node, &ring->buffers[index].raw);
-}
-
-/* Whether capture_ring_requeue() has a buffer to queue, or an event loop's epoll to update. If
- * not, a thread need not wait for another that is in a call to the driver. */
-static bool capture_ring_has_back(struct gpud_capture_ring *ring)
-{
-    gpud_lock_take(&ring->lock);
-    bool back = ring->to_queue || ring->watch_fd >= 0;
-    gpud_lock_release(&ring->lock);
-    return back;
-}
-
-/* The driver refused these. True: it has no buffer, and none can come back. */
-static bool feed_take_back(struct gpud_capture_ring *ring, uint64_t refused)
-{
-    gpud_lock_take(&ring->lock);
-    ring->queued &= ~refused;
-    ring->to_queue |= refused; /* tried again with the next one */
-    bool starved = !ring->queued && !ring->pending && !(ring->in_place && ring->acquired);
-    ring->returned |= starved; /* the next acquire says so */
-    gpud_lock_release(&ring->lock);
-    return starved;
-}
-
-/* Queues returned buffers. GPUD_IO: the driver accepts none and has none. */
-static enum gpud_status capture_ring_requeue(struct gpud_capture_ring *ring,
-                                             struct gpud_error *error)
-{
-    gpud_lock_take(&ring->driver_lock);
-    if (!ring->streaming) {
-        gpud_lock_release(&ring->driver_lock);
-        return GPUD_OK;
-    }
-    gpud_lock_take(&ring->lock);
-    uint64_t back = ring->to_queue;
-    ring->to_queue = 0;
-    ring->returned = false;
-    ring->queued |=
-        back; /* before the call: another thread may dequeue it before this one goes on */
-    gpud_lock_release(&ring->lock);
-
-    uint64_t refused = 0;
-    int number = 0;
-    for (uint64_t left = back; left; left &= left - 1) {
-        uint32_t index = (uint32_t)__builtin_ctzll(left);
-        if (gpud_capture_ring_queue(ring, index) < 0) {
-            refused |= gpud_capture_bit(index);
-            number = errno;
-        }
-    }
-
-    bool starved = refused && feed_take_back(ring, refused);
-    enum gpud_status status = GPUD_OK;
-    bool watched = gpud_capture_ring_update_watch(ring);
-    errno = watched ? number : ring->watch_error;
-    if (!watched)
-        status = gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
-    else if (starved)
-        status = gpud_fail_errno(error, "the driver of %s takes none of its buffers back",
-                                 ring->node->path);
-    else if (refused)
-        gpud_log_debug(ring->log, "capture", "%s refused a buffer (%s): it is offered again",
-                       ring->node->path, strerror(number));
-    gpud_lock_release(&ring->driver_lock); /* the node may be gone after this */
-    return status;
-}
-
-/* === frames ================================================================================== */
-/* Turns a dequeued buffer into a frame, in place or by a copy of the device into a slot; and takes
- * frames back. Nothing here allocates. */
-
-/* --- both ---------------------------------------------------------------------------------- */
-
-static struct gpud_frame *acquire_slot(struct gpud_capture_ring *ring, uint32_t slot)
-{
-    struct gpud_frame *frame = &ring->frames[slot];
-    gpud_lock_take(&ring->lock);
-    ring->acquired |= gpud_capture_bit(slot);
-    gpud_lock_release(&ring->lock);
-    atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
-    frame->access = 0;
-    return frame;
-}
-
-/* The device has finished with a buffer. Runs in a thread of the device's driver, so it must not
- * call the capture driver: the next acquiring or releasing thread queues the buffer. */
-static void frames_on_complete(void *arg, enum gpud_status status)
-{
-    struct gpud_capture_buffer *buffer = arg;
-    struct gpud_capture_ring *ring = buffer->ring;
-    gpud_lock_take(&ring->lock);
-    ring->pending--;
-    ring->to_queue |= gpud_capture_bit(buffer->raw.index);
-    ring->failed |= status != GPUD_OK;
-    ring->returned = true;
-    capture_ring_wake(ring, true);
-    pthread_cond_signal(&ring->complete);
-    gpud_lock_release(&ring->lock);
-}
-
-/* --- in place ------------------------------------------------------------------------------ */
-
-static struct gpud_capture_buffer *buffer_of(const struct gpud_frame *frame)
-{
-    struct gpud_capture_ring *ring = frame->owner;
-    return &ring->buffers[frame->slot];
-}
-
-static struct gpud_frame *acquire_in_place(struct gpud_capture_ring *ring, uint32_t index)
-{
-    ring->buffers[index].posted = false;
-    return acquire_slot(ring, index);
-}
-
-/* Whether queues have been given work on the buffer since it was acquired. All of it comes before
- * everything on the frame's own queue. */
-static bool is_used(const struct gpud_frame *frame)
-{
-    return frame->queue && (buffer_of(frame)->posted || frame->access);
-}
-
-static enum gpud_status wait_in_place(struct gpud_frame *frame, struct gpud_queue *queue,
-                                      struct gpud_error *error)
-{
-    return is_used(frame) ? gpud_frame_join_wait(frame, queue, error) : GPUD_OK;
-}
-
-static enum gpud_status post_in_place(struct gpud_frame *frame, struct gpud_queue *queue,
-                                      struct gpud_error *error)
-{
-    enum gpud_status status = gpud_frame_join_post(frame, queue, error);
-    if (status == GPUD_OK)
-        buffer_of(frame)->posted = true;
-    return status;
-}
-
-/* Returns the buffer to the driver when the queue has finished with it. */
-static void queue_when_complete(struct gpud_capture_ring *ring, struct gpud_frame *frame)
-{
-    struct gpud_capture_buffer *buffer = buffer_of(frame);
-    struct gpud_error why;
-    if (gpud_queue_on_complete(frame->queue, frames_on_complete, buffer, &why) != GPUD_OK) {
-        /* A buffer whose work never ends does not come back. */
-        if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK)
-            frames_on_complete(buffer, GPUD_OK);
-        else
-            gpud_log_error(ring->log, "capture", "a buffer of the driver's is lost: %s",
-                           why.reason);
-    }
-    gpud_queue_flush(frame->queue, NULL);
-}
-
-/* After the stop the driver fills no buffer, and no other thread waits for the queue. */
-static void finish_after_stop(struct gpud_capture_ring *ring, struct gpud_frame *frame)
-{
-    struct gpud_error why;
-    if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_CAPTURE_STOP_TIMEOUT), &why) == GPUD_OK)
-        return;
-    gpud_log_error(ring->log, "capture", "work on a frame never ends: its memory is not freed: %s",
-                   why.reason);
-    atomic_fetch_add(&ring->references, 1); /* leaked on purpose */
-}
-
-static void release_in_place(struct gpud_frame *frame)
-{
-    struct gpud_capture_ring *ring = frame->owner;
-    bool used = is_used(frame);
-    gpud_lock_take(&ring->lock);
-    bool pending = used && !ring->stopped;
-    ring->acquired &= ~gpud_capture_bit(frame->slot);
-    if (pending)
-        ring->pending++;
-    else
-        ring->to_queue |= gpud_capture_bit(frame->slot);
-    capture_ring_wake(ring, false);
-    gpud_lock_release(&ring->lock);
-    if (pending)
-        queue_when_complete(ring, frame);
-    else if (used)
-        finish_after_stop(ring, frame);
-    /* Now rather than at the next acquire: until then the driver might run out of buffers. */
-    if (!pending || capture_ring_has_back(ring))
-        capture_ring_requeue(ring, NULL);
-    gpud_capture_ring_unref(ring);
-}
-
-/* The driver has written the bytes before it returns the buffer, so neither the CPU nor a queue
- * waits for them; only for later work of the application's queues or maps. */
-const struct gpud_frame_owner_ops gpud_capture_in_place_ops = {
-    .release = release_in_place,
-    .wait = wait_in_place,
-    .wait_host = gpud_frame_wait_host_complete,
-    .post = post_in_place,
-    .is_poisoned = gpud_frame_is_never_poisoned,
-};
-
-/* --- copied -------------------------------------------------------------------------------- */
-
-static enum gpud_status frames_enqueue(const struct gpud_capture_buffer *buffer,
-                                       const struct gpud_v4l2_buffer *dequeued,
-                                       const struct gpud_frame *slot, struct gpud_error *error)
-{
-    const struct gpud_placement *placement = &buffer->ring->placement;
-    struct gpud_queue *queue = slot->queue;
-    struct gpud_memory *to = slot->memory;
-    bool shifted = false;
-    for (uint32_t i = 0; i < placement->areas; i++)
-        shifted |= dequeued->plane[i].data_offset != 0;
-    if (!shifted)
-        return gpud_queue_copy(queue,
-                               &(struct gpud_copy){
-                                   .to = to,
-                                   .from = buffer->source,
-                                   .row_bytes = placement->layout.size,
-                                   .rows = 1,
-                               },
-                               error);
-    enum gpud_status status = GPUD_OK;
-    for (uint32_t i = 0; i < placement->layout.planes && status == GPUD_OK; i++) {
-        const struct gpud_plane *plane = &placement->layout.plane[i];
-        status = gpud_queue_copy(
-            queue,
-            &(struct gpud_copy){
-                .to = to,
-                .from = buffer->source,
-                .to_offset = plane->offset,
-                .from_offset = plane->offset + dequeued->plane[placement->area_of[i]].data_offset,
-                .to_stride = plane->stride,
-                .from_stride = plane->stride,
-                .row_bytes = plane->row_bytes,
-                .rows = plane->rows,
-            },
-            error);
-    }
-    return status;
-}
-
-static enum gpud_status acquire_copied(struct gpud_capture_ring *ring,
-                                       const struct gpud_v4l2_buffer *dequeued,
-                                       struct gpud_frame **frame, struct gpud_error *error)
-{
-    struct gpud_capture_buffer *buffer = &ring->buffers[dequeued->index];
-    gpud_lock_take(&ring->lock);
-    uint32_t slot = (uint32_t)__builtin_ctzll(~ring->acquired);
-    bool failed = ring->failed;
-    ring->pending++;
-    gpud_lock_release(&ring->lock);
-
-    enum gpud_status status =
-        failed ? gpud_fail(error, GPUD_IO, "a copy on %s failed: start the capture again",
-                           ring->device->info.name)
-               : GPUD_OK;
-    if (status == GPUD_OK) {
-        if (buffer->bounce)
-            memcpy(buffer->bounce->host, buffer->memory->host, ring->placement.layout.size);
-        status = frames_enqueue(buffer, dequeued, &ring->frames[slot], error);
-    }
-    if (status == GPUD_OK)
-        status =
-            gpud_queue_on_complete(ring->frames[slot].queue, frames_on_complete, buffer, error);
-    if (status != GPUD_OK) {
-        /* Enqueued work may still read the buffer; if it never ends, the buffer does not come
-         * back. */
-        if (gpud_queue_finish(ring->frames[slot].queue, gpud_deadline(GPUD_SEC), NULL) == GPUD_OK)
-            frames_on_complete(buffer, status);
-        return status;
-    }
-    *frame = acquire_slot(ring, slot);
-    status = gpud_queue_flush((*frame)->queue, error);
-    if (status != GPUD_OK)
-        gpud_frame_release(frame); /* on_complete() returns the buffer */
-    return status;
-}
-
-static void release_copied(struct gpud_frame *frame)
-{
-    struct gpud_capture_ring *ring = frame->owner;
-    gpud_lock_take(&ring->lock);
-    ring->acquired &= ~gpud_capture_bit(
-        frame->slot); /* the queue's work on the slot comes before the next copy */
-    capture_ring_wake(ring, false);
-    gpud_lock_release(&ring->lock);
-    if (capture_ring_has_back(ring))
-        capture_ring_requeue(ring, NULL);
-    gpud_capture_ring_unref(ring);
-}
-
-const struct gpud_frame_owner_ops gpud_capture_copied_ops = {
-    .release = release_copied,
-    .wait = gpud_frame_join_wait,
-    .wait_host = gpud_frame_wait_host_complete, /* after everything on the frame's queue */
-    .post = gpud_frame_join_post,
-    .is_poisoned = gpud_frame_is_never_poisoned,
-};
-
-/* The frame of a dequeued buffer, the caller's; info is not filled. data_offset: where the
- * driver says that each area's picture begins. On failure the buffer comes back by itself. */
-static enum gpud_status capture_ring_acquire(struct gpud_capture_ring *ring,
-                                             const struct gpud_v4l2_buffer *dequeued,
-                                             struct gpud_frame **frame, struct gpud_error *error)
-{
-    if (!ring->in_place)
-        return acquire_copied(ring, dequeued, frame, error);
-    *frame = acquire_in_place(ring, dequeued->index);
-    return GPUD_OK;
-}
-
-/* === canary ================================================================================== */
-/* The canary: a driver may accept a buffer's memory and write elsewhere without an error (AMD's
- * exporter moves its memory when a device attaches). Each buffer gets a pattern before its first
- * capture; a frame that still has all of it was never written. */
-
-#define SPOT 16 /* bytes */
-#define ROWS 5  /* that start with a spot, from the first row to the last */
-#define SPOTS (ROWS * GPUD_PLANES_MAX)
-
-/* The time for the copy engine to fetch a few bytes. */
-#define LOOK_TIMEOUT (2 * GPUD_SEC)
-
-static void paint(unsigned char *spot, uint32_t number)
-{
-    uint64_t state = UINT64_C(0x9e3779b97f4a7c15) * (number + 1);
-    for (uint32_t i = 0; i < SPOT; i++) {
-        state ^= state >> 29;
-        state *= UINT64_C(0xbf58476d1ce4e5b9);
-        spot[i] = (unsigned char)(state >> 40);
-    }
-}
-
-/* The offset of a spot, and its bytes; 0: the picture is too small for it. */
-static uint32_t place(const struct gpud_layout *layout, uint32_t number, uint64_t *offset)
-{
-    const struct gpud_plane *plane = &layout->plane[number / ROWS];
-    uint32_t row = number % ROWS;
-    if (number / ROWS >= layout->planes || plane->rows < ROWS)
-        return 0;
-    *offset = plane->offset + (uint64_t)plane->stride * (row * (plane->rows - 1) / (ROWS - 1));
-    return plane->row_bytes < SPOT ? (uint32_t)plane->row_bytes : SPOT;
-}
-
-static enum gpud_status canary_map(struct gpud_memory *memory, struct gpud_queue *queue,
-                                   uint64_t offset, uint32_t size, unsigned access, void **data,
-                                   struct gpud_error *error)
-{
-    if (!memory->host)
-        return gpud_queue_map(queue, memory, offset, size, access, gpud_deadline(LOOK_TIMEOUT),
-                              data, error);
-    *data = (char *)memory->host + offset;
-    return gpud_memory_begin_access(memory, access, error);
-}
-
-static enum gpud_status canary_unmap(struct gpud_memory *memory, struct gpud_queue *queue,
-                                     void *data, unsigned access, struct gpud_error *error)
-{
-    if (!memory->host)
-        return gpud_queue_unmap(queue, memory, data, error);
-    gpud_memory_end_access(memory, access);
-    return GPUD_OK;
-}
-
-static enum gpud_status canary_set(const struct gpud_capture_ring *ring, struct gpud_memory *memory,
-                                   struct gpud_queue *queue, struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-    for (uint32_t number = 0; number < SPOTS && status == GPUD_OK; number++) {
-        uint64_t offset;
-        unsigned char spot[SPOT];
-        void *data;
-        uint32_t size = place(&ring->placement.layout, number, &offset);
-        if (!size)
-            continue;
-        paint(spot, number);
-        status = canary_map(memory, queue, offset, size, GPUD_WRITE, &data, error);
-        if (status != GPUD_OK)
-            return status;
-        memcpy(data, spot, size);
-        status = canary_unmap(memory, queue, data, GPUD_WRITE, error);
-    }
-    if (status == GPUD_OK && queue)
-        status = gpud_queue_finish(queue, gpud_deadline(LOOK_TIMEOUT), error);
-    return status;
-}
-
-enum gpud_status gpud_capture_ring_set_canaries(struct gpud_capture_ring *ring,
-                                                struct gpud_error *error)
-{
-    struct gpud_queue *queue = NULL;
-    enum gpud_status status = GPUD_OK;
-    for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK; i++) {
-        struct gpud_memory *memory = ring->buffers[i].memory;
-        if (!queue && !memory->host)
-            status = gpud_queue_create(memory->device, &queue, error);
-        if (status == GPUD_OK)
-            status = canary_set(ring, memory, queue, error);
-        ring->unproven |= UINT64_C(1) << i;
-    }
-    gpud_queue_unref(&queue);
-    return status;
-}
-
-/* Checks that a complete frame really arrived in its buffer, if that is not proven yet. */
-static enum gpud_status capture_ring_prove(struct gpud_capture_ring *ring, uint32_t index,
-                                           struct gpud_error *error)
-{
-    struct gpud_memory *memory = ring->buffers[index].memory;
-    struct gpud_queue *queue = ring->frames[index].queue;
-    bool looked = false, written = false;
-    for (uint32_t number = 0; number < SPOTS && !written; number++) {
-        uint64_t offset;
-        unsigned char spot[SPOT];
-        void *data;
-        uint32_t size = place(&ring->placement.layout, number, &offset);
-        if (!size)
-            continue;
-        paint(spot, number);
-        enum gpud_status status = canary_map(memory, queue, offset, size, GPUD_READ, &data, error);
-        if (status != GPUD_OK)
-            return status;
-        looked = true;
-        written = memcmp(data, spot, size) != 0;
-        status = canary_unmap(memory, queue, data, GPUD_READ, error);
-        if (status != GPUD_OK)
-            return status;
-    }
-    if (looked && !written)
-        return gpud_fail(error, GPUD_UNSUPPORTED,
-                         "the driver took the memory of %s and wrote elsewhere",
-                         ring->device->info.name);
-    ring->unproven &= ~(UINT64_C(1) << index);
-    ring->proven = true;
-    return GPUD_OK;
-}
-
-/* === acquire ================================================================================= */
-/* Waits for frames. Checks everything that the driver reports about them. */
-
-/* A wait looks at the driver again after this long, even if poll() reports nothing. */
-#define SLICE (500 * GPUD_MSEC)
-
-/* --- when the driver fails ----------------------------------------------------------------- */
-
-static enum gpud_status dequeue_failed(struct gpud_capture *capture, struct gpud_error *error)
-{
-    struct gpud_error why;
-    int number = errno;
-    const char *path = capture->node.path;
-    if (number == ENODEV || number == ENXIO)
-        gpud_fail_native(&why, GPUD_NO_DEVICE, "errno", number,
-                         "%s was unplugged, or its driver removed", path);
-    else if (number == EIO)
-        gpud_fail_native(&why, GPUD_IO, "errno", number,
-                         "the driver of %s failed: start the capture again; the kernel's log "
-                         "(dmesg) may say why",
-                         path);
-    else
-        gpud_fail_errno(&why, "the driver of %s gives no frames any more: start the capture again",
-                        path);
-    return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
-}
-
-/* poll() reports an error, but no buffer of the driver explains it. */
-static enum gpud_status explain_poll(struct gpud_capture *capture, struct gpud_error *error)
-{
-    if (gpud_v4l2_is_alive(&capture->node))
-        errno = EIO;
-    return dequeue_failed(capture, error);
-}
-
-/* --- waiting ------------------------------------------------------------------------------- */
-
-/* What poll() saw, and is not handled yet. */
-struct news {
-    bool event;  /* or a look at the signal is due */
-    bool failed; /* the next dequeue shall explain it */
-};
-
-/* Makes the card's writes into a device's memory visible, and checks that they arrived there.
- * flags: in an incomplete frame the canary may remain. */
-static bool check_memory(struct gpud_capture *capture, uint32_t index, uint32_t flags,
-                         struct gpud_error *why)
-{
-    struct gpud_capture_ring *ring = capture->ring;
-    bool proven = ring->proven;
-    if (ring->method->on_device &&
-        gpud_memory_flush_remote(ring->buffers[index].memory, why) != GPUD_OK)
-        return false;
-    if (!(ring->unproven >> index & 1) || flags & GPUD_FRAME_CORRUPTED)
-        return true;
-    if (capture_ring_prove(ring, index, why) != GPUD_OK)
-        return false;
-    if (!proven)
-        gpud_capture_publish_path(capture);
-    return true;
-}
-
-static void acquire_drop(struct gpud_capture *capture, uint32_t index,
-                         const struct gpud_arrival *arrival)
-{
-    bool full = arrival->action == GPUD_ARRIVAL_OVERRUN;
-    capture_ring_drop(capture->ring, index);
-    gpud_capture_count(capture, arrival, false);
-    capture->count.discontinuity = true;
-    if (full && !capture->stream.said_full)
-        gpud_log_warning(&capture->context->log, "capture",
-                         "frames of %s are dropped, because the application holds all %u",
-                         capture->node.path, capture->ring->limit);
-    capture->stream.said_full |= full;
-}
-
-/* Dequeues one buffer, if the driver has one. *frame stays NULL if it gives no frame; *idle: no
- * buffer was dropped either. */
-static enum gpud_status dequeue(struct gpud_capture *capture, struct news *news,
-                                struct gpud_frame **frame, bool *idle, struct gpud_error *error)
-{
-    struct gpud_capture_ring *ring = capture->ring;
-    struct gpud_v4l2_buffer raw = {.memory = ring->method->memory};
-    *idle = false;
-    if (gpud_v4l2_dequeue(&capture->node, &raw) < 0) {
-        if (errno != EAGAIN)
-            return dequeue_failed(capture, error);
-        if (news->failed)
-            return explain_poll(capture, error);
-        *idle = true;
-        return GPUD_OK;
-    }
-    news->failed = false;
-    bool room;
-    if (!capture_ring_dequeued(ring, raw.index, &room)) {
-        struct gpud_error why;
-        gpud_fail(&why, GPUD_IO,
-                  "the driver of %s gave buffer %u, which it did not have: start the capture again",
-                  capture->node.path, raw.index);
-        return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
-    }
-
-    struct gpud_arrival arrival = gpud_capture_judge(capture, &raw, room);
-    if (arrival.action != GPUD_ARRIVAL_ACQUIRE) {
-        acquire_drop(capture, raw.index, &arrival);
-        return GPUD_OK;
-    }
-    struct gpud_error why;
-    struct gpud_frame *taken;
-    if (!check_memory(capture, raw.index, arrival.flags, &why)) {
-        gpud_capture_count(capture, &arrival, false);
-        capture_ring_drop(ring, raw.index);
-        return gpud_capture_report(capture, GPUD_CAPTURE_ON_METHOD_FAILED, &why, error);
-    }
-    if (capture_ring_acquire(ring, &raw, &taken, &why) != GPUD_OK)
-        return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
-    gpud_capture_count(capture, &arrival, true);
-    gpud_capture_describe(capture, &raw, &arrival, taken);
-    capture->count.discontinuity = false;
-    capture->stream.last_frame = arrival.time;
-    *frame = taken;
-    return GPUD_OK;
-}
-
-/* poll() reports an error for a driver without a buffer, which is not a failure, so it is not
- * polled then. False: another event came, and the driver need not be asked for a frame. */
-static bool wait_for_news(const struct gpud_capture *capture, struct gpud_capture_wait wait,
-                          int64_t deadline, struct news *news)
-{
-    short events = capture->signal.has_event ? POLLIN | POLLPRI : POLLIN;
-    struct pollfd fds[] = {
-        {.fd = wait.fed ? capture->node.fd : -1, .events = events},
-        {.fd = wait.out ? capture->ring->wake_fd : -1, .events = POLLIN},
-        {.fd = capture->interrupt.fd, .events = POLLIN},
-    };
-    int64_t left = deadline - gpud_now();
-    struct timespec slice = gpud_timespec(left < SLICE ? left : SLICE);
-    int count = capture->node.system->ppoll(fds, 3, &slice, NULL);
-    if (count < 0)
-        return false; /* a Unix signal: the caller looks again */
-    bool event = fds[0].revents & POLLPRI;
-    bool failed = fds[0].revents & (POLLERR | POLLHUP | POLLNVAL);
-    news->event |= event;
-    news->failed = failed;
-    /* A changed video signal may be the cause of the failure, and the next frame may belong to it,
-     * so the change is handled first. */
-    return !event && (fds[0].revents & POLLIN || failed || count == 0);
-}
-
-/* Whether to check the signal although poll() reported nothing: while it is lost, and while no
- * frame comes if the driver has no event for it or the caller does not poll. */
-static bool is_look_due(const struct gpud_capture *capture, bool wait, bool idle)
-{
-    int64_t now = gpud_now();
-    if (now < capture->signal.look_at)
-        return false;
-    if (!capture->signal.now.present)
-        return true;
-    bool silent = now - capture->stream.last_frame > SLICE || (capture->signal.has_event && !wait);
-    return idle && silent;
-}
-
-/* Whether something must be handled before GPUD_TIMEOUT is returned. An event loop that sees an
- * error or an event must not get GPUD_TIMEOUT forever. */
-static bool has_news(const struct gpud_capture *capture, bool polled, bool idle, struct news *news)
-{
-    if (idle && !polled && capture->watch_fd >= 0)
-        wait_for_news(capture, capture_ring_wait_begin(capture->ring), 0, news);
-    return news->event || (idle && news->failed);
-}
-
-static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct gpud_error *error)
-{
-    struct gpud_capture_ring *ring = capture->ring;
-    if (held)
-        return gpud_fail(error, GPUD_TIMEOUT,
-                         "the driver of %s waits for the frames that are held, for its signal has "
-                         "changed: release them",
-                         capture->node.path);
-    if (!capture->signal.now.present)
-        return gpud_fail(error, GPUD_TIMEOUT, "%s", capture->signal.now.reason);
-    if (capture_ring_has_room(ring))
-        return gpud_fail(error, GPUD_TIMEOUT,
-                         "no frame from %s by the deadline: is there a signal?",
-                         capture->node.path);
-    return gpud_fail(error, GPUD_TIMEOUT, "the application holds all %u frames of %s: release one",
-                     ring->limit, capture->node.path);
-}
-
-static enum gpud_status requeue(struct gpud_capture *capture, struct gpud_error *error)
-{
-    struct gpud_error why;
-    return capture_ring_requeue(capture->ring, &why) == GPUD_OK
-               ? GPUD_OK
-               : gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
-}
-
-/* Sleeps until the node, a returned buffer, an interrupt or the deadline. *ask: whether to ask the
- * driver for a frame. */
-static enum gpud_status await_news(struct gpud_capture *capture, int64_t deadline,
-                                   struct news *news, bool *ask, struct gpud_error *error)
-{
-    struct gpud_capture_wait begun = capture_ring_wait_begin(capture->ring);
-    enum gpud_status status = begun.back ? requeue(capture, error) : GPUD_OK;
-    if (status == GPUD_OK)
-        *ask = wait_for_news(capture, begun, deadline, news);
-    return status;
-}
-
-/* Whether frames can come, or why not. */
-static enum gpud_status check_phase(const struct gpud_capture *capture, struct gpud_error *error)
-{
-    if (capture->state.phase == GPUD_CAPTURE_IDLE)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the capture is not configured: it has no format to stream");
-    if (capture->state.phase != GPUD_CAPTURE_FAILED)
-        return GPUD_OK;
-    if (error)
-        *error = capture->failure;
-    return capture->failure.status;
-}
-
-/* A frame costs one poll, one DQBUF and, for returned buffers, one QBUF; without a wait no poll. */
-static enum gpud_status acquire_frame(struct gpud_capture *capture, bool wait, int64_t deadline,
-                                      struct gpud_frame **frame, struct gpud_error *error)
-{
-    struct news news = {0};
-    for (bool last = false;;) {
-        enum gpud_status status = check_phase(capture, error);
-        if (status != GPUD_OK)
-            return status;
-        if (atomic_load(&capture->interrupt.set))
-            return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
-        if (gpud_capture_follow(capture, news.event))
-            news.failed = false; /* it may have been the old ring's */
-        news.event = false;
-        if (capture->state.phase == GPUD_CAPTURE_FAILED)
-            continue;
-        if (capture->state.phase == GPUD_CAPTURE_DEFERRED) {
-            status = gpud_capture_await_signal(capture, deadline, error);
-            if (status != GPUD_OK)
-                return status;
-            continue;
-        }
-        bool held = capture->state.phase == GPUD_CAPTURE_DRAINING, idle = true, ask = true;
-        bool sleep = wait && (held || !news.failed);
-        /* Else an event loop that always finds a frame would miss a change of the signal. */
-        bool peek = !sleep && !held && capture->watch_fd >= 0 && !news.failed;
-        struct gpud_capture_ring *ring = capture->ring; /* a dequeue may replace it */
-        if (capture_ring_has_back(ring))
-            status = requeue(capture, error);
-        if (status == GPUD_OK && (sleep || peek))
-            status = await_news(capture, sleep ? deadline : 0, &news, &ask, error);
-        if (status == GPUD_OK && ask && !held)
-            status = dequeue(capture, &news, frame, &idle, error);
-        if (status != GPUD_OK || *frame)
-            return status;
-        news.event |= is_look_due(capture, wait, idle);
-        if (capture->ring != ring || gpud_now() < deadline)
-            continue;
-        if (last || held || !has_news(capture, peek, idle, &news))
-            return no_frame(capture, held, error);
-        last = true;
-    }
-}
-
-enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t timeout_ns,
-                                      struct gpud_frame **frame, struct gpud_error *error)
-{
-    if (timeout_ns < 0)
-        return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-    struct gpud_frame *found = NULL;
-    enum gpud_status status =
-        acquire_frame(capture, timeout_ns > 0, gpud_deadline(timeout_ns), &found, error);
-    if (status == GPUD_OK)
-        *frame = found;
-    if (capture->ring)
-        capture_ring_wait_end(capture->ring);
-    return status;
 }

@@ -219,7 +219,7 @@ bool gpud_input_take_events(const struct gpud_v4l2 *node);
 
 /* === machine ================================================================================= */
 /* clang-format off */
-/* The state machine of a capture. machine.c feeds it with events, and carries out what it answers.
+/* The state machine of a capture. capture.c feeds it with events, and carries out what it answers.
  * After a colon: the outcome of the action.
  *
  *               START: STARTED
@@ -356,9 +356,7 @@ enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
 
 /* === ring_state ============================================================================== */
 /* clang-format off */
-/* The ring of one configuration: the driver's buffers, and the frames that they become. What the
- * ring's files share. Each calls only those before it: ring.c, ring.c, capture.c, capture.c,
- * capture.c, ring.c.
+/* The ring of one configuration: the driver's buffers, and the frames that they become.
  *
  *   in place  driver ──dequeued──▶ buffer = frame ──▶ application ──released──▶ driver
  *                                                        └──a queue is done with it──▶ driver
@@ -449,19 +447,16 @@ static inline uint64_t gpud_capture_bit(uint32_t index)
 }
 
 /* === state =================================================================================== */
-/* clang-format off */
-/* What the files of a capture share. Each calls only those before it:
+/* The files of a capture; each calls only those before it, but for ring.c, which reports to
+ * capture.c what it notices:
  *
- *   machine.c     what happens next: a table
- *   ring.c     tells get_info
- *   cards.c       shows events to an event loop
- *   cards.c        sets up the card, and finds one that was unplugged
- *   formats.c   agrees with the driver on a format
- *   capture.c      starts and ends a ring
- *   machine.c     carries out what the machine says
- *   machine.c      keeps up with the signal
- *   capture.c, capture.c, capture.c, capture.c: the calls */
-/* clang-format on */
+ *   v4l2.c      a card's node: its system calls
+ *   controls.c  its controls, its inputs and the signal there
+ *   formats.c   its formats and modes; agrees with the driver on one
+ *   method.c    the ways of giving memory to the driver
+ *   ring.c      buffers and frames
+ *   capture.c   the public object, its state machine, the card and its stream
+ *   cards.c     lists cards */
 
 /* How often a driver is asked for its signal that has no event for it, or no signal now. */
 #define GPUD_CAPTURE_LOOK (500 * GPUD_MSEC)
@@ -493,7 +488,7 @@ struct gpud_capture {
     struct gpud_lock lock; /* around info, which other threads read */
     struct gpud_capture_info info;
 
-    /* One thread's at a time, as all below. capture.c */
+    /* One thread's at a time, as all below. */
     struct {
         struct gpud_capture_mode mode;   /* the last configure; a size of 0x0: the signal's own */
         uint32_t fourcc;                 /* of that format; 0: to be looked for */
@@ -505,7 +500,6 @@ struct gpud_capture {
         struct gpud_controls controls;   /* with node_lock held */
     } wanted;
 
-    /* cards.c */
     struct {
         char home[sizeof(((struct gpud_v4l2 *)0)->path)]; /* the node that was asked for */
         struct gpud_v4l2 known;                           /* the card when it was opened last */
@@ -513,14 +507,12 @@ struct gpud_capture {
         struct gpud_error absence; /* why it is not there yet */
     } card;
 
-    /* machine.c */
     struct {
         struct gpud_input now; /* as it was detected last */
         bool has_event;        /* the driver has one for a change of it */
         int64_t look_at;       /* when it is looked at next without an event */
     } signal;
 
-    /* capture.c */
     struct {
         bool alternate;          /* frames are single fields */
         uint64_t frame_duration; /* ns, or GPUD_TIME_NONE */
@@ -530,7 +522,6 @@ struct gpud_capture {
         bool said_clock;         /* logged: which clock the driver uses */
     } stream;
 
-    /* machine.c */
     struct {
         uint64_t sequence;        /* of the last frame, counted from 1 */
         uint32_t driver_sequence; /* the driver's number for it */
@@ -656,8 +647,8 @@ extern const struct gpud_frame_owner_ops gpud_capture_in_place_ops, gpud_capture
 
 /* === method ================================================================================== */
 /* The methods of giving memory to a driver's DMA engine, best first. The first that works is used:
- * a driver accepts or refuses a kind of memory with the first buffer. A method is a file, and a
- * line in methods.c. */
+ * a driver accepts or refuses a kind of memory with the first buffer. A method is
+ * a few functions in method.c, and a line of the table in methods.c, which a test replaces. */
 
 struct gpud_capture_method {
     const char *name;
