@@ -23,7 +23,8 @@
 /* What gpud_capture_get_info() reports: the signal, the path and the format, as they become
  * known. */
 
-void gpud_capture_publish_signal(struct gpud_capture *capture)
+/* What was detected. */
+static void publish_signal(struct gpud_capture *capture)
 {
     const struct gpud_input *source = &capture->signal.now;
     gpud_lock_take(&capture->lock);
@@ -38,24 +39,15 @@ void gpud_capture_publish_signal(struct gpud_capture *capture)
         gpud_log_warning(&capture->context->log, "capture", "%s", source->reason);
 }
 
-void gpud_capture_count_change(struct gpud_capture *capture)
+static void count_change(struct gpud_capture *capture)
 {
     gpud_lock_take(&capture->lock);
     capture->info.signal_changes++;
     gpud_lock_release(&capture->lock);
 }
 
-void gpud_capture_publish_card_format(struct gpud_capture *capture)
-{
-    struct gpud_v4l2_format format;
-    bool known = gpud_v4l2_get_format(&capture->node, &format) == 0;
-    const char *name = known ? gpud_capture_name_format(&capture->node, format.fourcc) : NULL;
-    gpud_lock_take(&capture->lock);
-    gpud_print(capture->info.card_format, "%s", name ? name : "");
-    gpud_lock_release(&capture->lock);
-}
-
-void gpud_capture_publish_card(struct gpud_capture *capture)
+/* The card was unplugged, or has returned. */
+static void publish_card(struct gpud_capture *capture)
 {
     gpud_lock_take(&capture->lock);
     struct gpud_capture_info *info = &capture->info;
@@ -67,13 +59,6 @@ void gpud_capture_publish_card(struct gpud_capture *capture)
         gpud_print(info->card, "%s", capture->node.card);
     }
     gpud_lock_release(&capture->lock);
-}
-
-/* How buffers will be stamped, as the driver says in those it has; 0: it does not say. */
-static uint32_t stamp_flags(const struct gpud_capture_ring *ring)
-{
-    struct gpud_v4l2_buffer raw = ring->buffers[0].raw;
-    return gpud_v4l2_query(ring->node, &raw) == 0 ? raw.flags : 0;
 }
 
 void gpud_capture_publish_path(struct gpud_capture *capture)
@@ -90,9 +75,8 @@ void gpud_capture_publish_path(struct gpud_capture *capture)
 }
 
 /* What the driver says about its pictures besides their layout. With the lock held. */
-void gpud_capture_note_format(struct gpud_capture *capture, const struct gpud_v4l2_format *format,
-                              const struct gpud_hdr_metadata *hdr, uint32_t fps_num,
-                              uint32_t fps_den)
+static void note_format(struct gpud_capture *capture, const struct gpud_v4l2_format *format,
+                        const struct gpud_hdr_metadata *hdr, uint32_t fps_num, uint32_t fps_den)
 {
     struct gpud_picture *picture = &capture->info.media.picture;
     bool bottom_first =
@@ -109,8 +93,8 @@ void gpud_capture_note_format(struct gpud_capture *capture, const struct gpud_v4
                       &picture->pixel_aspect.den);
 }
 
-/* The driver's rate, else the signal's. */
-void gpud_capture_read_rate(struct gpud_capture *capture, uint32_t *fps_num, uint32_t *fps_den)
+/* The driver's rate, else the signal's. If *fps_num is not 0, the driver is asked for that rate. */
+static void read_rate(struct gpud_capture *capture, uint32_t *fps_num, uint32_t *fps_den)
 {
     gpud_v4l2_rate(&capture->node, fps_num, fps_den);
     if (*fps_num)
@@ -119,14 +103,16 @@ void gpud_capture_read_rate(struct gpud_capture *capture, uint32_t *fps_num, uin
     *fps_den = capture->signal.now.fps_den;
 }
 
-void gpud_capture_set_duration(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps_den)
+/* How long a frame of this rate lasts. */
+static void set_duration(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps_den)
 {
     uint32_t fields = capture->stream.alternate ? 2 : 1;
     capture->stream.frame_duration =
         fps_num ? (uint64_t)fps_den * UINT64_C(1000000000) / fps_num / fields : GPUD_TIME_NONE;
 }
 
-bool gpud_capture_publish_format(struct gpud_capture *capture)
+/* What the driver says now of the colours and rate of what it captures. True: they changed. */
+static bool publish_format(struct gpud_capture *capture)
 {
     struct gpud_v4l2_format format;
     struct gpud_hdr_metadata hdr;
@@ -134,21 +120,24 @@ bool gpud_capture_publish_format(struct gpud_capture *capture)
     if (gpud_v4l2_get_format(&capture->node, &format) < 0)
         return false;
     gpud_capture_read_hdr(&capture->node, &hdr);
-    gpud_capture_read_rate(capture, &fps_num, &fps_den);
-    gpud_capture_set_duration(capture, fps_num, fps_den);
+    read_rate(capture, &fps_num, &fps_den);
+    set_duration(capture, fps_num, fps_den);
     gpud_lock_take(&capture->lock);
     struct gpud_capture_info before = capture->info;
-    gpud_capture_note_format(capture, &format, &hdr, fps_num, fps_den);
+    note_format(capture, &format, &hdr, fps_num, fps_den);
     bool changed = memcmp(&before, &capture->info, sizeof(before)) != 0;
     gpud_lock_release(&capture->lock);
     return changed;
 }
 
-void gpud_capture_publish(struct gpud_capture *capture, const struct gpud_v4l2_format *format,
-                          uint32_t fps_num, uint32_t fps_den)
+/* A stream has begun in this format. */
+static void publish(struct gpud_capture *capture, const struct gpud_v4l2_format *format,
+                    uint32_t fps_num, uint32_t fps_den)
 {
     const struct gpud_capture_ring *ring = capture->ring;
-    uint32_t stamps = stamp_flags(ring);
+    /* How buffers will be stamped, as the driver says in those it has. */
+    struct gpud_v4l2_buffer raw = ring->buffers[0].raw;
+    uint32_t stamps = gpud_v4l2_query(ring->node, &raw) == 0 ? raw.flags : 0;
     struct gpud_hdr_metadata hdr;
     gpud_capture_read_hdr(&capture->node, &hdr);
     gpud_lock_take(&capture->lock);
@@ -160,7 +149,7 @@ void gpud_capture_publish(struct gpud_capture *capture, const struct gpud_v4l2_f
     info->monotonic = (stamps & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
     info->started_ns = (uint64_t)capture->stream.began;
     info->stamps_start = (stamps & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
-    gpud_capture_note_format(capture, format, &hdr, fps_num, fps_den);
+    note_format(capture, format, &hdr, fps_num, fps_den);
     gpud_lock_release(&capture->lock);
 
     const struct gpud_log *log = &capture->context->log;
@@ -172,7 +161,8 @@ void gpud_capture_publish(struct gpud_capture *capture, const struct gpud_v4l2_f
     gpud_capture_publish_path(capture);
 }
 
-void gpud_capture_unpublish(struct gpud_capture *capture)
+/* The stream has ended. */
+static void unpublish(struct gpud_capture *capture)
 {
     gpud_lock_take(&capture->lock);
     struct gpud_capture_info *info = &capture->info;
@@ -188,32 +178,28 @@ void gpud_capture_unpublish(struct gpud_capture *capture)
  * the driver's node while its state is meaningful. The node comes and goes, with configure and with
  * its buffers; the epoll stays. */
 
+/* Adds this descriptor to the epoll, until it is closed; -1 adds nothing. False: errno. */
 static bool watch_add(int watch_fd, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN};
     return watch_fd < 0 || fd < 0 || epoll_ctl(watch_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* Adds this descriptor to the epoll, until it is closed; -1 adds nothing. False: errno. */
-static bool capture_watch_too(struct gpud_capture *capture, int fd)
-{
-    return watch_add(capture->watch_fd, fd);
-}
-
-static void capture_close_watched(struct gpud_capture *capture, int *fd)
+static void close_watched(struct gpud_capture *capture, int *fd)
 {
     if (*fd >= 0 && capture->watch_fd >= 0)
         epoll_ctl(capture->watch_fd, EPOLL_CTL_DEL, *fd, NULL);
     gpud_fd_close(fd);
 }
 
-bool gpud_capture_arm(struct gpud_capture *capture, int64_t after, int64_t every)
+/* Arms timer_fd to expire after that long, and then at this interval (0: once). False: errno. */
+static bool arm(struct gpud_capture *capture, int64_t after, int64_t every)
 {
     struct itimerspec when = {.it_value = gpud_timespec(after > 0 ? after : 1),
                               .it_interval = gpud_timespec(every)};
     if (capture->timer_fd < 0) {
         capture->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-        if (capture->timer_fd < 0 || !capture_watch_too(capture, capture->timer_fd)) {
+        if (capture->timer_fd < 0 || !watch_add(capture->watch_fd, capture->timer_fd)) {
             int number = errno;
             gpud_fd_close(&capture->timer_fd);
             errno = number;
@@ -223,16 +209,17 @@ bool gpud_capture_arm(struct gpud_capture *capture, int64_t after, int64_t every
     return timerfd_settime(capture->timer_fd, 0, &when, NULL) == 0;
 }
 
-bool gpud_capture_is_time(struct gpud_capture *capture)
+/* Whether it has expired; clears it. */
+static bool is_time(struct gpud_capture *capture)
 {
     uint64_t count;
     return capture->timer_fd >= 0 &&
            read(capture->timer_fd, &count, sizeof(count)) == sizeof(count);
 }
 
-void gpud_capture_disarm(struct gpud_capture *capture)
+static void disarm(struct gpud_capture *capture)
 {
-    capture_close_watched(capture, &capture->timer_fd);
+    close_watched(capture, &capture->timer_fd);
 }
 
 enum gpud_status gpud_capture_get_fd(struct gpud_capture *capture, int *fd,
@@ -278,10 +265,25 @@ enum gpud_status gpud_capture_get_fd(struct gpud_capture *capture, int *fd,
 
 static void detect(struct gpud_capture *capture)
 {
-    capture->signal.has_event = gpud_input_subscribe(&capture->node);
-    gpud_input_detect(&capture->node, &capture->signal.now);
-    gpud_capture_publish_signal(capture);
-    gpud_capture_publish_card_format(capture);
+    struct gpud_v4l2 *node = &capture->node;
+    int input = 0;
+    struct v4l2_event_subscription wish = {.type = V4L2_EVENT_SOURCE_CHANGE};
+    capture->signal.has_event = gpud_v4l2_call(node, VIDIOC_SUBSCRIBE_EVENT, &wish) == 0;
+    /* The event's id is the input's number with some drivers, and 0 with others. */
+    if (gpud_v4l2_call(node, VIDIOC_G_INPUT, &input) == 0 && input > 0) {
+        wish = (struct v4l2_event_subscription){.type = V4L2_EVENT_SOURCE_CHANGE,
+                                                .id = (uint32_t)input};
+        capture->signal.has_event |= gpud_v4l2_call(node, VIDIOC_SUBSCRIBE_EVENT, &wish) == 0;
+    }
+    gpud_input_detect(node, &capture->signal.now);
+    publish_signal(capture);
+
+    struct gpud_v4l2_format format; /* that the card is set to before the first configure */
+    bool known = gpud_v4l2_get_format(node, &format) == 0;
+    const char *name = known ? gpud_capture_name_format(node, format.fourcc) : NULL;
+    gpud_lock_take(&capture->lock);
+    gpud_print(capture->info.card_format, "%s", name ? name : "");
+    gpud_lock_release(&capture->lock);
     capture->wanted.fourcc = 0;
 }
 
@@ -295,7 +297,9 @@ static enum gpud_status switch_input(struct gpud_capture *capture, int number,
                            number, errno == EBUSY ? ", for another program holds it" : "");
 }
 
-enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_error *error)
+/* Selects the input and sets the controls that were asked for; the card was just opened, and its
+ * signal is detected then. */
+static enum gpud_status set_up(struct gpud_capture *capture, struct gpud_error *error)
 {
     int number, now = -1;
     enum gpud_status status = GPUD_OK;
@@ -316,7 +320,9 @@ enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_e
     return status;
 }
 
-void gpud_capture_select_input(struct gpud_capture *capture)
+/* Switches to wanted.next_input, if there is one. No buffers may exist. If the driver refuses,
+ * input_refused says why, and the card stays at the input that it has. */
+static void select_input(struct gpud_capture *capture)
 {
     struct gpud_error *why = &capture->wanted.input_refused;
     if (capture->wanted.next_input < 0)
@@ -329,6 +335,12 @@ void gpud_capture_select_input(struct gpud_capture *capture)
 }
 
 /* --- finding the card ---------------------------------------------------------------------- */
+
+static bool is_same_card(const struct gpud_v4l2 *a, const struct gpud_v4l2 *b)
+{
+    return a->place[0] && strcmp(a->place, b->place) == 0 && strcmp(a->driver, b->driver) == 0 &&
+           strcmp(a->card, b->card) == 0 && a->index == b->index;
+}
 
 /* Looks for the card at another node than the given one, which may be open; else *node is
  * unchanged. */
@@ -344,7 +356,7 @@ static void find_elsewhere(const struct gpud_capture *capture, struct gpud_v4l2 
         gpud_print(found.path, "%s/%s", folder, entry->d_name);
         if (strcmp(found.path, node->path) == 0 || gpud_v4l2_open(&found, NULL) != GPUD_OK)
             continue;
-        if (gpud_v4l2_is_same(&found, &capture->card.known)) {
+        if (is_same_card(&found, &capture->card.known)) {
             gpud_v4l2_close(node);
             *node = found;
             break;
@@ -355,22 +367,16 @@ static void find_elsewhere(const struct gpud_capture *capture, struct gpud_v4l2 
         closedir(nodes);
 }
 
-void gpud_capture_close_node(struct gpud_capture *capture)
-{
-    gpud_lock_take(&capture->node_lock);
-    gpud_v4l2_close(&capture->node);
-    gpud_lock_release(&capture->node_lock);
-}
-
-/* Prefers the same card, then whatever is at its node. */
-enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_error *error)
+/* Opens the card again, under any node, and sets it up: the same card, else whatever is at its
+ * node. On failure the node may be open. */
+static enum gpud_status reopen(struct gpud_capture *capture, struct gpud_error *error)
 {
     gpud_lock_take(&capture->node_lock);
     struct gpud_v4l2 *node = &capture->node;
     gpud_v4l2_close(node);
     gpud_print(node->path, "%s", capture->card.home);
     enum gpud_status status = gpud_v4l2_open(node, error);
-    bool other = status != GPUD_OK || !gpud_v4l2_is_same(node, &capture->card.known);
+    bool other = status != GPUD_OK || !is_same_card(node, &capture->card.known);
     if (other && capture->card.known.place[0])
         find_elsewhere(capture, node);
     if (node->fd >= 0)
@@ -382,15 +388,15 @@ enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_e
         gpud_log_info(&capture->context->log, "capture", "the card of %s is at %s now",
                       capture->card.home, node->path);
     capture->card.known = *node;
-    return gpud_capture_set_up(capture, error);
+    return set_up(capture, error);
 }
 
 /* --- watching ------------------------------------------------------------------------------ */
 
-/* A folder that udev makes may vanish with its last link (/dev/v4l/by-id). Then the nearest
- * existing parent reports when it comes back. False: the user's watches are used up, and the card
- * may return unnoticed. */
-bool gpud_capture_watch_folders(const struct gpud_capture *capture)
+/* Watches the folders that exist now, before each look. A folder that udev makes may vanish with
+ * its last link (/dev/v4l/by-id). Then the nearest existing parent reports when it comes back.
+ * False: the user's watches are used up, and the card may return unnoticed. */
+static bool watch_folders(const struct gpud_capture *capture)
 {
     const uint32_t events = IN_CREATE | IN_MOVED_TO | IN_ATTRIB;
     char path[sizeof(capture->card.home)];
@@ -405,23 +411,24 @@ bool gpud_capture_watch_folders(const struct gpud_capture *capture)
     return false;
 }
 
-void gpud_capture_unwatch_folders(struct gpud_capture *capture)
+static void unwatch_folders(struct gpud_capture *capture)
 {
-    capture_close_watched(capture, &capture->card.nodes_fd);
+    close_watched(capture, &capture->card.nodes_fd);
 }
 
-enum gpud_status gpud_capture_watch_for_card(struct gpud_capture *capture, struct gpud_error *error)
+/* Begins to watch for nodes, and arms the timer for the first look. */
+static enum gpud_status watch_for_card(struct gpud_capture *capture, struct gpud_error *error)
 {
     capture->card.nodes_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (capture->card.nodes_fd < 0)
         gpud_log_warning(&capture->context->log, "capture",
                          "%s cannot be watched for (%s): it is looked for again and again",
                          capture->card.home, strerror(errno));
-    if (capture_watch_too(capture, capture->card.nodes_fd) && gpud_capture_arm(capture, 0, 0))
+    if (watch_add(capture->watch_fd, capture->card.nodes_fd) && arm(capture, 0, 0))
         return GPUD_OK;
     enum gpud_status status = gpud_fail_errno(error, "cannot watch for %s", capture->card.home);
-    gpud_capture_unwatch_folders(capture);
-    gpud_capture_disarm(capture);
+    unwatch_folders(capture);
+    disarm(capture);
     return status;
 }
 
@@ -429,34 +436,18 @@ enum gpud_status gpud_capture_watch_for_card(struct gpud_capture *capture, struc
 /* A capture's stream: started, with the card set to its signal and to what is wanted; continued by
  * another method; ended. */
 
-enum gpud_status gpud_capture_drop_ring(struct gpud_capture *capture, bool must,
-                                        struct gpud_error *error)
+/* Held frames live on. GPUD_IO: the driver keeps its buffers, and the ring is still there. must:
+ * drop it whatever the driver says. */
+static enum gpud_status drop_ring(struct gpud_capture *capture, bool must, struct gpud_error *error)
 {
     if (!capture->ring)
         return GPUD_OK;
     enum gpud_status status = gpud_capture_ring_stop(capture->ring, error);
     if (status != GPUD_OK && !must)
         return status;
-    gpud_capture_ring_unwatch(capture->ring);
-    gpud_capture_ring_unref(capture->ring);
+    gpud_capture_ring_drop(capture->ring);
     capture->ring = NULL;
     return GPUD_OK;
-}
-
-/* Whether a missing signal is why the driver does not start. */
-static bool lacks_signal(struct gpud_capture *capture, long number)
-{
-    struct gpud_input *source = &capture->signal.now;
-    if (number == ENODEV || number == ENXIO ||
-        (source->present && number != ENOLINK && number != ENOLCK))
-        return false;
-    if (source->present)
-        gpud_print(source->reason,
-                   "%s does not start without a signal: is a source connected, and on?",
-                   capture->node.path);
-    source->present = false;
-    gpud_capture_publish_signal(capture);
-    return true;
 }
 
 /* Streams by the best allowed method. *refused: the driver did not start, for the reason in *error,
@@ -477,7 +468,7 @@ static enum gpud_status stream(struct gpud_capture *capture, const struct gpud_p
     if (status == GPUD_OK && capture->watch_fd >= 0)
         status = gpud_capture_ring_watch(capture->ring, capture->watch_fd, error);
     if (status != GPUD_OK)
-        gpud_capture_drop_ring(capture, true, NULL);
+        drop_ring(capture, true, NULL);
     return status;
 }
 
@@ -487,87 +478,6 @@ static struct gpud_capture_choice choice_of(const struct gpud_capture *capture)
         .method = capture->method[0] ? capture->method : NULL,
         .direct = capture->direct,
     };
-}
-
-/* Only the buffers change: the card stays set up. */
-enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const struct gpud_error *why,
-                                        struct gpud_error *error)
-{
-    const struct gpud_capture_ring *ring = capture->ring;
-    struct gpud_placement placement = ring->placement;
-    struct gpud_capture_choice choice = choice_of(capture);
-    struct gpud_v4l2_format format;
-    char reasons[GPUD_REASON_MAX];
-    gpud_print(reasons, "%s%sv4l2-%s: %s", ring->fallback_reason,
-               ring->fallback_reason[0] ? "; " : "", ring->method->name, why->reason);
-    choice.below = ring->method;
-    choice.reason = reasons;
-    struct gpud_fraction rate = capture->info.media.picture.rate;
-    bool refused;
-
-    gpud_capture_unpublish(capture);
-    enum gpud_status status = gpud_capture_drop_ring(capture, false, error);
-    if (status == GPUD_OK && gpud_v4l2_get_format(&capture->node, &format) < 0)
-        status = gpud_fail_errno(error, "%s does not tell its format", capture->node.path);
-    if (status == GPUD_OK)
-        status = stream(capture, &placement, &choice, &refused, error);
-    if (status != GPUD_OK)
-        return status;
-    capture->count.numbered = false;
-    capture->count.discontinuity = true;
-    capture->count.epoch++; /* the memory is new */
-    gpud_capture_publish(capture, &format, rate.num, rate.den);
-    return GPUD_OK;
-}
-
-/* The configuration stands: frames come when there is a signal. */
-static enum gpud_status defer_start(struct gpud_capture *capture,
-                                    const struct gpud_placement *placement,
-                                    const struct gpud_v4l2_format *format, uint32_t fps_num,
-                                    uint32_t fps_den, struct gpud_error *error)
-{
-    struct gpud_hdr_metadata hdr = {0};
-    if (!gpud_capture_arm(capture, GPUD_CAPTURE_LOOK, GPUD_CAPTURE_LOOK))
-        return gpud_fail_errno(error, "%s cannot be waited for", capture->node.path);
-    gpud_capture_unpublish(capture);
-    gpud_lock_take(&capture->lock);
-    capture->info.media.picture.layout = placement->layout;
-    gpud_capture_note_format(capture, format, &hdr, fps_num, fps_den);
-    gpud_lock_release(&capture->lock);
-    return GPUD_OK;
-}
-
-enum gpud_status gpud_capture_begin(struct gpud_capture *capture, bool *deferred,
-                                    struct gpud_error *error)
-{
-    struct gpud_placement placement;
-    struct gpud_v4l2_format format = {0};
-    struct gpud_error why;
-    uint32_t fps_num = capture->wanted.mode.fps_num, fps_den = capture->wanted.mode.fps_den;
-    bool refused = false;
-    gpud_capture_disarm(capture);
-    gpud_input_set(&capture->node, &capture->signal.now);
-    enum gpud_status status = gpud_capture_negotiate(capture, &format, &placement, &why);
-    if (status == GPUD_OK) {
-        gpud_capture_read_rate(capture, &fps_num, &fps_den);
-        struct gpud_capture_choice choice = choice_of(capture);
-        status = stream(capture, &placement, &choice, &refused, &why);
-    }
-    capture->stream.alternate = format.field == V4L2_FIELD_ALTERNATE;
-    *deferred = refused && lacks_signal(capture, why.native);
-    if (*deferred)
-        return defer_start(capture, &placement, &format, fps_num, fps_den, error);
-    if (status != GPUD_OK) {
-        if (error)
-            *error = why;
-        return status;
-    }
-    gpud_capture_set_duration(capture, fps_num, fps_den);
-    gpud_capture_publish(capture, &format, fps_num, fps_den);
-    capture->stream.said_full = capture->stream.said_clock = capture->count.numbered = false;
-    capture->count.discontinuity = capture->count.epoch > 0;
-    capture->count.epoch++;
-    return GPUD_OK;
 }
 
 /* === machine ================================================================================= */
@@ -664,95 +574,132 @@ struct gpud_capture_step gpud_capture_next(struct gpud_capture_state state,
 
 #define NO_EVENT GPUD_CAPTURE_EVENTS
 
+/* Whether a missing signal is why the driver does not start. */
+static bool lacks_signal(struct gpud_capture *capture, long number)
+{
+    struct gpud_input *source = &capture->signal.now;
+    if (number == ENODEV || number == ENXIO ||
+        (source->present && number != ENOLINK && number != ENOLCK))
+        return false;
+    if (source->present)
+        gpud_print(source->reason,
+                   "%s does not start without a signal: is a source connected, and on?",
+                   capture->node.path);
+    source->present = false;
+    publish_signal(capture);
+    return true;
+}
+
 /* Ends the stream whatever the driver says. */
-static void actions_drop(struct gpud_capture *capture)
+static void end_stream(struct gpud_capture *capture)
 {
-    gpud_capture_unpublish(capture);
-    gpud_capture_drop_ring(capture, true, NULL);
+    unpublish(capture);
+    drop_ring(capture, true, NULL);
     if (capture->state.card != GPUD_CARD_AWAITED) /* else the timer is for the card */
-        gpud_capture_disarm(capture);
+        disarm(capture);
 }
 
-static enum gpud_capture_event actions_release(struct gpud_capture *capture, struct gpud_error *why)
+/* Sets the card to its signal and to what is wanted, and starts streaming. The ring is NULL, and is
+ * again on failure. */
+static enum gpud_capture_event start(struct gpud_capture *capture, struct gpud_error *why)
 {
-    gpud_capture_unpublish(capture);
-    gpud_capture_disarm(capture);
-    why->status = gpud_capture_drop_ring(capture, false, why);
+    struct gpud_placement placement;
+    struct gpud_v4l2_format format = {0};
+    uint32_t fps_num = capture->wanted.mode.fps_num, fps_den = capture->wanted.mode.fps_den;
+    bool refused = false;
+    disarm(capture);
+    gpud_input_set(&capture->node, &capture->signal.now);
+    why->status = gpud_capture_negotiate(capture, &format, &placement, why);
+    if (why->status == GPUD_OK) {
+        read_rate(capture, &fps_num, &fps_den);
+        struct gpud_capture_choice choice = choice_of(capture);
+        why->status = stream(capture, &placement, &choice, &refused, why);
+    }
+    capture->stream.alternate = format.field == V4L2_FIELD_ALTERNATE;
+    if (refused && lacks_signal(capture, why->native)) {
+        /* The configuration stands: frames come when there is a signal, which the timer looks
+         * for. */
+        struct gpud_hdr_metadata hdr = {0};
+        why->status = GPUD_OK;
+        if (!arm(capture, GPUD_CAPTURE_LOOK, GPUD_CAPTURE_LOOK)) {
+            gpud_fail_errno(why, "%s cannot be waited for", capture->node.path);
+            return GPUD_CAPTURE_ON_FAILED;
+        }
+        unpublish(capture);
+        gpud_lock_take(&capture->lock);
+        capture->info.media.picture.layout = placement.layout;
+        note_format(capture, &format, &hdr, fps_num, fps_den);
+        gpud_lock_release(&capture->lock);
+        return GPUD_CAPTURE_ON_NO_SIGNAL;
+    }
     if (why->status != GPUD_OK)
-        return GPUD_CAPTURE_ON_HELD;
-    gpud_capture_select_input(capture);
-    return NO_EVENT;
-}
-
-static enum gpud_capture_event actions_start(struct gpud_capture *capture, struct gpud_error *why)
-{
-    bool deferred;
-    why->status = gpud_capture_begin(capture, &deferred, why);
-    return why->status != GPUD_OK ? GPUD_CAPTURE_ON_FAILED
-           : deferred             ? GPUD_CAPTURE_ON_NO_SIGNAL
-                                  : GPUD_CAPTURE_ON_STARTED;
+        return GPUD_CAPTURE_ON_FAILED;
+    set_duration(capture, fps_num, fps_den);
+    publish(capture, &format, fps_num, fps_den);
+    capture->stream.said_full = capture->stream.said_clock = capture->count.numbered = false;
+    capture->count.discontinuity = capture->count.epoch > 0;
+    capture->count.epoch++;
+    return GPUD_CAPTURE_ON_STARTED;
 }
 
 static enum gpud_capture_event replace(struct gpud_capture *capture, struct gpud_error *why)
 {
-    if (gpud_capture_drop_ring(capture, false, NULL) != GPUD_OK)
+    if (drop_ring(capture, false, NULL) != GPUD_OK)
         return GPUD_CAPTURE_ON_HELD;
-    gpud_capture_select_input(capture);
-    enum gpud_capture_event event = actions_start(capture, why);
+    select_input(capture);
+    enum gpud_capture_event event = start(capture, why);
     if (why->status == GPUD_OK)
-        gpud_capture_count_change(capture);
+        count_change(capture);
     return event;
 }
 
+/* The ring's method turned out not to work, as why says: the stream goes on by the next one. Only
+ * the buffers change: the card stays set up. On failure there is no ring, or one that has ended. */
 static enum gpud_capture_event fall_back(struct gpud_capture *capture, struct gpud_error *why)
 {
-    struct gpud_error reason = *why;
-    why->status = gpud_capture_fall_back(capture, &reason, why);
-    return why->status == GPUD_OK ? GPUD_CAPTURE_ON_STARTED : GPUD_CAPTURE_ON_FAILED;
-}
+    const struct gpud_capture_ring *ring = capture->ring;
+    struct gpud_placement placement = ring->placement;
+    struct gpud_capture_choice choice = choice_of(capture);
+    struct gpud_v4l2_format format;
+    char reasons[GPUD_REASON_MAX];
+    gpud_print(reasons, "%s%sv4l2-%s: %s", ring->fallback_reason,
+               ring->fallback_reason[0] ? "; " : "", ring->method->name, why->reason);
+    choice.below = ring->method;
+    choice.reason = reasons;
+    struct gpud_fraction rate = capture->info.media.picture.rate;
+    bool refused;
 
-/* Event loops see that acquire has something to report. */
-static void actions_end(struct gpud_capture *capture, const struct gpud_error *why)
-{
-    capture->failure = *why;
-    if (capture->ring)
-        gpud_capture_ring_end(capture->ring);
-    else /* a replacement was meant to follow, and failed */
-        gpud_capture_arm(capture, 0, 0);
-}
-
-static enum gpud_capture_event reopen(struct gpud_capture *capture, struct gpud_error *why)
-{
-    actions_drop(capture);
-    why->status = gpud_capture_reopen(capture, why);
-    return capture->node.fd >= 0 ? GPUD_CAPTURE_ON_RETURNED : GPUD_CAPTURE_ON_ABSENT;
+    unpublish(capture);
+    why->status = drop_ring(capture, false, why);
+    if (why->status == GPUD_OK && gpud_v4l2_get_format(&capture->node, &format) < 0)
+        gpud_fail_errno(why, "%s does not tell its format", capture->node.path);
+    if (why->status == GPUD_OK)
+        why->status = stream(capture, &placement, &choice, &refused, why);
+    if (why->status != GPUD_OK)
+        return GPUD_CAPTURE_ON_FAILED;
+    capture->count.numbered = false;
+    capture->count.discontinuity = true;
+    capture->count.epoch++; /* the memory is new */
+    publish(capture, &format, rate.num, rate.den);
+    return GPUD_CAPTURE_ON_STARTED;
 }
 
 /* A card that is there but not ready, for its firmware is loaded, is tried again. */
 static enum gpud_capture_event try_return(struct gpud_capture *capture, struct gpud_error *why)
 {
-    bool watched = gpud_capture_watch_folders(capture); /* before the look: none is missed */
-    why->status = gpud_capture_reopen(capture, why);
+    bool watched = watch_folders(capture); /* before the look: none is missed */
+    why->status = reopen(capture, why);
     bool opened = capture->node.fd >= 0;
     enum gpud_capture_event event = GPUD_CAPTURE_ON_RETURNED;
     if (why->status == GPUD_OK && capture->wanted.mode.format[0])
-        event = actions_start(capture, why);
+        event = start(capture, why);
     if (why->status == GPUD_OK)
         return event;
     if (opened && (why->status == GPUD_UNSUPPORTED || why->status == GPUD_INVALID))
         return GPUD_CAPTURE_ON_FAILED;
     if (opened || why->native != ENOENT || !watched)
-        gpud_capture_arm(capture, GPUD_CAPTURE_LOOK, 0);
+        arm(capture, GPUD_CAPTURE_LOOK, 0);
     return GPUD_CAPTURE_ON_ABSENT;
-}
-
-static void welcome(struct gpud_capture *capture, const struct gpud_error *why)
-{
-    gpud_capture_unwatch_folders(capture);
-    if (capture->state.phase != GPUD_CAPTURE_DEFERRED) /* else the timer is for the signal now */
-        gpud_capture_disarm(capture);
-    if (capture->state.phase == GPUD_CAPTURE_FAILED)
-        capture->failure = *why;
 }
 
 static enum gpud_capture_event carry_out(struct gpud_capture *capture,
@@ -766,38 +713,57 @@ static enum gpud_capture_event carry_out(struct gpud_capture *capture,
         gpud_fail(why, GPUD_NO_DEVICE, "%s is unplugged", capture->card.home);
         break;
     case GPUD_CAPTURE_DO_RELEASE:
-        return actions_release(capture, why);
+        unpublish(capture);
+        disarm(capture);
+        why->status = drop_ring(capture, false, why);
+        if (why->status != GPUD_OK)
+            return GPUD_CAPTURE_ON_HELD;
+        select_input(capture);
+        break;
     case GPUD_CAPTURE_DO_DROP:
-        actions_drop(capture);
+        end_stream(capture);
         break;
     case GPUD_CAPTURE_DO_REOPEN:
-        return reopen(capture, why);
+        end_stream(capture);
+        why->status = reopen(capture, why);
+        return capture->node.fd >= 0 ? GPUD_CAPTURE_ON_RETURNED : GPUD_CAPTURE_ON_ABSENT;
     case GPUD_CAPTURE_DO_START:
-        return actions_start(capture, why);
+        return start(capture, why);
     case GPUD_CAPTURE_DO_REPLACE:
         return replace(capture, why);
     case GPUD_CAPTURE_DO_FALL_BACK:
         return fall_back(capture, why);
     case GPUD_CAPTURE_DO_SELECT:
-        gpud_capture_drop_ring(capture, true, NULL);
-        gpud_capture_select_input(capture);
+        drop_ring(capture, true, NULL);
+        select_input(capture);
         break;
     case GPUD_CAPTURE_DO_END:
-        actions_end(capture, why);
+        /* Event loops see that acquire has something to report. */
+        capture->failure = *why;
+        if (capture->ring)
+            gpud_capture_ring_end(capture->ring);
+        else /* a replacement was meant to follow, and failed */
+            arm(capture, 0, 0);
         break;
     case GPUD_CAPTURE_DO_PROBE:
         return gpud_v4l2_is_alive(&capture->node) ? NO_EVENT : GPUD_CAPTURE_ON_UNPLUGGED;
     case GPUD_CAPTURE_DO_WATCH:
-        why->status = gpud_capture_watch_for_card(capture, why);
+        why->status = watch_for_card(capture, why);
         return why->status == GPUD_OK ? GPUD_CAPTURE_ON_WATCHED : NO_EVENT;
     case GPUD_CAPTURE_DO_LET_GO:
-        gpud_capture_drop_ring(capture, true, NULL);
-        gpud_capture_close_node(capture);
+        drop_ring(capture, true, NULL);
+        gpud_lock_take(&capture->node_lock);
+        gpud_v4l2_close(&capture->node);
+        gpud_lock_release(&capture->node_lock);
         break;
     case GPUD_CAPTURE_DO_RETURN:
         return try_return(capture, why);
     case GPUD_CAPTURE_DO_WELCOME:
-        welcome(capture, why);
+        unwatch_folders(capture);
+        if (capture->state.phase != GPUD_CAPTURE_DEFERRED) /* else the timer is for the signal */
+            disarm(capture);
+        if (capture->state.phase == GPUD_CAPTURE_FAILED)
+            capture->failure = *why;
         break;
     }
     return NO_EVENT;
@@ -817,7 +783,7 @@ enum gpud_status gpud_capture_report(struct gpud_capture *capture, enum gpud_cap
         capture->state = step.state;
         event = carry_out(capture, step.action, &now);
         if (moved)
-            gpud_capture_publish_card(capture);
+            publish_card(capture);
     }
     if (now.status != GPUD_OK && error)
         *error = now;
@@ -827,6 +793,9 @@ enum gpud_status gpud_capture_report(struct gpud_capture *capture, enum gpud_cap
 /* === follow ================================================================================== */
 /* Follows a change of the signal while frames are captured: sets the card, and goes on with the
  * same format in a new ring. */
+
+/* Limits a driver that always has one more event. */
+#define EVENTS_MAX 64
 
 /* Looks at the signal: whether it needs another ring. If only colours or the rate changed, the next
  * frame's epoch says so. */
@@ -839,16 +808,16 @@ static bool needs_ring(struct gpud_capture *capture)
                  found.height != capture->signal.now.height ||
                  found.interlaced != capture->signal.now.interlaced;
     capture->signal.now = found;
-    gpud_capture_publish_signal(capture);
+    publish_signal(capture);
     if (!found.present)
         return false;
     if (!was_present)
         capture->count.discontinuity = true;
     if (!gpud_input_is_set(&capture->node, &found) || (moved && !capture->wanted.mode.width_min))
         return true;
-    if (gpud_capture_publish_format(capture)) {
+    if (publish_format(capture)) {
         capture->count.epoch++;
-        gpud_capture_count_change(capture);
+        count_change(capture);
     }
     return false;
 }
@@ -862,7 +831,13 @@ bool gpud_capture_follow(struct gpud_capture *capture, bool look)
     if (capture->state.phase != GPUD_CAPTURE_STREAMING || !look)
         return false;
     capture->signal.look_at = gpud_now() + GPUD_CAPTURE_LOOK;
-    bool event = capture->signal.has_event && gpud_input_take_events(&capture->node);
+    bool event = false;
+    for (unsigned i = 0; i < EVENTS_MAX && capture->signal.has_event; i++) {
+        struct v4l2_event taken = {0};
+        if (gpud_v4l2_call(&capture->node, VIDIOC_DQEVENT, &taken) < 0)
+            break;
+        event |= taken.type == V4L2_EVENT_SOURCE_CHANGE;
+    }
     /* A driver with an event for changes is asked without one only while the signal is lost. */
     if ((!event && capture->signal.has_event && capture->signal.now.present) ||
         !needs_ring(capture))
@@ -871,21 +846,6 @@ bool gpud_capture_follow(struct gpud_capture *capture, bool look)
                   capture->node.path, capture->signal.now.width, capture->signal.now.height);
     gpud_capture_report(capture, GPUD_CAPTURE_ON_CHANGED, NULL, NULL);
     return true;
-}
-
-static enum gpud_status look_for_signal(struct gpud_capture *capture, struct gpud_error *error)
-{
-    if (!gpud_v4l2_is_alive(&capture->node)) {
-        struct gpud_error why;
-        gpud_fail_native(&why, GPUD_NO_DEVICE, "errno", errno,
-                         "%s was unplugged, or its driver removed", capture->node.path);
-        return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
-    }
-    gpud_input_detect(&capture->node, &capture->signal.now);
-    gpud_capture_publish_signal(capture);
-    return capture->signal.now.present
-               ? gpud_capture_report(capture, GPUD_CAPTURE_ON_SIGNAL, NULL, error)
-               : GPUD_OK;
 }
 
 enum gpud_status gpud_capture_await_signal(struct gpud_capture *capture, int64_t deadline,
@@ -897,11 +857,23 @@ enum gpud_status gpud_capture_await_signal(struct gpud_capture *capture, int64_t
             {.fd = capture->interrupt.fd, .events = POLLIN},
         };
         struct timespec left = gpud_time_left(deadline);
+        enum gpud_status status = GPUD_OK;
         ppoll(fds, 2, &left, NULL);
         if (atomic_load(&capture->interrupt.set))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
-        enum gpud_status status =
-            gpud_capture_is_time(capture) ? look_for_signal(capture, error) : GPUD_OK;
+        if (is_time(capture)) {
+            if (!gpud_v4l2_is_alive(&capture->node)) {
+                struct gpud_error why;
+                gpud_fail_native(&why, GPUD_NO_DEVICE, "errno", errno,
+                                 "%s was unplugged, or its driver removed", capture->node.path);
+                status = gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
+            } else {
+                gpud_input_detect(&capture->node, &capture->signal.now);
+                publish_signal(capture);
+                if (capture->signal.now.present)
+                    status = gpud_capture_report(capture, GPUD_CAPTURE_ON_SIGNAL, NULL, error);
+            }
+        }
         if (status != GPUD_OK)
             return status;
         if (capture->state.phase == GPUD_CAPTURE_DEFERRED && gpud_now() >= deadline)
@@ -919,34 +891,6 @@ enum gpud_status gpud_capture_await_signal(struct gpud_capture *capture, int64_t
 
 /* --- create and destroy -------------------------------------------------------------------- */
 
-static enum gpud_status capture_check_params(const struct gpud_capture_params *params,
-                                             struct gpud_error *error)
-{
-    const char *address = params->address;
-    if (!address || strncmp(address, SCHEME "/", sizeof(SCHEME "/") - 1) != 0)
-        return gpud_fail(error, GPUD_INVALID,
-                         "\"%s\" is not a capture address: write v4l2:///dev/video0",
-                         address ? address : "");
-    if (strlen(address) - strlen(SCHEME) >= sizeof(((struct gpud_v4l2 *)0)->path))
-        return gpud_fail(error, GPUD_INVALID, "the capture address is too long");
-    if (params->input && strlen(params->input) >= sizeof(((struct gpud_capture *)0)->wanted.input))
-        return gpud_fail(error, GPUD_INVALID, "the input's name is too long: \"%.40s…\"",
-                         params->input);
-    enum gpud_status status = gpud_controls_check(params->controls, params->control_count, error);
-    if (status != GPUD_OK)
-        return status;
-    if (params->slots > SLOTS_MAX)
-        return gpud_fail(error, GPUD_INVALID, "%u slots: up to %d are possible", params->slots,
-                         SLOTS_MAX);
-    if (!params->method)
-        return GPUD_OK;
-    for (size_t i = 0; gpud_capture_methods[i]; i++)
-        if (strcmp(gpud_capture_methods[i]->name, params->method) == 0)
-            return GPUD_OK;
-    return gpud_fail(error, GPUD_INVALID,
-                     "\"%s\" is not a capture method: use dmabuf, userptr or mmap", params->method);
-}
-
 static enum gpud_status capture_read_params(struct gpud_capture_params *own,
                                             const struct gpud_capture_params *params,
                                             struct gpud_error *error)
@@ -954,7 +898,31 @@ static enum gpud_status capture_read_params(struct gpud_capture_params *own,
     enum gpud_status status =
         gpud_sized_read(own, sizeof(*own), params, GPUD_END_OF(struct gpud_capture_params, address),
                         "gpud_capture_params", error);
-    return status == GPUD_OK ? capture_check_params(own, error) : status;
+    if (status != GPUD_OK)
+        return status;
+    const char *address = own->address;
+    if (!address || strncmp(address, SCHEME "/", sizeof(SCHEME "/") - 1) != 0)
+        return gpud_fail(error, GPUD_INVALID,
+                         "\"%s\" is not a capture address: write v4l2:///dev/video0",
+                         address ? address : "");
+    if (strlen(address) - strlen(SCHEME) >= sizeof(((struct gpud_v4l2 *)0)->path))
+        return gpud_fail(error, GPUD_INVALID, "the capture address is too long");
+    if (own->input && strlen(own->input) >= sizeof(((struct gpud_capture *)0)->wanted.input))
+        return gpud_fail(error, GPUD_INVALID, "the input's name is too long: \"%.40s…\"",
+                         own->input);
+    status = gpud_controls_check(own->controls, own->control_count, error);
+    if (status != GPUD_OK)
+        return status;
+    if (own->slots > SLOTS_MAX)
+        return gpud_fail(error, GPUD_INVALID, "%u slots: up to %d are possible", own->slots,
+                         SLOTS_MAX);
+    if (!own->method)
+        return GPUD_OK;
+    for (size_t i = 0; gpud_capture_methods[i]; i++)
+        if (strcmp(gpud_capture_methods[i]->name, own->method) == 0)
+            return GPUD_OK;
+    return gpud_fail(error, GPUD_INVALID,
+                     "\"%s\" is not a capture method: use dmabuf, userptr or mmap", own->method);
 }
 
 enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_device *host,
@@ -996,7 +964,7 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
     if (status == GPUD_OK)
         status = gpud_v4l2_open(&made->node, error);
     if (status == GPUD_OK)
-        status = gpud_capture_set_up(made, error);
+        status = set_up(made, error);
     if (status != GPUD_OK) {
         gpud_capture_destroy(&made);
         return status;
@@ -1040,10 +1008,10 @@ void gpud_capture_destroy(struct gpud_capture **capture)
         return;
     struct gpud_capture *gone = *capture;
     *capture = NULL;
-    gpud_capture_drop_ring(gone, true, NULL);
+    drop_ring(gone, true, NULL);
     gpud_v4l2_close(&gone->node);
-    gpud_capture_unwatch_folders(gone);
-    gpud_capture_disarm(gone);
+    unwatch_folders(gone);
+    disarm(gone);
     gpud_controls_clear(&gone->wanted.controls);
     gpud_fd_close(&gone->watch_fd);
     gpud_fd_close(&gone->interrupt.fd);
@@ -1089,25 +1057,6 @@ void gpud_capture_stop(struct gpud_capture *capture)
     capture->wanted.mode.format[0] = '\0';
 }
 
-static enum gpud_status check_mode(const struct gpud_capture_mode *mode, struct gpud_error *error)
-{
-    uint32_t width = mode->width_min, height = mode->height_min;
-    bool own = width == 0 && height == 0;
-    if (!memchr(mode->format, '\0', sizeof(mode->format)) || !mode->format[0] ||
-        (!own && (width < 1 || height < 1)) || width > GPUD_DIMENSION_MAX ||
-        height > GPUD_DIMENSION_MAX)
-        return gpud_fail(error, GPUD_INVALID,
-                         "a capture of %.*s %ux%u: a format and 1x1 to %dx%d are needed",
-                         (int)sizeof(mode->format), mode->format[0] ? mode->format : "(no format)",
-                         width, height, GPUD_DIMENSION_MAX, GPUD_DIMENSION_MAX);
-    if (mode->fps_den < 1)
-        return gpud_fail(error, GPUD_INVALID, "a rate of %u/%u frames a second", mode->fps_num,
-                         mode->fps_den);
-    if ((unsigned)mode->scan > GPUD_SCAN_ALTERNATE)
-        return gpud_fail(error, GPUD_INVALID, "%u is not a way to scan", (unsigned)mode->scan);
-    return GPUD_OK;
-}
-
 static enum gpud_status set_mode(struct gpud_capture *capture, const struct gpud_capture_mode *mode,
                                  struct gpud_error *error)
 {
@@ -1115,17 +1064,31 @@ static enum gpud_status set_mode(struct gpud_capture *capture, const struct gpud
     enum gpud_status status =
         gpud_sized_read(&wanted, sizeof(wanted), mode,
                         GPUD_END_OF(struct gpud_capture_mode, fps_den), "gpud_capture_mode", error);
-    if (status == GPUD_OK)
-        status = check_mode(&wanted, error);
-    if (status == GPUD_OK)
-        status = gpud_capture_report(capture, GPUD_CAPTURE_ON_CONFIGURE, NULL, error);
+    if (status != GPUD_OK)
+        return status;
+    uint32_t width = wanted.width_min, height = wanted.height_min;
+    bool own = width == 0 && height == 0;
+    if (!memchr(wanted.format, '\0', sizeof(wanted.format)) || !wanted.format[0] ||
+        (!own && (width < 1 || height < 1)) || width > GPUD_DIMENSION_MAX ||
+        height > GPUD_DIMENSION_MAX)
+        return gpud_fail(
+            error, GPUD_INVALID, "a capture of %.*s %ux%u: a format and 1x1 to %dx%d are needed",
+            (int)sizeof(wanted.format), wanted.format[0] ? wanted.format : "(no format)", width,
+            height, GPUD_DIMENSION_MAX, GPUD_DIMENSION_MAX);
+    if (wanted.fps_den < 1)
+        return gpud_fail(error, GPUD_INVALID, "a rate of %u/%u frames a second", wanted.fps_num,
+                         wanted.fps_den);
+    if ((unsigned)wanted.scan > GPUD_SCAN_ALTERNATE)
+        return gpud_fail(error, GPUD_INVALID, "%u is not a way to scan", (unsigned)wanted.scan);
+
+    status = gpud_capture_report(capture, GPUD_CAPTURE_ON_CONFIGURE, NULL, error);
     if (status != GPUD_OK)
         return status;
     gpud_input_detect(&capture->node, &capture->signal.now);
-    gpud_capture_publish_signal(capture);
+    publish_signal(capture);
     const struct gpud_input *source = &capture->signal.now;
     /* A caller that asks for the signal's size also follows later changes of it. */
-    if (wanted.width_min == source->width && wanted.height_min == source->height)
+    if (width == source->width && height == source->height)
         wanted.width_min = wanted.height_min = 0;
     capture->wanted.mode = wanted;
     capture->wanted.fourcc = 0;
@@ -1204,42 +1167,26 @@ enum gpud_status gpud_capture_configure(struct gpud_capture *capture,
 /* === wait ==================================================================================== */
 /* Waits for a card that was unplugged. */
 
-/* Whether a node appeared, or it is time to try again; clears both. */
-static bool wait_is_due(struct gpud_capture *capture)
-{
-    char events[4096];
-    bool due = gpud_capture_is_time(capture);
-    while (capture->card.nodes_fd >= 0 && read(capture->card.nodes_fd, events, sizeof(events)) > 0)
-        due = true;
-    return due;
-}
-
-static void sleep_until_due(const struct gpud_capture *capture, int64_t deadline)
-{
-    struct pollfd fds[] = {
-        {.fd = capture->card.nodes_fd, .events = POLLIN},
-        {.fd = capture->timer_fd, .events = POLLIN},
-        {.fd = capture->interrupt.fd, .events = POLLIN},
-    };
-    struct timespec left = gpud_time_left(deadline);
-    ppoll(fds, 3, &left, NULL);
-}
-
 enum gpud_status gpud_capture_wait(struct gpud_capture *capture, int64_t timeout_ns,
                                    struct gpud_error *error)
 {
     int64_t deadline = gpud_deadline(timeout_ns);
     if (timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-    gpud_capture_report(capture, GPUD_CAPTURE_ON_WAIT, NULL,
-                        NULL); /* notices that it is unplugged */
+    /* Notices that it is unplugged. */
+    gpud_capture_report(capture, GPUD_CAPTURE_ON_WAIT, NULL, NULL);
     while (capture->state.card != GPUD_CARD_PRESENT) {
         enum gpud_status status = gpud_capture_report(capture, GPUD_CAPTURE_ON_WAIT, NULL, error);
         if (status != GPUD_OK)
             return status;
         if (atomic_load(&capture->interrupt.set))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
-        if (wait_is_due(capture))
+        int nodes = capture->card.nodes_fd;
+        char events[4096];
+        bool due = is_time(capture); /* or a node appeared */
+        while (nodes >= 0 && read(nodes, events, sizeof(events)) > 0)
+            due = true;
+        if (due)
             status =
                 gpud_capture_report(capture, GPUD_CAPTURE_ON_DUE, NULL, &capture->card.absence);
         if (capture->state.card == GPUD_CARD_PRESENT) {
@@ -1249,7 +1196,13 @@ enum gpud_status gpud_capture_wait(struct gpud_capture *capture, int64_t timeout
         }
         if (gpud_now() >= deadline)
             return gpud_fail(error, GPUD_TIMEOUT, "%s", capture->card.absence.reason);
-        sleep_until_due(capture, deadline);
+        struct pollfd fds[] = {
+            {.fd = capture->card.nodes_fd, .events = POLLIN},
+            {.fd = capture->timer_fd, .events = POLLIN},
+            {.fd = capture->interrupt.fd, .events = POLLIN},
+        };
+        struct timespec left = gpud_time_left(deadline);
+        ppoll(fds, 3, &left, NULL);
     }
     return GPUD_OK;
 }

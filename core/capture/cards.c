@@ -30,7 +30,6 @@ void gpud_capture_find_card(const char *node, char *pci, size_t size)
 struct card {
     struct gpud_capture_card_info info;
     struct gpud_capture_mode *modes;
-    size_t mode_count;
     struct gpud_capture_card_path *paths;
     size_t path_count;
     void *mode, *path; /* pointers to each of them, for info */
@@ -53,39 +52,7 @@ static bool may_take(uint32_t memories, const struct gpud_capture_method *method
     return !memories || memories & method->capability;
 }
 
-/* Whether frames may arrive in the device's own memory by dma-bufs, as in method.c. */
-static enum gpud_status check_dmabuf(const struct path_list *list, const struct gpud_device *device,
-                                     struct gpud_error *error)
-{
-    if (!may_take(list->memories, &gpud_capture_dmabuf))
-        return gpud_fail(error, GPUD_UNSUPPORTED, "%s", gpud_capture_dmabuf.refusal);
-    enum gpud_status status = gpud_device_check_dmabuf(device, error);
-    if (status == GPUD_OK)
-        status = gpud_capture_check_bus(device, list->card->info.bus, error);
-    return status;
-}
-
-static void describe_path(const struct path_list *list, const struct gpud_device *device,
-                          struct gpud_capture_card_path *path)
-{
-    struct gpud_error why;
-    bool host = device->caps & GPUD_CAP_HOST;
-    const struct gpud_capture_method *method = &gpud_capture_dmabuf;
-    *path = (struct gpud_capture_card_path){.size = sizeof(*path)};
-    gpud_print(path->device, "%s", device->info.name);
-    path->distance = gpud_topology_distance(gpud_topology_find(device->info.pci),
-                                            gpud_topology_find(list->card->info.pci));
-    path->direct = host || check_dmabuf(list, device, &why) == GPUD_OK;
-    if (!path->direct)
-        gpud_print(path->reason, "%s", why.reason);
-    if (host || !path->direct) {
-        method = &gpud_capture_userptr;
-        if (!may_take(list->memories, method))
-            method = &gpud_capture_mmap;
-    }
-    gpud_print(path->path, "v4l2-%s", method->name);
-}
-
+/* Whether frames may arrive in the device's own memory is decided as in method.c. */
 static void add_path(const struct gpud_device *device, void *arg)
 {
     struct path_list *list = arg;
@@ -99,7 +66,30 @@ static void add_path(const struct gpud_device *device, void *arg)
         return;
     }
     card->paths = grown;
-    describe_path(list, device, &grown[card->path_count++]);
+    struct gpud_capture_card_path *path = &grown[card->path_count++];
+    const struct gpud_capture_method *method = &gpud_capture_dmabuf;
+    struct gpud_error why;
+    enum gpud_status status = GPUD_OK;
+    bool host = device->caps & GPUD_CAP_HOST;
+    *path = (struct gpud_capture_card_path){.size = sizeof(*path)};
+    gpud_print(path->device, "%s", device->info.name);
+    path->distance = gpud_topology_distance(gpud_topology_find(device->info.pci),
+                                            gpud_topology_find(card->info.pci));
+    if (!host && !may_take(list->memories, method))
+        status = gpud_fail(&why, GPUD_UNSUPPORTED, "%s", method->refusal);
+    else if (!host)
+        status = gpud_device_check_dmabuf(device, &why);
+    if (!host && status == GPUD_OK)
+        status = gpud_capture_check_bus(device, card->info.bus, &why);
+    path->direct = status == GPUD_OK;
+    if (!path->direct)
+        gpud_print(path->reason, "%s", why.reason);
+    if (host || !path->direct) {
+        method = &gpud_capture_userptr;
+        if (!may_take(list->memories, method))
+            method = &gpud_capture_mmap;
+    }
+    gpud_print(path->path, "v4l2-%s", method->name);
 }
 
 /* --- one card ------------------------------------------------------------------------------ */
@@ -109,28 +99,18 @@ static enum gpud_status cards_no_room(struct gpud_error *error)
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of capture cards");
 }
 
-static enum gpud_status cards_publish(struct card *card, struct gpud_error *error)
-{
-    struct gpud_capture_card_info *info = &card->info;
-    for (size_t i = 0; i < card->mode_count; i++)
-        card->modes[i].size = sizeof(card->modes[i]);
-    card->mode = gpud_list_point(card->modes, card->mode_count, sizeof(*card->modes));
-    card->path = gpud_list_point(card->paths, card->path_count, sizeof(*card->paths));
-    if (!card->mode || !card->path)
-        return cards_no_room(error);
-    info->modes = (uint32_t)card->mode_count;
-    info->mode = card->mode;
-    info->paths = (uint32_t)card->path_count;
-    info->path = card->path;
-    return GPUD_OK;
-}
-
 static enum gpud_status describe_card(struct gpud_context *context, const struct gpud_v4l2 *node,
                                       struct card *card, struct gpud_error *error)
 {
     struct gpud_input source;
-    struct path_list list = {.card = card, .memories = gpud_v4l2_look_memories(node)};
     struct gpud_capture_card_info *info = &card->info;
+    /* What memory the driver takes. Another program may be streaming from the node, so no buffer is
+     * requested or freed. */
+    struct v4l2_create_buffers none = {.memory = V4L2_MEMORY_MMAP, .format.type = node->type};
+    struct path_list list = {.card = card};
+    if (gpud_v4l2_call(node, VIDIOC_G_FMT, &none.format) == 0 &&
+        gpud_v4l2_call(node, VIDIOC_CREATE_BUFS, &none) == 0)
+        list.memories = none.capabilities;
     gpud_print(info->card, "%s", node->card);
     gpud_print(info->driver, "%s", node->driver);
     gpud_print(info->bus, "%s", node->bus);
@@ -145,9 +125,16 @@ static enum gpud_status describe_card(struct gpud_context *context, const struct
     card->modes[0].size = sizeof(card->modes[0]);
     /* The signal may have changed meanwhile. */
     size_t again = gpud_capture_modes_of(node, &source, NULL, card->modes, count);
-    card->mode_count = again < count ? again : count;
+    info->modes = (uint32_t)(again < count ? again : count);
     gpud_device_each(context, add_path, &list);
-    return list.failed ? cards_no_room(error) : cards_publish(card, error);
+    if (list.failed)
+        return cards_no_room(error);
+    for (size_t i = 0; i < info->modes; i++)
+        card->modes[i].size = sizeof(card->modes[i]);
+    info->mode = card->mode = gpud_list_point(card->modes, info->modes, sizeof(*card->modes));
+    info->paths = (uint32_t)card->path_count;
+    info->path = card->path = gpud_list_point(card->paths, info->paths, sizeof(*card->paths));
+    return card->mode && card->path ? GPUD_OK : cards_no_room(error);
 }
 
 static enum gpud_status look_at(struct gpud_context *context, const struct gpud_v4l2_system *system,

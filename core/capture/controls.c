@@ -144,11 +144,6 @@ static enum gpud_status controls_find(const struct gpud_v4l2 *node, const char *
 
 /* --- values -------------------------------------------------------------------------------- */
 
-static bool is_menu(const struct control *control)
-{
-    return control->type == V4L2_CTRL_TYPE_MENU || control->type == V4L2_CTRL_TYPE_INTEGER_MENU;
-}
-
 /* A menu entry as text; false: no entry has this number. */
 static bool menu_entry(const struct gpud_v4l2 *node, const struct control *control, int64_t number,
                        char text[40])
@@ -197,7 +192,7 @@ static enum gpud_status controls_read_value(const struct gpud_v4l2 *node,
                              (long long)control->maximum);
         return GPUD_OK;
     }
-    if (is_menu(control)) {
+    if (control->type == V4L2_CTRL_TYPE_MENU || control->type == V4L2_CTRL_TYPE_INTEGER_MENU) {
         for (int64_t i = control->minimum; i <= control->maximum && i < MENU_MAX; i++) {
             bool meant = menu_entry(node, control, i, text) &&
                          (wanted->text ? strcmp(wanted->text, text) == 0 : wanted->value == i);
@@ -259,17 +254,6 @@ static int controls_set(const struct gpud_v4l2 *node, const struct control *cont
     return result;
 }
 
-static enum gpud_status set_refused(const struct gpud_v4l2 *node, const struct control *control,
-                                    struct gpud_error *error)
-{
-    if (errno == EBUSY)
-        return gpud_fail_native(error, GPUD_IO, "errno", EBUSY,
-                                "the control \"%s\" of %s cannot be changed now: another program "
-                                "holds it, or it has to be set before frames are captured",
-                                control->name, node->path);
-    return gpud_fail_errno(error, "%s does not take its control \"%s\"", node->path, control->name);
-}
-
 /* *asleep: another control disables it, and may be set later. */
 static enum gpud_status set_one(const struct gpud_v4l2 *node,
                                 const struct gpud_capture_control *wanted, bool *asleep,
@@ -293,9 +277,14 @@ static enum gpud_status set_one(const struct gpud_v4l2 *node,
                          "the control \"%s\" of %s has no effect now: another one, such as its "
                          "automatic, switches it off",
                          control.name, node->path);
-    return controls_set(node, &control, value, wanted->text) < 0
-               ? set_refused(node, &control, error)
-               : GPUD_OK;
+    if (controls_set(node, &control, value, wanted->text) == 0)
+        return GPUD_OK;
+    if (errno == EBUSY)
+        return gpud_fail_native(error, GPUD_IO, "errno", EBUSY,
+                                "the control \"%s\" of %s cannot be changed now: another program "
+                                "holds it, or it has to be set before frames are captured",
+                                control.name, node->path);
+    return gpud_fail_errno(error, "%s does not take its control \"%s\"", node->path, control.name);
 }
 
 enum gpud_status gpud_controls_set(const struct gpud_v4l2 *node,
@@ -407,8 +396,7 @@ bool gpud_controls_set_alpha(const struct gpud_controls *kept)
 /* The signal at a card's input: its properties, its presence, and the driver's events of changes.
  */
 
-/* Limits a driver that always has one more event. */
-#define EVENTS_MAX 64
+/* Limits a driver that never ends its list. */
 #define INPUTS_MAX 64
 
 /* --- digital inputs ------------------------------------------------------------------------ */
@@ -464,19 +452,14 @@ static void describe_timings(const struct v4l2_bt_timings *bt, struct gpud_input
     }
 }
 
-/* A source does not send to a sink without an EDID, which says what it accepts. */
-static bool lacks_edid(const struct gpud_v4l2 *node, uint32_t input)
-{
-    struct v4l2_edid edid = {.pad = input};
-    return gpud_v4l2_call(node, VIDIOC_G_EDID, &edid) == 0 && edid.blocks == 0;
-}
-
 static void explain_absence(const struct gpud_v4l2 *node, uint32_t input, const char *name,
                             const char *why, struct gpud_input *signal)
 {
+    struct v4l2_edid edid = {.pad = input};
     signal->present = false;
     gpud_print(signal->reason, "no signal at the input \"%s\" of %s: %s", name, node->path, why);
-    if (lacks_edid(node, input))
+    /* A source does not send to a sink without an EDID, which says what it accepts. */
+    if (gpud_v4l2_call(node, VIDIOC_G_EDID, &edid) == 0 && edid.blocks == 0)
         gpud_print(signal->reason,
                    "no signal at the input \"%s\" of %s: it has no EDID, so sources do not send; "
                    "set one with v4l2-ctl --set-edid",
@@ -549,18 +532,12 @@ static void read_aspect(const struct gpud_v4l2 *node, struct gpud_input *signal)
 
 /* --- choosing an input --------------------------------------------------------------------- */
 
-static bool is_meant(const struct v4l2_input *input, const char *wanted)
-{
-    char *end;
-    unsigned long number = strtoul(wanted, &end, 10);
-    return strncasecmp(wanted, (const char *)input->name, sizeof(input->name)) == 0 ||
-           (isdigit((unsigned char)*wanted) && !*end && number == input->index);
-}
-
 enum gpud_status gpud_input_find(const struct gpud_v4l2 *node, const char *wanted, int *number,
                                  struct gpud_error *error)
 {
-    char offered[300] = "";
+    char offered[300] = "", *end;
+    unsigned long meant = strtoul(wanted, &end, 10);
+    bool numbered = isdigit((unsigned char)*wanted) && !*end;
     for (uint32_t i = 0; i < INPUTS_MAX; i++) {
         struct v4l2_input input = {.index = i};
         size_t used = strlen(offered);
@@ -569,10 +546,11 @@ enum gpud_status gpud_input_find(const struct gpud_v4l2 *node, const char *wante
         input.name[sizeof(input.name) - 1] = '\0';
         gpud_print_n(offered + used, sizeof(offered) - used, "%s%u \"%s\"", used ? ", " : "", i,
                      (const char *)input.name);
-        if (!is_meant(&input, wanted))
-            continue;
-        *number = (int)i;
-        return GPUD_OK;
+        bool named = strncasecmp(wanted, (const char *)input.name, sizeof(input.name)) == 0;
+        if (named || (numbered && meant == input.index)) {
+            *number = (int)i;
+            return GPUD_OK;
+        }
     }
     return gpud_fail(error, GPUD_INVALID, "%s has no input \"%.40s\"; it has %s", node->path,
                      wanted, offered[0] ? offered : "none to choose from");
@@ -663,14 +641,6 @@ enum gpud_scan gpud_scan_of_field(uint32_t field)
     }
 }
 
-uint32_t gpud_field_of_scan(enum gpud_scan scan)
-{
-    return scan == GPUD_SCAN_PROGRESSIVE   ? V4L2_FIELD_NONE
-           : scan == GPUD_SCAN_INTERLEAVED ? V4L2_FIELD_INTERLACED
-           : scan == GPUD_SCAN_ALTERNATE   ? V4L2_FIELD_ALTERNATE
-                                           : V4L2_FIELD_ANY;
-}
-
 void gpud_input_aspect(const struct gpud_input *signal, const struct gpud_v4l2_format *format,
                        uint32_t *x, uint32_t *y)
 {
@@ -689,32 +659,4 @@ void gpud_input_aspect(const struct gpud_input *signal, const struct gpud_v4l2_f
         *x = (uint32_t)(across / by);
         *y = (uint32_t)(down / by);
     }
-}
-
-/* --- events -------------------------------------------------------------------------------- */
-
-bool gpud_input_subscribe(const struct gpud_v4l2 *node)
-{
-    int input = 0;
-    struct v4l2_event_subscription wish = {.type = V4L2_EVENT_SOURCE_CHANGE};
-    bool subscribed = gpud_v4l2_call(node, VIDIOC_SUBSCRIBE_EVENT, &wish) == 0;
-    /* The event's id is the input's number with some drivers, and 0 with others. */
-    if (gpud_v4l2_call(node, VIDIOC_G_INPUT, &input) == 0 && input > 0) {
-        wish = (struct v4l2_event_subscription){.type = V4L2_EVENT_SOURCE_CHANGE,
-                                                .id = (uint32_t)input};
-        subscribed |= gpud_v4l2_call(node, VIDIOC_SUBSCRIBE_EVENT, &wish) == 0;
-    }
-    return subscribed;
-}
-
-bool gpud_input_take_events(const struct gpud_v4l2 *node)
-{
-    bool any = false;
-    for (unsigned i = 0; i < EVENTS_MAX; i++) {
-        struct v4l2_event event = {0};
-        if (gpud_v4l2_call(node, VIDIOC_DQEVENT, &event) < 0)
-            break;
-        any |= event.type == V4L2_EVENT_SOURCE_CHANGE;
-    }
-    return any;
 }

@@ -341,16 +341,6 @@ static enum gpud_matrix matrix_of(const struct gpud_v4l2_format *format)
     }
 }
 
-static enum gpud_range range_of(const struct gpud_v4l2_format *format, bool rgb)
-{
-    uint32_t range = format->quantization;
-    if (range == V4L2_QUANTIZATION_DEFAULT)
-        range = V4L2_MAP_QUANTIZATION_DEFAULT(rgb, format->colorspace, format->encoding);
-    return range == V4L2_QUANTIZATION_FULL_RANGE  ? GPUD_RANGE_FULL
-           : range == V4L2_QUANTIZATION_LIM_RANGE ? GPUD_RANGE_LIMITED
-                                                  : GPUD_RANGE_UNKNOWN;
-}
-
 void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
                               struct gpud_colorimetry *colorimetry)
 {
@@ -369,7 +359,13 @@ void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
     colorimetry->transfer = colorimetry_transfer_of(format, name);
     if (samples != GPUD_SAMPLES_RGB)
         colorimetry->matrix = matrix_of(format);
-    colorimetry->range = range_of(format, samples == GPUD_SAMPLES_RGB);
+    uint32_t range = format->quantization;
+    if (range == V4L2_QUANTIZATION_DEFAULT)
+        range = V4L2_MAP_QUANTIZATION_DEFAULT(samples == GPUD_SAMPLES_RGB, format->colorspace,
+                                              format->encoding);
+    colorimetry->range = range == V4L2_QUANTIZATION_FULL_RANGE  ? GPUD_RANGE_FULL
+                         : range == V4L2_QUANTIZATION_LIM_RANGE ? GPUD_RANGE_LIMITED
+                                                                : GPUD_RANGE_UNKNOWN;
 }
 
 /* --- HDR ----------------------------------------------------------------------------------- */
@@ -423,11 +419,15 @@ struct offers {
 
 static void read_offers(const struct gpud_v4l2 *node, struct offers *offers)
 {
-    offers->count = 0;
     offers->alpha = gpud_controls_have_alpha(node);
-    for (uint32_t fourcc; offers->count < LIST_MAX &&
-                          (fourcc = gpud_v4l2_enum_format(node, (uint32_t)offers->count));)
-        offers->fourcc[offers->count++] = fourcc;
+    for (offers->count = 0; offers->count < LIST_MAX; offers->count++) {
+        struct v4l2_fmtdesc raw = {.index = (uint32_t)offers->count, .type = node->type};
+        if (gpud_v4l2_call(node, VIDIOC_ENUM_FMT, &raw) < 0)
+            return;
+        offers->fourcc[offers->count] = raw.flags & V4L2_FMT_FLAG_COMPRESSED ? 1 : raw.pixelformat;
+        if (!offers->fourcc[offers->count])
+            return;
+    }
 }
 
 /* The first of the format's fourccs that the driver offers; 0: none. */
@@ -441,6 +441,8 @@ static uint32_t find_offer(const struct offers *offers, const char *name)
     return 0;
 }
 
+/* The driver's format of this name; 0: it has none. Frames of a card that fills no alpha in are
+ * called by the name without. */
 static uint32_t modes_find_format(const struct offers *offers, const char *name)
 {
     static const char *const with_alpha[] = {"BGRA", "RGBA", "ARGB", "ABGR"};
@@ -451,15 +453,6 @@ static uint32_t modes_find_format(const struct offers *offers, const char *name)
         if (!offers->alpha && strcmp(format_opaque(with_alpha[i]), name) == 0)
             fourcc = find_offer(offers, with_alpha[i]);
     return fourcc;
-}
-
-/* The driver's format of this name; 0: it has none. Frames of a card that fills no alpha in are
- * called by the name without. */
-static uint32_t capture_find_format(const struct gpud_v4l2 *node, const char *name)
-{
-    struct offers offers;
-    read_offers(node, &offers);
-    return modes_find_format(&offers, name);
 }
 
 static const char *modes_name_of(uint32_t fourcc, bool alpha)
@@ -505,23 +498,98 @@ struct mode_list {
     size_t max, count;
 };
 
-static void modes_add(struct mode_list *list, const struct gpud_capture_mode *mode)
+/* What is asked for: the height is that of both fields together, format.height that of one
+ * buffer. */
+static struct gpud_v4l2_format whole_picture(uint32_t fourcc, uint32_t field, uint32_t width,
+                                             uint32_t height)
 {
-    gpud_sized_entry(list->modes, list->max, list->count++, mode, sizeof(*mode));
+    return (struct gpud_v4l2_format){
+        .fourcc = fourcc,
+        .width = width,
+        .height = field == V4L2_FIELD_ALTERNATE ? height / 2 : height,
+        .field = field,
+    };
 }
 
 /* What the driver would make of one size of a whole picture. */
 static void try_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t field, uint32_t width,
                      uint32_t height, struct gpud_v4l2_format *format)
 {
-    *format = (struct gpud_v4l2_format){
-        .fourcc = fourcc,
-        .width = width,
-        .height = field == V4L2_FIELD_ALTERNATE ? height / 2 : height,
-        .field = field,
-    };
-    if (gpud_v4l2_try_format(node, format) < 0 || format->fourcc != fourcc)
+    *format = whole_picture(fourcc, field, width, height);
+    if (gpud_v4l2_call_format(node, VIDIOC_TRY_FMT, format) < 0 || format->fourcc != fourcc)
         *format = (struct gpud_v4l2_format){.fourcc = fourcc};
+}
+
+/* The sizes at this index of the format's list, into mode; false: no more. */
+static bool enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t place,
+                      struct gpud_capture_mode *mode)
+{
+    struct v4l2_frmsizeenum raw = {.index = place, .pixel_format = fourcc};
+    if (gpud_v4l2_call(node, VIDIOC_ENUM_FRAMESIZES, &raw) < 0)
+        return false;
+    if (raw.type == V4L2_FRMSIZE_TYPE_DISCRETE) {
+        mode->width_min = mode->width_max = raw.discrete.width;
+        mode->height_min = mode->height_max = raw.discrete.height;
+        mode->width_step = mode->height_step = 0;
+        return true;
+    }
+    if (place > 0)
+        return false; /* a range is its list's only entry */
+    mode->width_min = raw.stepwise.min_width;
+    mode->width_max = raw.stepwise.max_width;
+    mode->width_step = raw.stepwise.step_width ? raw.stepwise.step_width : 1;
+    mode->height_min = raw.stepwise.min_height;
+    mode->height_max = raw.stepwise.max_height;
+    mode->height_step = raw.stepwise.step_height ? raw.stepwise.step_height : 1;
+    return true;
+}
+
+/* V4L2 has the duration of a frame, this library frames a second. */
+static struct gpud_capture_rate rate_of(struct v4l2_fract interval)
+{
+    bool sane = interval.numerator && interval.denominator && interval.numerator <= INT32_MAX &&
+                interval.denominator <= INT32_MAX;
+    return sane ? (struct gpud_capture_rate){.num = interval.denominator, .den = interval.numerator}
+                : (struct gpud_capture_rate){.num = 0, .den = 1};
+}
+
+/* The rates at the mode's largest size, into mode. A driver that lists none has its current one, or
+ * the signal's. */
+static void complete_rates(const struct mode_list *list, uint32_t fourcc,
+                           struct gpud_capture_mode *mode)
+{
+    mode->fps_num = mode->rate_count = 0;
+    mode->fps_den = 1;
+    mode->slowest = (struct gpud_capture_rate){.num = 0, .den = 1};
+    for (uint32_t place = 0; place < LIST_MAX; place++) {
+        struct v4l2_frmivalenum raw = {.index = place,
+                                       .pixel_format = fourcc,
+                                       .width = mode->width_max,
+                                       .height = mode->height_max};
+        if (gpud_v4l2_call(list->node, VIDIOC_ENUM_FRAMEINTERVALS, &raw) < 0)
+            break;
+        bool discrete = raw.type == V4L2_FRMIVAL_TYPE_DISCRETE;
+        struct gpud_capture_rate rate = rate_of(discrete ? raw.discrete : raw.stepwise.min);
+        if ((uint64_t)rate.num * mode->fps_den > (uint64_t)mode->fps_num * rate.den) {
+            mode->fps_num = rate.num;
+            mode->fps_den = rate.den;
+        }
+        if (!discrete) {
+            mode->slowest = rate_of(raw.stepwise.max);
+            break;
+        }
+        if (rate.num && mode->rate_count < GPUD_CAPTURE_RATES_MAX)
+            mode->rates[mode->rate_count++] = rate;
+    }
+    if (mode->fps_num)
+        return;
+    gpud_v4l2_rate(list->node, &mode->fps_num, &mode->fps_den);
+    if (!mode->fps_num && list->source->fps_num) {
+        mode->fps_num = list->source->fps_num;
+        mode->fps_den = list->source->fps_den;
+    }
+    mode->rate_count = mode->fps_num ? 1 : 0;
+    mode->rates[0] = (struct gpud_capture_rate){.num = mode->fps_num, .den = mode->fps_den};
 }
 
 /* Colours may depend on the size: for a range, only values that are the same at both ends are
@@ -545,22 +613,6 @@ static void modes_complete(const struct mode_list *list, uint32_t fourcc,
         gpud_capture_read_colors(&(struct gpud_v4l2_format){.fourcc = fourcc}, &mode->colorimetry);
 }
 
-/* A driver that lists no rates has its current one, or the signal's. */
-static void complete_rates(const struct mode_list *list, uint32_t fourcc,
-                           struct gpud_capture_mode *mode)
-{
-    gpud_v4l2_enum_rates(list->node, fourcc, mode->width_max, mode->height_max, mode);
-    if (mode->fps_num)
-        return;
-    gpud_v4l2_rate(list->node, &mode->fps_num, &mode->fps_den);
-    if (!mode->fps_num && list->source->fps_num) {
-        mode->fps_num = list->source->fps_num;
-        mode->fps_den = list->source->fps_den;
-    }
-    mode->rate_count = mode->fps_num ? 1 : 0;
-    mode->rates[0] = (struct gpud_capture_rate){.num = mode->fps_num, .den = mode->fps_den};
-}
-
 /* Lists a size in each scan that the driver has, its own choice first. The driver is asked for
  * others only if that is not progressive, because some need long to answer. */
 static void add_scans(struct mode_list *list, uint32_t fourcc, struct gpud_capture_mode *mode)
@@ -580,7 +632,7 @@ static void add_scans(struct mode_list *list, uint32_t fourcc, struct gpud_captu
         if (i == 0)
             first = mode->scan;
         modes_complete(list, fourcc, &format, mode);
-        modes_add(list, mode);
+        gpud_sized_entry(list->modes, list->max, list->count++, mode, sizeof(*mode));
         if (mode->scan == GPUD_SCAN_PROGRESSIVE)
             return;
     }
@@ -599,10 +651,10 @@ static void add_current(struct mode_list *list, uint32_t fourcc, struct gpud_cap
     add_scans(list, fourcc, mode);
 }
 
-/* format: the only one to list; NULL: all. */
-static void list_modes(struct mode_list *list, const char *format)
+size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
+                             const char *format, struct gpud_capture_mode *modes, size_t max)
 {
-    const struct gpud_v4l2 *node = list->node;
+    struct mode_list list = {.node = node, .source = source, .modes = modes, .max = max};
     struct offers offers;
     read_offers(node, &offers);
     for (size_t i = 0; i < offers.count; i++) {
@@ -613,18 +665,11 @@ static void list_modes(struct mode_list *list, const char *format)
         struct gpud_capture_mode mode = {.fps_den = 1};
         gpud_print(mode.format, "%s", name);
         uint32_t sizes = 0;
-        for (; sizes < LIST_MAX && gpud_v4l2_enum_size(node, fourcc, sizes, &mode); sizes++)
-            add_scans(list, fourcc, &mode);
+        for (; sizes < LIST_MAX && enum_size(node, fourcc, sizes, &mode); sizes++)
+            add_scans(&list, fourcc, &mode);
         if (sizes == 0)
-            add_current(list, fourcc, &mode);
+            add_current(&list, fourcc, &mode);
     }
-}
-
-size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
-                             const char *format, struct gpud_capture_mode *modes, size_t max)
-{
-    struct mode_list list = {.node = node, .source = source, .modes = modes, .max = max};
-    list_modes(&list, format);
     return list.count;
 }
 
@@ -639,23 +684,6 @@ size_t gpud_capture_list_modes(struct gpud_capture *capture, const char *format,
 
 /* === negotiate =============================================================================== */
 /* Agrees with the driver on a format: its name, size and fields. */
-
-static enum gpud_status choose_format(struct gpud_capture *capture, const char *format,
-                                      uint32_t *fourcc, struct gpud_error *error)
-{
-    if (!capture->wanted.fourcc) /* a change of the signal does not change it */
-        capture->wanted.fourcc = capture_find_format(&capture->node, format);
-    *fourcc = capture->wanted.fourcc;
-    if (*fourcc)
-        return GPUD_OK;
-    if (gpud_format_fourcc(format, 0) == 0)
-        return gpud_fail(error, GPUD_UNSUPPORTED, "\"%.16s\" is not a format that is captured here",
-                         format);
-    char offered[128];
-    capture_name_formats(&capture->node, offered, sizeof(offered));
-    return gpud_fail(error, GPUD_UNSUPPORTED, "%s does not offer %s; it has %s", capture->node.path,
-                     format, offered);
-}
 
 static const char *scan_name(uint32_t field)
 {
@@ -672,38 +700,47 @@ static const char *scan_name(uint32_t field)
     return "two fields one below the other, which no frame can be";
 }
 
-/* Height is that of both fields together, format.height that of one buffer. */
-static int negotiate_ask(const struct gpud_v4l2 *node, uint32_t field, uint32_t width,
-                         uint32_t height, struct gpud_v4l2_format *format)
-{
-    *format = (struct gpud_v4l2_format){
-        .fourcc = format->fourcc,
-        .width = width,
-        .height = field == V4L2_FIELD_ALTERNATE ? height / 2 : height,
-        .field = field,
-    };
-    return gpud_v4l2_set_format(node, format);
-}
-
 static bool one_below_the_other(uint32_t field)
 {
     return field == V4L2_FIELD_SEQ_TB || field == V4L2_FIELD_SEQ_BT;
 }
 
-/* A driver that is free to choose uses its signal's fields. Single fields have a height of their
- * own; if both lie one below the other, the driver may support another way. */
+/* Sets the format. A driver that is free to choose uses its signal's fields. Single fields have a
+ * height of their own; if both lie one below the other, the driver may support another way. */
 static int ask_for_scan(const struct gpud_v4l2 *node, enum gpud_scan scan, uint32_t width,
                         uint32_t height, struct gpud_v4l2_format *format)
 {
-    uint32_t field = gpud_field_of_scan(scan);
-    int result = negotiate_ask(node, field, width, height, format);
-    if (result == 0 && one_below_the_other(format->field) && scan == GPUD_SCAN_ANY)
-        result = negotiate_ask(node, V4L2_FIELD_INTERLACED, width, height, format);
-    bool single = format->field == V4L2_FIELD_ALTERNATE && field != V4L2_FIELD_ALTERNATE;
-    bool stuck = one_below_the_other(format->field);
-    if (result == 0 && scan == GPUD_SCAN_ANY && (single || stuck))
-        result = negotiate_ask(node, V4L2_FIELD_ALTERNATE, width, height, format);
+    uint32_t field = scan == GPUD_SCAN_PROGRESSIVE   ? V4L2_FIELD_NONE
+                     : scan == GPUD_SCAN_INTERLEAVED ? V4L2_FIELD_INTERLACED
+                     : scan == GPUD_SCAN_ALTERNATE   ? V4L2_FIELD_ALTERNATE
+                                                     : V4L2_FIELD_ANY;
+    *format = whole_picture(format->fourcc, field, width, height);
+    int result = gpud_v4l2_call_format(node, VIDIOC_S_FMT, format);
+    if (scan != GPUD_SCAN_ANY)
+        return result;
+    if (result == 0 && one_below_the_other(format->field)) {
+        *format = whole_picture(format->fourcc, V4L2_FIELD_INTERLACED, width, height);
+        result = gpud_v4l2_call_format(node, VIDIOC_S_FMT, format);
+    }
+    bool single = format->field == V4L2_FIELD_ALTERNATE; /* with the height of both */
+    if (result == 0 && (single || one_below_the_other(format->field))) {
+        *format = whole_picture(format->fourcc, V4L2_FIELD_ALTERNATE, width, height);
+        result = gpud_v4l2_call_format(node, VIDIOC_S_FMT, format);
+    }
     return result;
+}
+
+/* Makes the picture fill its whole format. A driver may place it elsewhere, and such a rectangle
+ * outlives its format. Older kernels know only the single-planar type here. */
+static void reset_compose(const struct gpud_v4l2 *node)
+{
+    struct v4l2_selection selection = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+                                       .target = V4L2_SEL_TGT_COMPOSE_DEFAULT};
+    if (gpud_v4l2_call(node, VIDIOC_G_SELECTION, &selection) < 0)
+        return;
+    selection.target = V4L2_SEL_TGT_COMPOSE;
+    selection.flags = 0;
+    gpud_v4l2_call(node, VIDIOC_S_SELECTION, &selection);
 }
 
 static enum gpud_status refused(struct gpud_capture *capture, const char *name, uint32_t width,
@@ -739,22 +776,34 @@ enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
         return gpud_fail(error, GPUD_INVALID,
                          "%s has no signal with a size of its own: ask for one of its sizes",
                          capture->node.path);
-    enum gpud_status status = choose_format(capture, name, &format->fourcc, error);
-    if (status != GPUD_OK)
-        return status;
+    if (!capture->wanted.fourcc) { /* a change of the signal does not change it */
+        struct offers offers;
+        read_offers(&capture->node, &offers);
+        capture->wanted.fourcc = modes_find_format(&offers, name);
+    }
+    format->fourcc = capture->wanted.fourcc;
+    if (!format->fourcc && gpud_format_fourcc(name, 0) == 0)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "\"%.16s\" is not a format that is captured here",
+                         name);
+    if (!format->fourcc) {
+        char offered[128];
+        capture_name_formats(&capture->node, offered, sizeof(offered));
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s does not offer %s; it has %s",
+                         capture->node.path, name, offered);
+    }
     /* From a signal of the other kind the card makes what it can. */
     enum gpud_scan asked_scan =
         capture->signal.now.interlaced == capture->wanted.interlaced ? wanted->scan : GPUD_SCAN_ANY;
     if (ask_for_scan(&capture->node, asked_scan, width, height, format) < 0)
         return refused(capture, name, width, height, error);
-    gpud_v4l2_reset_compose(&capture->node);
+    reset_compose(&capture->node);
     enum gpud_scan scan = gpud_scan_of_field(format->field);
     if (scan == GPUD_SCAN_ANY || (asked_scan != GPUD_SCAN_ANY && scan != asked_scan))
         return gpud_fail(error, GPUD_UNSUPPORTED, "%s makes %s of its signal%s", capture->node.path,
                          scan_name(format->field),
                          scan == GPUD_SCAN_ANY ? ": set the source to progressive"
                                                : ": ask for these");
-    status = gpud_format_place(format, placement, error);
+    enum gpud_status status = gpud_format_place(format, placement, error);
     const char *opaque = status == GPUD_OK ? format_opaque(placement->layout.format) : NULL;
     if (opaque && strcmp(opaque, name) == 0) /* its alpha is meaningless */
         gpud_print(placement->layout.format, "%s", opaque);

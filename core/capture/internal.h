@@ -85,9 +85,6 @@ struct gpud_v4l2_buffer {
 enum gpud_status gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error);
 void gpud_v4l2_close(struct gpud_v4l2 *node);
 
-/* Whether two nodes, both opened before, are the same node of the same card. */
-bool gpud_v4l2_is_same(const struct gpud_v4l2 *a, const struct gpud_v4l2 *b);
-
 /* Whether the card is still there. While it is idle, only a query reveals its removal. False:
  * errno.
  */
@@ -97,42 +94,14 @@ bool gpud_v4l2_is_alive(const struct gpud_v4l2 *node);
 int gpud_v4l2_call(const struct gpud_v4l2 *node, unsigned long request, void *argument);
 int gpud_v4l2_get_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
 
-/* What set_format would return. */
-int gpud_v4l2_try_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
-
-/* The driver may change any field. */
-int gpud_v4l2_set_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
-
-/* Makes the picture fill its whole format. A driver may place it elsewhere, and such a rectangle
- * outlives its format. */
-void gpud_v4l2_reset_compose(const struct gpud_v4l2 *node);
+/* VIDIOC_TRY_FMT or VIDIOC_S_FMT. The driver may change any field. */
+int gpud_v4l2_call_format(const struct gpud_v4l2 *node, unsigned long request,
+                          struct gpud_v4l2_format *format);
 int gpud_v4l2_query(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);
 int gpud_v4l2_queue(const struct gpud_v4l2 *node, const struct gpud_v4l2_buffer *buffer);
 
 /* buffer->memory is set. Never waits: EAGAIN. */
 int gpud_v4l2_dequeue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);
-
-/* Asks for *count buffers and gives how many there are; 0 frees them. */
-int gpud_v4l2_request(const struct gpud_v4l2 *node, uint32_t memory, uint32_t *count);
-int gpud_v4l2_stream(const struct gpud_v4l2 *node, bool on);
-
-/* V4L2_BUF_CAP_SUPPORTS_…; 0 if the driver does not say. */
-uint32_t gpud_v4l2_memories(const struct gpud_v4l2 *node);
-
-/* The same for a node that another program may be streaming from, without disturbing it: no buffer
- * is requested or freed. */
-uint32_t gpud_v4l2_look_memories(const struct gpud_v4l2 *node);
-
-/* The fourcc at this index of the driver's list; 0: no more. Compressed formats are 1. */
-uint32_t gpud_v4l2_enum_format(const struct gpud_v4l2 *node, uint32_t place);
-
-/* The sizes at this index of the format's list, into mode; false: no more. */
-bool gpud_v4l2_enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t place,
-                         struct gpud_capture_mode *mode);
-
-/* The rates at this size, into mode; none if the driver does not say. */
-void gpud_v4l2_enum_rates(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t width,
-                          uint32_t height, struct gpud_capture_mode *mode);
 
 /* Sets the rate if *num is not 0 and the driver can, and returns the current one; 0/1 if the driver
  * does not say. */
@@ -205,17 +174,9 @@ void gpud_input_set(const struct gpud_v4l2 *node, const struct gpud_input *signa
 /* V4L2's fields as a scan; GPUD_SCAN_ANY: no frame can be that. A card that delivers only top or
  * only bottom fields makes progressive pictures of half the height. */
 enum gpud_scan gpud_scan_of_field(uint32_t field);
-uint32_t gpud_field_of_scan(enum gpud_scan scan);
-
 /* The aspect of a pixel where the card scales the signal's picture to this format's size. */
 void gpud_input_aspect(const struct gpud_input *signal, const struct gpud_v4l2_format *format,
                        uint32_t *x, uint32_t *y);
-
-/* Subscribes to the driver's event for changes of the signal. False: it has none. */
-bool gpud_input_subscribe(const struct gpud_v4l2 *node);
-
-/* Takes pending events; true: there were some. */
-bool gpud_input_take_events(const struct gpud_v4l2 *node);
 
 /* === machine ================================================================================= */
 /* clang-format off */
@@ -375,10 +336,6 @@ enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
  * on with. */
 #define GPUD_CAPTURE_SPARE 2
 
-/* Work of a device on a buffer that takes longer than this is stuck: the memory stays, for a GPU
- * may still touch it. */
-#define GPUD_CAPTURE_STOP_TIMEOUT (5 * GPUD_SEC)
-
 struct gpud_capture_buffer {
     struct gpud_capture_ring *ring;
     bool posted; /* in place: the frame's queue comes after one of the application's */
@@ -439,12 +396,6 @@ struct gpud_capture_ring {
     bool node_watched;
     uint32_t watched_events;
 };
-
-/* The bit of a buffer, or of a frame, in one of the words above. */
-static inline uint64_t gpud_capture_bit(uint32_t index)
-{
-    return UINT64_C(1) << index;
-}
 
 /* === state =================================================================================== */
 /* The files of a capture; each calls only those before it, but for ring.c, which reports to
@@ -541,70 +492,6 @@ struct gpud_capture {
 enum gpud_status gpud_capture_report(struct gpud_capture *capture, enum gpud_capture_event event,
                                      const struct gpud_error *why, struct gpud_error *error);
 
-/* === arrival ================================================================================= */
-
-enum gpud_arrival_action {
-    GPUD_ARRIVAL_ACQUIRE,
-    GPUD_ARRIVAL_NO_SIGNAL, /* drop it: noise, or the card's substitute picture */
-    GPUD_ARRIVAL_OVERRUN,   /* drop it: the application holds all frames */
-};
-
-/* A dequeued buffer, and what to do with it. */
-struct gpud_arrival {
-    enum gpud_arrival_action action;
-    int64_t time;
-    uint64_t pts;
-    bool at_start;    /* pts is the start of exposure */
-    uint64_t missing; /* frames that the driver dropped before this one */
-    uint32_t flags;   /* enum gpud_frame_flags */
-};
-
-/* room: a frame can be acquired. An impossible data_offset in *raw is made 0. */
-struct gpud_arrival gpud_capture_judge(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw,
-                                       bool room);
-
-/* Counts it for get_info. acquired: the application gets it; else it was dropped. */
-void gpud_capture_count(struct gpud_capture *capture, const struct gpud_arrival *arrival,
-                        bool acquired);
-
-/* Fills the frame's info. */
-void gpud_capture_describe(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
-                           const struct gpud_arrival *arrival, struct gpud_frame *frame);
-
-/* === buffers ================================================================================= */
-
-/* From any thread. The last reference frees the ring; the driver is not called. */
-void gpud_capture_ring_unref(struct gpud_capture_ring *ring);
-
-/* === canary ================================================================================== */
-
-/* Writes the patterns, before the buffers are queued. */
-enum gpud_status gpud_capture_ring_set_canaries(struct gpud_capture_ring *ring,
-                                                struct gpud_error *error);
-
-/* === card ==================================================================================== */
-
-/* Selects the input and sets the controls that were asked for; the card was just opened, and its
- * signal is detected then. */
-enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_error *error);
-
-/* Switches to capture->wanted.next_input, if there is one. No buffers may exist. If the driver
- * refuses, input_refused says why, and the card stays at the input that it has. */
-void gpud_capture_select_input(struct gpud_capture *capture);
-
-/* Opens the card again, under any node, and sets it up. On failure the node may be open. */
-enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_error *error);
-void gpud_capture_close_node(struct gpud_capture *capture);
-
-/* Begins to watch for nodes, and arms the timer for the first look. */
-enum gpud_status gpud_capture_watch_for_card(struct gpud_capture *capture,
-                                             struct gpud_error *error);
-
-/* The folders that exist now, before each look. False: not all, and the card may return
- * unnoticed. */
-bool gpud_capture_watch_folders(const struct gpud_capture *capture);
-void gpud_capture_unwatch_folders(struct gpud_capture *capture);
-
 /* === colorimetry ============================================================================= */
 /* Colours as V4L2 describes them. */
 
@@ -616,20 +503,6 @@ void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
 /* Reads the signal's static metadata, if the driver has controls for it. */
 void gpud_capture_read_hdr(const struct gpud_v4l2 *node, struct gpud_hdr_metadata *hdr);
 
-/* === feed ==================================================================================== */
-/* Queuing buffers to the driver, and dequeuing them. */
-
-/* From begin, which may be called again, to end, a returned buffer makes wake_fd readable if only
- * this thread can queue it. */
-struct gpud_capture_wait {
-    bool fed;  /* the driver has a buffer, so its node is to be polled */
-    bool back; /* a buffer was returned before, without wake_fd */
-    bool out;  /* a buffer may be returned, so wake_fd is to be polled */
-};
-
-/* Queues this buffer. -1: errno. */
-int gpud_capture_ring_queue(struct gpud_capture_ring *ring, uint32_t index);
-
 /* === follow ================================================================================== */
 
 /* Follows the signal, before each check for a frame. look: it may have changed. True: the state, or
@@ -640,10 +513,6 @@ bool gpud_capture_follow(struct gpud_capture *capture, bool look);
  * one. */
 enum gpud_status gpud_capture_await_signal(struct gpud_capture *capture, int64_t deadline,
                                            struct gpud_error *error);
-
-/* === frames ================================================================================== */
-
-extern const struct gpud_frame_owner_ops gpud_capture_in_place_ops, gpud_capture_copied_ops;
 
 /* === method ================================================================================== */
 /* The methods of giving memory to a driver's DMA engine, best first. The first that works is used:
@@ -700,41 +569,8 @@ enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
                                         struct gpud_v4l2_format *format,
                                         struct gpud_placement *placement, struct gpud_error *error);
 
-/* === publish ================================================================================= */
-
-/* What was detected. */
-void gpud_capture_publish_signal(struct gpud_capture *capture);
-void gpud_capture_count_change(struct gpud_capture *capture);
-
-/* The format that the card is set to before the first configure. */
-void gpud_capture_publish_card_format(struct gpud_capture *capture);
-
-/* The card was unplugged, or has returned. */
-void gpud_capture_publish_card(struct gpud_capture *capture);
-
-/* A stream has begun in this format. */
-void gpud_capture_publish(struct gpud_capture *capture, const struct gpud_v4l2_format *format,
-                          uint32_t fps_num, uint32_t fps_den);
-
-/* The stream has ended. */
-void gpud_capture_unpublish(struct gpud_capture *capture);
-
-/* The ring's method is known to work. */
+/* The ring's method is known to work: tells get_info. */
 void gpud_capture_publish_path(struct gpud_capture *capture);
-
-/* What the driver says now of the colours and rate of what it captures. True: they changed. */
-bool gpud_capture_publish_format(struct gpud_capture *capture);
-
-/* With capture->lock held: what the driver says of its pictures beside their layout. */
-void gpud_capture_note_format(struct gpud_capture *capture, const struct gpud_v4l2_format *format,
-                              const struct gpud_hdr_metadata *hdr, uint32_t fps_num,
-                              uint32_t fps_den);
-
-/* The driver's rate, else the signal's. If *fps_num is not 0, the driver is asked for that rate. */
-void gpud_capture_read_rate(struct gpud_capture *capture, uint32_t *fps_num, uint32_t *fps_den);
-
-/* How long a frame of this rate lasts. */
-void gpud_capture_set_duration(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps_den);
 
 /* === ring ==================================================================================== */
 
@@ -761,54 +597,15 @@ enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct 
  * GPUD_IO: it keeps them, because acquired frames use them; stop again when those are released. */
 enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct gpud_error *error);
 
-/* === ring_watch ============================================================================== */
-/* What an event loop sees of a ring. */
-
 /* From now on the epoll watch_fd is readable when an acquire without a wait would have something to
- * report. unwatch ends that, comes before watch_fd is closed, and leaves nothing of the ring in
- * it. */
+ * report; until the ring is dropped, which comes before watch_fd is closed. */
 enum gpud_status gpud_capture_ring_watch(struct gpud_capture_ring *ring, int watch_fd,
                                          struct gpud_error *error);
-void gpud_capture_ring_unwatch(struct gpud_capture_ring *ring);
 
 /* The stream has ended, and acquire says why. */
 void gpud_capture_ring_end(struct gpud_capture_ring *ring);
 
-/* With driver_lock held: the epoll watches what it should now. False: it cannot (watch_error), and
- * is readable, so that an acquire comes that says so. */
-bool gpud_capture_ring_update_watch(struct gpud_capture_ring *ring);
-
-/* With lock held: wake_fd is made readable, or not readable. */
-void gpud_capture_ring_set_woken(struct gpud_capture_ring *ring, bool woken);
-
-/* With lock held: whether an event loop shall call acquire, whatever the node says. */
-bool gpud_capture_ring_is_due(const struct gpud_capture_ring *ring);
-
-/* === stream ================================================================================== */
-
-/* Sets the card to its signal and to what is wanted, and starts streaming. The ring is NULL, and is
- * again on failure. *deferred: the driver does not start without a signal; there is no ring, and
- * the timer is armed to look for one. */
-enum gpud_status gpud_capture_begin(struct gpud_capture *capture, bool *deferred,
-                                    struct gpud_error *error);
-
-/* The ring's method turned out not to work, as why says: the stream goes on by the next one. On
- * failure there is no ring, or one that has ended. */
-enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const struct gpud_error *why,
-                                        struct gpud_error *error);
-
-/* Held frames live on. GPUD_IO: the driver keeps its buffers, and the ring is still there. must:
- * drop it whatever the driver says. */
-enum gpud_status gpud_capture_drop_ring(struct gpud_capture *capture, bool must,
-                                        struct gpud_error *error);
-
-/* === watch =================================================================================== */
-
-/* Arms timer_fd to expire after that long, and then at this interval (0: once). False: errno. */
-bool gpud_capture_arm(struct gpud_capture *capture, int64_t after, int64_t every);
-
-/* Whether it has expired; clears it. */
-bool gpud_capture_is_time(struct gpud_capture *capture);
-void gpud_capture_disarm(struct gpud_capture *capture);
+/* Ends the capture's use of it; held frames live on. The driver is not called. */
+void gpud_capture_ring_drop(struct gpud_capture_ring *ring);
 
 #endif

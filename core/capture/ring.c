@@ -14,11 +14,28 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* Work of a device on a buffer that takes longer than this is stuck: the memory stays, for a GPU
+ * may still touch it. */
+#define STOP_TIMEOUT (5 * GPUD_SEC)
+
+/* The bit of a buffer, or of a frame, in one of a ring's words. */
+static uint64_t bit_of(uint32_t index)
+{
+    return UINT64_C(1) << index;
+}
+
+/* With the lock held: whether another frame can be acquired; yes stays true until one is. */
+static bool ring_has_room(const struct gpud_capture_ring *ring)
+{
+    return (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
+}
+
 /* === ring_watch ============================================================================== */
 /* A ring in its capture's epoll: its wake-up, and the driver's node while its state is
  * meaningful. */
 
-void gpud_capture_ring_set_woken(struct gpud_capture_ring *ring, bool woken)
+/* With lock held: wake_fd is made readable, or not readable. */
+static void ring_set_woken(struct gpud_capture_ring *ring, bool woken)
 {
     uint64_t count = 1;
     if (woken && !ring->woken)
@@ -27,9 +44,10 @@ void gpud_capture_ring_set_woken(struct gpud_capture_ring *ring, bool woken)
         ring->woken = read(ring->wake_fd, &count, sizeof(count)) != sizeof(count);
 }
 
-/* Buffers that devices have finished with are queued by the next acquire, which is soon enough
- * while the driver still has buffers to fill. */
-bool gpud_capture_ring_is_due(const struct gpud_capture_ring *ring)
+/* With lock held: whether an event loop shall call acquire, whatever the node says. Buffers that
+ * devices have finished with are queued by the next acquire, which is soon enough while the driver
+ * still has buffers to fill. */
+static bool ring_is_due(const struct gpud_capture_ring *ring)
 {
     if (ring->watch_fd < 0)
         return false;
@@ -52,15 +70,17 @@ static int watch_node(struct gpud_capture_ring *ring, bool watch, uint32_t event
     return 0;
 }
 
-/* poll() reports an error for a driver without a buffer, although nothing is wrong. While the
- * application holds all frames, only the errors count that poll() always reports. */
-bool gpud_capture_ring_update_watch(struct gpud_capture_ring *ring)
+/* With driver_lock held: the epoll watches what it should now. False: it cannot (watch_error), and
+ * is readable, so that an acquire comes that says so. poll() reports an error for a driver without
+ * a buffer, although nothing is wrong. While the application holds all frames, only the errors
+ * count that poll() always reports. */
+static bool ring_update_watch(struct gpud_capture_ring *ring)
 {
     if (ring->watch_fd < 0)
         return true;
     gpud_lock_take(&ring->lock);
     bool watch = ring->streaming && !ring->ended && ring->queued;
-    bool room = (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
+    bool room = ring_has_room(ring);
     gpud_lock_release(&ring->lock);
 
     /* Without that lock: the kernel asks the driver at once, which may wait. */
@@ -68,33 +88,14 @@ bool gpud_capture_ring_update_watch(struct gpud_capture_ring *ring)
     gpud_lock_take(&ring->lock);
     ring->watch_error = number;
     if (!ring->waiting)
-        gpud_capture_ring_set_woken(ring, gpud_capture_ring_is_due(ring));
+        ring_set_woken(ring, ring_is_due(ring));
     gpud_lock_release(&ring->lock);
     return number == 0;
 }
 
-enum gpud_status gpud_capture_ring_watch(struct gpud_capture_ring *ring, int watch_fd,
-                                         struct gpud_error *error)
-{
-    struct epoll_event event = {.events = EPOLLIN};
-    if (epoll_ctl(watch_fd, EPOLL_CTL_ADD, ring->wake_fd, &event) < 0)
-        return gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
-    gpud_lock_take(&ring->driver_lock);
-    gpud_lock_take(&ring->lock);
-    ring->watch_fd = watch_fd;
-    gpud_lock_release(&ring->lock);
-    bool watched = gpud_capture_ring_update_watch(ring);
-    int number = ring->watch_error;
-    gpud_lock_release(&ring->driver_lock);
-    if (watched)
-        return GPUD_OK;
-    gpud_capture_ring_unwatch(ring);
-    errno = number;
-    return gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
-}
-
-/* Explicitly, because an epoll keeps a descriptor as long as any process has the file open. */
-void gpud_capture_ring_unwatch(struct gpud_capture_ring *ring)
+/* Leaves nothing of the ring in the epoll: explicitly, because an epoll keeps a descriptor as long
+ * as any process has the file open. */
+static void ring_unwatch(struct gpud_capture_ring *ring)
 {
     gpud_lock_take(&ring->driver_lock);
     if (ring->watch_fd >= 0) {
@@ -108,13 +109,33 @@ void gpud_capture_ring_unwatch(struct gpud_capture_ring *ring)
     gpud_lock_release(&ring->driver_lock);
 }
 
+enum gpud_status gpud_capture_ring_watch(struct gpud_capture_ring *ring, int watch_fd,
+                                         struct gpud_error *error)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    if (epoll_ctl(watch_fd, EPOLL_CTL_ADD, ring->wake_fd, &event) < 0)
+        return gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
+    gpud_lock_take(&ring->driver_lock);
+    gpud_lock_take(&ring->lock);
+    ring->watch_fd = watch_fd;
+    gpud_lock_release(&ring->lock);
+    bool watched = ring_update_watch(ring);
+    int number = ring->watch_error;
+    gpud_lock_release(&ring->driver_lock);
+    if (watched)
+        return GPUD_OK;
+    ring_unwatch(ring);
+    errno = number;
+    return gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
+}
+
 void gpud_capture_ring_end(struct gpud_capture_ring *ring)
 {
     gpud_lock_take(&ring->driver_lock);
     gpud_lock_take(&ring->lock);
     ring->ended = true;
     gpud_lock_release(&ring->lock);
-    gpud_capture_ring_update_watch(ring);
+    ring_update_watch(ring);
     gpud_lock_release(&ring->driver_lock);
 }
 
@@ -122,8 +143,19 @@ void gpud_capture_ring_end(struct gpud_capture_ring *ring)
 /* A ring's buffers: made by its method, mapped for the device that copies them, dropped. The ring
  * is also freed here, perhaps in the thread that releases the last frame. */
 
+/* Asks the driver for *count buffers and gives how many there are; 0 frees them. */
+static int request_buffers(const struct gpud_capture_ring *ring, uint32_t *count)
+{
+    struct v4l2_requestbuffers raw = {
+        .count = *count, .type = ring->node->type, .memory = ring->method->memory};
+    if (gpud_v4l2_call(ring->node, VIDIOC_REQBUFS, &raw) < 0)
+        return -1;
+    *count = raw.count;
+    return 0;
+}
+
 /* Frees the memory of one buffer. */
-static void capture_buffer_drop(struct gpud_capture_buffer *buffer)
+static void buffer_drop(struct gpud_capture_buffer *buffer)
 {
     for (uint32_t area = 0; area < GPUD_PLANES_MAX; area++)
         gpud_fd_close(&buffer->dmabuf[area]);
@@ -134,27 +166,27 @@ static void capture_buffer_drop(struct gpud_capture_buffer *buffer)
 static void drop_buffers(struct gpud_capture_ring *ring)
 {
     for (uint32_t i = 0; i < ring->buffer_count; i++)
-        capture_buffer_drop(&ring->buffers[i]);
+        buffer_drop(&ring->buffers[i]);
     free(ring->buffers);
     ring->buffers = NULL;
     ring->buffer_count = 0;
 }
 
 /* Frees buffers that were never streamed into. */
-/* The memory goes first: a driver may keep mapped buffers. */
-static void capture_buffers_undo(struct gpud_capture_ring *ring)
+/* Frees buffers that were never streamed into. The memory goes first: a driver may keep mapped
+ * buffers. */
+static void buffers_undo(struct gpud_capture_ring *ring)
 {
     uint32_t none = 0;
     drop_buffers(ring);
-    gpud_v4l2_request(ring->node, ring->method->memory, &none);
+    request_buffers(ring, &none);
 }
 
 /* Creates ring->limit buffers and a few spare ones, by ring->method. On failure some may exist. */
-static enum gpud_status capture_buffers_create(struct gpud_capture_ring *ring,
-                                               struct gpud_error *error)
+static enum gpud_status buffers_create(struct gpud_capture_ring *ring, struct gpud_error *error)
 {
     uint32_t count = ring->limit + GPUD_CAPTURE_SPARE;
-    if (gpud_v4l2_request(ring->node, ring->method->memory, &count) < 0)
+    if (request_buffers(ring, &count) < 0)
         return errno == EBUSY
                    ? gpud_fail_native(error, GPUD_IO, "errno", EBUSY,
                                       "%s is in use by another program", ring->node->path)
@@ -198,18 +230,11 @@ static enum gpud_status show_to_device(struct gpud_capture_ring *ring,
     return status;
 }
 
-/* For copied frames: makes each buffer accessible to the device that copies. */
-static enum gpud_status capture_buffers_show(struct gpud_capture_ring *ring,
-                                             struct gpud_error *error)
+/* From any thread. The last reference frees the ring; the driver is not called. */
+static void ring_unref(struct gpud_capture_ring *ring)
 {
-    enum gpud_status status = GPUD_OK;
-    for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK; i++)
-        status = show_to_device(ring, &ring->buffers[i], error);
-    return status;
-}
-
-static void buffers_destroy(struct gpud_capture_ring *ring)
-{
+    if (atomic_fetch_sub_explicit(&ring->references, 1, memory_order_acq_rel) != 1)
+        return;
     for (uint32_t i = 0; i < ring->frame_count; i++) {
         gpud_queue_unref(&ring->frames[i].queue);
         if (!ring->in_place)
@@ -226,10 +251,10 @@ static void buffers_destroy(struct gpud_capture_ring *ring)
     free(ring);
 }
 
-void gpud_capture_ring_unref(struct gpud_capture_ring *ring)
+void gpud_capture_ring_drop(struct gpud_capture_ring *ring)
 {
-    if (atomic_fetch_sub_explicit(&ring->references, 1, memory_order_acq_rel) == 1)
-        buffers_destroy(ring);
+    ring_unwatch(ring);
+    ring_unref(ring);
 }
 
 /* === feed ==================================================================================== */
@@ -238,88 +263,64 @@ void gpud_capture_ring_unref(struct gpud_capture_ring *ring)
 /* With lock held: a buffer was returned. by_device: only the waiting thread can queue it, which can
  * wait for the next frame while the driver has enough buffers, so that most waits for a frame are
  * not woken for every returned one. */
-static void capture_ring_wake(struct gpud_capture_ring *ring, bool by_device)
+static void ring_wake(struct gpud_capture_ring *ring, bool by_device)
 {
     uint32_t queued = (uint32_t)__builtin_popcountll(ring->queued);
     bool low = queued < GPUD_CAPTURE_SPARE || 2 * queued < ring->buffer_count;
-    if ((ring->waiting && (ring->blind || (by_device && low))) || gpud_capture_ring_is_due(ring))
-        gpud_capture_ring_set_woken(ring, true);
+    if ((ring->waiting && (ring->blind || (by_device && low))) || ring_is_due(ring))
+        ring_set_woken(ring, true);
 }
 
-static struct gpud_capture_wait capture_ring_wait_begin(struct gpud_capture_ring *ring)
+/* From begin, which may be called again, to end, a returned buffer makes wake_fd readable if only
+ * this thread can queue it. */
+struct ring_wait {
+    bool fed;  /* the driver has a buffer, so its node is to be polled */
+    bool back; /* a buffer was returned before, without wake_fd */
+    bool out;  /* a buffer may be returned, so wake_fd is to be polled */
+};
+
+static struct ring_wait ring_wait_begin(struct gpud_capture_ring *ring)
 {
     gpud_lock_take(&ring->lock);
-    struct gpud_capture_wait wait = {
+    struct ring_wait wait = {
         .fed = ring->queued,
         .back = ring->to_queue,
         .out = ring->acquired || ring->pending,
     };
     ring->waiting = true;
     ring->blind = !wait.fed;
-    gpud_capture_ring_set_woken(ring, false);
+    ring_set_woken(ring, false);
     gpud_lock_release(&ring->lock);
     return wait;
 }
 
-static void capture_ring_wait_end(struct gpud_capture_ring *ring)
+static void ring_wait_end(struct gpud_capture_ring *ring)
 {
     gpud_lock_take(&ring->lock);
     ring->waiting = false;
-    gpud_capture_ring_set_woken(ring, gpud_capture_ring_is_due(ring));
+    ring_set_woken(ring, ring_is_due(ring));
     bool watched = ring->watch_fd >= 0;
     gpud_lock_release(&ring->lock);
     if (!watched)
         return;
     gpud_lock_take(&ring->driver_lock);
-    gpud_capture_ring_update_watch(ring);
+    ring_update_watch(ring);
     gpud_lock_release(&ring->driver_lock);
 }
 
-/* With the lock held. */
-static bool feed_has_room(const struct gpud_capture_ring *ring)
-{
-    return (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
-}
-
-/* Whether another frame can be acquired; the answer stays true until one is. */
-static bool capture_ring_has_room(struct gpud_capture_ring *ring)
-{
-    gpud_lock_take(&ring->lock);
-    bool room = feed_has_room(ring);
-    gpud_lock_release(&ring->lock);
-    return room;
-}
-
-/* Records a dequeued buffer. False: the driver did not have it. *room: as has_room(). */
-static bool capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index, bool *room)
-{
-    gpud_lock_take(&ring->lock);
-    bool right = index < ring->buffer_count && ring->queued >> index & 1;
-    if (right)
-        ring->queued &= ~gpud_capture_bit(index);
-    *room = feed_has_room(ring);
-    gpud_lock_release(&ring->lock);
-    return right;
-}
-
 /* Gives a dequeued buffer back unseen. */
-static void capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index)
+static void ring_give_back(struct gpud_capture_ring *ring, uint32_t index)
 {
     gpud_lock_take(&ring->lock);
-    ring->to_queue |= gpud_capture_bit(index);
+    ring->to_queue |= bit_of(index);
     gpud_lock_release(&ring->lock);
 }
 
 /* --- returned buffers ---------------------------------------------------------------------- */
 
-int gpud_capture_ring_queue(struct gpud_capture_ring *ring, uint32_t index)
-{
-    return gpud_v4l2_queue(ring->node, &ring->buffers[index].raw);
-}
-
-/* Whether capture_ring_requeue() has a buffer to queue, or an event loop's epoll to update. If
+/* Whether ring_requeue() has a buffer to queue, or an event loop's epoll to update. If
  * not, a thread need not wait for another that is in a call to the driver. */
-static bool capture_ring_has_back(struct gpud_capture_ring *ring)
+static bool ring_has_back(struct gpud_capture_ring *ring)
 {
     gpud_lock_take(&ring->lock);
     bool back = ring->to_queue || ring->watch_fd >= 0;
@@ -327,21 +328,8 @@ static bool capture_ring_has_back(struct gpud_capture_ring *ring)
     return back;
 }
 
-/* The driver refused these. True: it has no buffer, and none can come back. */
-static bool feed_take_back(struct gpud_capture_ring *ring, uint64_t refused)
-{
-    gpud_lock_take(&ring->lock);
-    ring->queued &= ~refused;
-    ring->to_queue |= refused; /* tried again with the next one */
-    bool starved = !ring->queued && !ring->pending && !(ring->in_place && ring->acquired);
-    ring->returned |= starved; /* the next acquire says so */
-    gpud_lock_release(&ring->lock);
-    return starved;
-}
-
 /* Queues returned buffers. GPUD_IO: the driver accepts none and has none. */
-static enum gpud_status capture_ring_requeue(struct gpud_capture_ring *ring,
-                                             struct gpud_error *error)
+static enum gpud_status ring_requeue(struct gpud_capture_ring *ring, struct gpud_error *error)
 {
     gpud_lock_take(&ring->driver_lock);
     if (!ring->streaming) {
@@ -352,23 +340,30 @@ static enum gpud_status capture_ring_requeue(struct gpud_capture_ring *ring,
     uint64_t back = ring->to_queue;
     ring->to_queue = 0;
     ring->returned = false;
-    ring->queued |=
-        back; /* before the call: another thread may dequeue it before this one goes on */
+    ring->queued |= back; /* first: another thread may dequeue it before this one goes on */
     gpud_lock_release(&ring->lock);
 
     uint64_t refused = 0;
     int number = 0;
     for (uint64_t left = back; left; left &= left - 1) {
         uint32_t index = (uint32_t)__builtin_ctzll(left);
-        if (gpud_capture_ring_queue(ring, index) < 0) {
-            refused |= gpud_capture_bit(index);
+        if (gpud_v4l2_queue(ring->node, &ring->buffers[index].raw) < 0) {
+            refused |= bit_of(index);
             number = errno;
         }
     }
 
-    bool starved = refused && feed_take_back(ring, refused);
+    bool starved = false; /* the driver has no buffer, and none can come back */
+    if (refused) {
+        gpud_lock_take(&ring->lock);
+        ring->queued &= ~refused;
+        ring->to_queue |= refused; /* tried again with the next one */
+        starved = !ring->queued && !ring->pending && !(ring->in_place && ring->acquired);
+        ring->returned |= starved; /* the next acquire says so */
+        gpud_lock_release(&ring->lock);
+    }
     enum gpud_status status = GPUD_OK;
-    bool watched = gpud_capture_ring_update_watch(ring);
+    bool watched = ring_update_watch(ring);
     errno = watched ? number : ring->watch_error;
     if (!watched)
         status = gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
@@ -392,7 +387,7 @@ static struct gpud_frame *acquire_slot(struct gpud_capture_ring *ring, uint32_t 
 {
     struct gpud_frame *frame = &ring->frames[slot];
     gpud_lock_take(&ring->lock);
-    ring->acquired |= gpud_capture_bit(slot);
+    ring->acquired |= bit_of(slot);
     gpud_lock_release(&ring->lock);
     atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
     frame->access = 0;
@@ -407,10 +402,10 @@ static void frames_on_complete(void *arg, enum gpud_status status)
     struct gpud_capture_ring *ring = buffer->ring;
     gpud_lock_take(&ring->lock);
     ring->pending--;
-    ring->to_queue |= gpud_capture_bit(buffer->raw.index);
+    ring->to_queue |= bit_of(buffer->raw.index);
     ring->failed |= status != GPUD_OK;
     ring->returned = true;
-    capture_ring_wake(ring, true);
+    ring_wake(ring, true);
     pthread_cond_signal(&ring->complete);
     gpud_lock_release(&ring->lock);
 }
@@ -421,12 +416,6 @@ static struct gpud_capture_buffer *buffer_of(const struct gpud_frame *frame)
 {
     struct gpud_capture_ring *ring = frame->owner;
     return &ring->buffers[frame->slot];
-}
-
-static struct gpud_frame *acquire_in_place(struct gpud_capture_ring *ring, uint32_t index)
-{
-    ring->buffers[index].posted = false;
-    return acquire_slot(ring, index);
 }
 
 /* Whether queues have been given work on the buffer since it was acquired. All of it comes before
@@ -451,59 +440,48 @@ static enum gpud_status post_in_place(struct gpud_frame *frame, struct gpud_queu
     return status;
 }
 
-/* Returns the buffer to the driver when the queue has finished with it. */
-static void queue_when_complete(struct gpud_capture_ring *ring, struct gpud_frame *frame)
-{
-    struct gpud_capture_buffer *buffer = buffer_of(frame);
-    struct gpud_error why;
-    if (gpud_queue_on_complete(frame->queue, frames_on_complete, buffer, &why) != GPUD_OK) {
-        /* A buffer whose work never ends does not come back. */
-        if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK)
-            frames_on_complete(buffer, GPUD_OK);
-        else
-            gpud_log_error(ring->log, "capture", "a buffer of the driver's is lost: %s",
-                           why.reason);
-    }
-    gpud_queue_flush(frame->queue, NULL);
-}
-
-/* After the stop the driver fills no buffer, and no other thread waits for the queue. */
-static void finish_after_stop(struct gpud_capture_ring *ring, struct gpud_frame *frame)
-{
-    struct gpud_error why;
-    if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_CAPTURE_STOP_TIMEOUT), &why) == GPUD_OK)
-        return;
-    gpud_log_error(ring->log, "capture", "work on a frame never ends: its memory is not freed: %s",
-                   why.reason);
-    atomic_fetch_add(&ring->references, 1); /* leaked on purpose */
-}
-
+/* The buffer returns to the driver when the frame's queue has finished with it. */
 static void release_in_place(struct gpud_frame *frame)
 {
     struct gpud_capture_ring *ring = frame->owner;
+    struct gpud_capture_buffer *buffer = buffer_of(frame);
+    struct gpud_error why;
     bool used = is_used(frame);
     gpud_lock_take(&ring->lock);
     bool pending = used && !ring->stopped;
-    ring->acquired &= ~gpud_capture_bit(frame->slot);
+    ring->acquired &= ~bit_of(frame->slot);
     if (pending)
         ring->pending++;
     else
-        ring->to_queue |= gpud_capture_bit(frame->slot);
-    capture_ring_wake(ring, false);
+        ring->to_queue |= bit_of(frame->slot);
+    ring_wake(ring, false);
     gpud_lock_release(&ring->lock);
-    if (pending)
-        queue_when_complete(ring, frame);
-    else if (used)
-        finish_after_stop(ring, frame);
+    if (pending) {
+        if (gpud_queue_on_complete(frame->queue, frames_on_complete, buffer, &why) != GPUD_OK) {
+            /* A buffer whose work never ends does not come back. */
+            if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK)
+                frames_on_complete(buffer, GPUD_OK);
+            else
+                gpud_log_error(ring->log, "capture", "a buffer of the driver's is lost: %s",
+                               why.reason);
+        }
+        gpud_queue_flush(frame->queue, NULL);
+    } else if (used &&
+               gpud_queue_finish(frame->queue, gpud_deadline(STOP_TIMEOUT), &why) != GPUD_OK) {
+        /* After the stop the driver fills no buffer, and no other thread waits for the queue. */
+        gpud_log_error(ring->log, "capture",
+                       "work on a frame never ends: its memory is not freed: %s", why.reason);
+        atomic_fetch_add(&ring->references, 1); /* leaked on purpose */
+    }
     /* Now rather than at the next acquire: until then the driver might run out of buffers. */
-    if (!pending || capture_ring_has_back(ring))
-        capture_ring_requeue(ring, NULL);
-    gpud_capture_ring_unref(ring);
+    if (!pending || ring_has_back(ring))
+        ring_requeue(ring, NULL);
+    ring_unref(ring);
 }
 
 /* The driver has written the bytes before it returns the buffer, so neither the CPU nor a queue
  * waits for them; only for later work of the application's queues or maps. */
-const struct gpud_frame_owner_ops gpud_capture_in_place_ops = {
+static const struct gpud_frame_owner_ops in_place_ops = {
     .release = release_in_place,
     .wait = wait_in_place,
     .wait_host = gpud_frame_wait_host_complete,
@@ -593,34 +571,22 @@ static void release_copied(struct gpud_frame *frame)
 {
     struct gpud_capture_ring *ring = frame->owner;
     gpud_lock_take(&ring->lock);
-    ring->acquired &= ~gpud_capture_bit(
-        frame->slot); /* the queue's work on the slot comes before the next copy */
-    capture_ring_wake(ring, false);
+    ring->acquired &=
+        ~bit_of(frame->slot); /* the queue's work on the slot comes before the next copy */
+    ring_wake(ring, false);
     gpud_lock_release(&ring->lock);
-    if (capture_ring_has_back(ring))
-        capture_ring_requeue(ring, NULL);
-    gpud_capture_ring_unref(ring);
+    if (ring_has_back(ring))
+        ring_requeue(ring, NULL);
+    ring_unref(ring);
 }
 
-const struct gpud_frame_owner_ops gpud_capture_copied_ops = {
+static const struct gpud_frame_owner_ops copied_ops = {
     .release = release_copied,
     .wait = gpud_frame_join_wait,
     .wait_host = gpud_frame_wait_host_complete, /* after everything on the frame's queue */
     .post = gpud_frame_join_post,
     .is_poisoned = gpud_frame_is_never_poisoned,
 };
-
-/* The frame of a dequeued buffer, the caller's; info is not filled. data_offset: where the
- * driver says that each area's picture begins. On failure the buffer comes back by itself. */
-static enum gpud_status capture_ring_acquire(struct gpud_capture_ring *ring,
-                                             const struct gpud_v4l2_buffer *dequeued,
-                                             struct gpud_frame **frame, struct gpud_error *error)
-{
-    if (!ring->in_place)
-        return acquire_copied(ring, dequeued, frame, error);
-    *frame = acquire_in_place(ring, dequeued->index);
-    return GPUD_OK;
-}
 
 /* === canary ================================================================================== */
 /* The canary: a driver may accept a buffer's memory and write elsewhere without an error (AMD's
@@ -675,49 +641,40 @@ static enum gpud_status canary_unmap(struct gpud_memory *memory, struct gpud_que
     return GPUD_OK;
 }
 
-static enum gpud_status canary_set(const struct gpud_capture_ring *ring, struct gpud_memory *memory,
-                                   struct gpud_queue *queue, struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-    for (uint32_t number = 0; number < SPOTS && status == GPUD_OK; number++) {
-        uint64_t offset;
-        unsigned char spot[SPOT];
-        void *data;
-        uint32_t size = place(&ring->placement.layout, number, &offset);
-        if (!size)
-            continue;
-        paint(spot, number);
-        status = canary_map(memory, queue, offset, size, GPUD_WRITE, &data, error);
-        if (status != GPUD_OK)
-            return status;
-        memcpy(data, spot, size);
-        status = canary_unmap(memory, queue, data, GPUD_WRITE, error);
-    }
-    if (status == GPUD_OK && queue)
-        status = gpud_queue_finish(queue, gpud_deadline(LOOK_TIMEOUT), error);
-    return status;
-}
-
-enum gpud_status gpud_capture_ring_set_canaries(struct gpud_capture_ring *ring,
-                                                struct gpud_error *error)
+/* Writes the patterns, before the buffers are queued. */
+static enum gpud_status ring_set_canaries(struct gpud_capture_ring *ring, struct gpud_error *error)
 {
     struct gpud_queue *queue = NULL;
     enum gpud_status status = GPUD_OK;
     for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK; i++) {
         struct gpud_memory *memory = ring->buffers[i].memory;
+        ring->unproven |= bit_of(i);
         if (!queue && !memory->host)
             status = gpud_queue_create(memory->device, &queue, error);
-        if (status == GPUD_OK)
-            status = canary_set(ring, memory, queue, error);
-        ring->unproven |= UINT64_C(1) << i;
+        for (uint32_t number = 0; number < SPOTS && status == GPUD_OK; number++) {
+            uint64_t offset;
+            unsigned char spot[SPOT];
+            void *data;
+            uint32_t size = place(&ring->placement.layout, number, &offset);
+            if (!size)
+                continue;
+            paint(spot, number);
+            status = canary_map(memory, queue, offset, size, GPUD_WRITE, &data, error);
+            if (status != GPUD_OK)
+                break;
+            memcpy(data, spot, size);
+            status = canary_unmap(memory, queue, data, GPUD_WRITE, error);
+        }
+        if (status == GPUD_OK && queue)
+            status = gpud_queue_finish(queue, gpud_deadline(LOOK_TIMEOUT), error);
     }
     gpud_queue_unref(&queue);
     return status;
 }
 
 /* Checks that a complete frame really arrived in its buffer, if that is not proven yet. */
-static enum gpud_status capture_ring_prove(struct gpud_capture_ring *ring, uint32_t index,
-                                           struct gpud_error *error)
+static enum gpud_status ring_prove(struct gpud_capture_ring *ring, uint32_t index,
+                                   struct gpud_error *error)
 {
     struct gpud_memory *memory = ring->buffers[index].memory;
     struct gpud_queue *queue = ring->frames[index].queue;
@@ -743,7 +700,7 @@ static enum gpud_status capture_ring_prove(struct gpud_capture_ring *ring, uint3
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "the driver took the memory of %s and wrote elsewhere",
                          ring->device->info.name);
-    ring->unproven &= ~(UINT64_C(1) << index);
+    ring->unproven &= ~bit_of(index);
     ring->proven = true;
     return GPUD_OK;
 }
@@ -764,16 +721,16 @@ static enum gpud_status try_method(struct gpud_capture_ring *ring,
     if (direct && !ring->in_place)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "each frame would be copied, and a direct path is required");
-    enum gpud_status status = capture_buffers_create(ring, error);
+    enum gpud_status status = buffers_create(ring, error);
     if (status == GPUD_OK && method->canary)
-        status = gpud_capture_ring_set_canaries(ring, error);
-    if (status == GPUD_OK && !ring->in_place)
-        status = capture_buffers_show(ring, error);
+        status = ring_set_canaries(ring, error);
+    for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK && !ring->in_place; i++)
+        status = show_to_device(ring, &ring->buffers[i], error);
     for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK; i++)
-        if (gpud_capture_ring_queue(ring, i) < 0)
+        if (gpud_v4l2_queue(ring->node, &ring->buffers[i].raw) < 0)
             status = gpud_fail_errno(error, "the driver refuses the buffer");
     if (status != GPUD_OK) {
-        capture_buffers_undo(ring);
+        buffers_undo(ring);
         return status;
     }
     ring->proven = !method->canary;
@@ -792,17 +749,15 @@ static bool ring_is_wanted(const struct gpud_capture_ring *ring,
     return !(host && (method->by_name || method->by_cpu));
 }
 
-static void ring_add_reason(char *reasons, size_t size, const char *method, const char *reason)
-{
-    size_t used = strlen(reasons);
-    gpud_print_n(reasons + used, size - used, "%sv4l2-%s: %s", used ? "; " : "", method, reason);
-}
-
+/* Takes the first method that works. fallback_reason holds the reasons against the better ones. */
 static enum gpud_status try_methods(struct gpud_capture_ring *ring,
                                     const struct gpud_capture_choice *choice,
                                     struct gpud_error *error)
 {
-    uint32_t capabilities = gpud_v4l2_memories(ring->node);
+    struct v4l2_requestbuffers asked = {.type = ring->node->type, .memory = V4L2_MEMORY_MMAP};
+    /* 0 if the driver does not say. */
+    uint32_t capabilities =
+        gpud_v4l2_call(ring->node, VIDIOC_REQBUFS, &asked) < 0 ? 0 : asked.capabilities;
     char reasons[sizeof(ring->fallback_reason)] = "";
     struct gpud_error why = {.status = GPUD_UNSUPPORTED};
     bool below = !choice->below;
@@ -815,7 +770,9 @@ static enum gpud_status try_methods(struct gpud_capture_ring *ring,
                 gpud_print(ring->fallback_reason, "%s", reasons);
                 return GPUD_OK;
             }
-            ring_add_reason(reasons, sizeof(reasons), method->name, why.reason);
+            size_t used = strlen(reasons);
+            gpud_print_n(reasons + used, sizeof(reasons) - used, "%sv4l2-%s: %s", used ? "; " : "",
+                         method->name, why.reason);
         }
         below |= method == choice->below;
     }
@@ -835,7 +792,7 @@ static enum gpud_status make_frames(struct gpud_capture_ring *ring, struct gpud_
     enum gpud_status status = GPUD_OK;
     for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
         struct gpud_frame *frame = &ring->frames[i];
-        frame->ops = ring->in_place ? &gpud_capture_in_place_ops : &gpud_capture_copied_ops;
+        frame->ops = ring->in_place ? &in_place_ops : &copied_ops;
         frame->owner = ring;
         frame->slot = i;
         frame->memory = ring->in_place ? ring->buffers[i].memory : NULL;
@@ -884,8 +841,8 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
         status = make_frames(made, error);
     if (status != GPUD_OK) {
         if (made->buffer_count)
-            capture_buffers_undo(made);
-        gpud_capture_ring_unref(made);
+            buffers_undo(made);
+        ring_unref(made);
         return status;
     }
     *ring = made;
@@ -894,38 +851,33 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
 
 enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct gpud_error *error)
 {
-    if (gpud_v4l2_stream(ring->node, true) < 0)
+    int type = (int)ring->node->type;
+    if (gpud_v4l2_call(ring->node, VIDIOC_STREAMON, &type) < 0)
         return gpud_fail_errno(error, "the driver of %s does not start%s", ring->node->path,
                                errno == ENOSPC ? ": the bus has no bandwidth left" : "");
     ring->streaming = true;
     return GPUD_OK;
 }
 
-/* How many buffers devices still work on after a while. Their memory must stay. */
-static uint32_t wait_for_devices(struct gpud_capture_ring *ring)
-{
-    int64_t until = gpud_deadline(GPUD_CAPTURE_STOP_TIMEOUT);
-    gpud_lock_take(&ring->lock);
-    ring->stopped = true; /* what is released from now on waits by itself */
-    while (ring->pending && gpud_lock_wait_until(&ring->lock, &ring->complete, until))
-        ;
-    uint32_t stuck = ring->pending;
-    gpud_lock_release(&ring->lock);
-    return stuck;
-}
-
 enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct gpud_error *error)
 {
+    int type = (int)ring->node->type;
     gpud_lock_take(&ring->driver_lock);
     ring->streaming = false;
-    gpud_capture_ring_update_watch(ring);
-    gpud_v4l2_stream(ring->node, false);
+    ring_update_watch(ring);
+    gpud_v4l2_call(ring->node, VIDIOC_STREAMOFF, &type);
     gpud_lock_take(&ring->lock);
     ring->queued = 0;
     gpud_lock_release(&ring->lock);
     gpud_lock_release(&ring->driver_lock);
 
-    uint32_t stuck = wait_for_devices(ring);
+    int64_t until = gpud_deadline(STOP_TIMEOUT);
+    gpud_lock_take(&ring->lock);
+    ring->stopped = true; /* what is released from now on waits by itself */
+    while (ring->pending && gpud_lock_wait_until(&ring->lock, &ring->complete, until))
+        ;
+    uint32_t stuck = ring->pending; /* devices still work on them: their memory must stay */
+    gpud_lock_release(&ring->lock);
     if (stuck) {
         gpud_log_error(ring->log, "capture",
                        "%s does not finish with %u buffers: their memory is not freed",
@@ -939,9 +891,9 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
     gpud_lock_release(&ring->lock);
     for (uint32_t i = 0; i < ring->buffer_count; i++)
         if (!(in_use >> i & 1))
-            capture_buffer_drop(&ring->buffers[i]);
+            buffer_drop(&ring->buffers[i]);
     uint32_t none = 0;
-    if (gpud_v4l2_request(ring->node, ring->method->memory, &none) < 0 && errno == EBUSY)
+    if (request_buffers(ring, &none) < 0 && errno == EBUSY)
         return gpud_fail_native(
             error, GPUD_IO, "errno", EBUSY,
             "the driver of %s waits for the frames that are still held: release them first",
@@ -954,6 +906,22 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
 
 /* How far a time stamp may lie outside the time in which its frame was captured. */
 #define STAMP_SLACK (2 * GPUD_SEC)
+
+enum arrival_action {
+    ARRIVAL_ACQUIRE,
+    ARRIVAL_NO_SIGNAL, /* drop it: noise, or the card's substitute picture */
+    ARRIVAL_OVERRUN,   /* drop it: the application holds all frames */
+};
+
+/* A dequeued buffer, and what to do with it. */
+struct arrival {
+    enum arrival_action action;
+    int64_t time;
+    uint64_t pts;
+    bool at_start;    /* pts is the start of exposure */
+    uint64_t missing; /* frames that the driver dropped before this one */
+    uint32_t flags;   /* enum gpud_frame_flags */
+};
 
 /* Frames missing between the last and this one. The driver's number has 32 bits and wraps. It
  * counts pictures: both fields of one have the same number. */
@@ -1039,13 +1007,13 @@ static bool is_monotonic(const struct gpud_capture *capture, const struct gpud_v
     return stamp >= capture->stream.began - STAMP_SLACK && stamp <= came + STAMP_SLACK;
 }
 
-struct gpud_arrival gpud_capture_judge(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw,
-                                       bool room)
+/* room: a frame can be acquired. An impossible data_offset in *raw is made 0. */
+static struct arrival judge(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw, bool room)
 {
-    struct gpud_arrival arrival = {.time = gpud_now(), .pts = GPUD_TIME_NONE};
-    arrival.action = !capture->signal.now.present ? GPUD_ARRIVAL_NO_SIGNAL
-                     : !room                      ? GPUD_ARRIVAL_OVERRUN
-                                                  : GPUD_ARRIVAL_ACQUIRE;
+    struct arrival arrival = {.time = gpud_now(), .pts = GPUD_TIME_NONE};
+    arrival.action = !capture->signal.now.present ? ARRIVAL_NO_SIGNAL
+                     : !room                      ? ARRIVAL_OVERRUN
+                                                  : ARRIVAL_ACQUIRE;
     bool monotonic = is_monotonic(capture, raw, arrival.time);
     if (monotonic)
         arrival.pts = raw->timestamp;
@@ -1060,10 +1028,7 @@ struct gpud_arrival gpud_capture_judge(struct gpud_capture *capture, struct gpud
 
     arrival.missing = count_missing(capture, raw);
     capture->count.sequence += 1 + arrival.missing;
-    bool corrupted = raw->flags & V4L2_BUF_FLAG_ERROR;
-    if (!arrival_complete(capture->ring, raw))
-        corrupted = true;
-    if (corrupted)
+    if (!arrival_complete(capture->ring, raw) || raw->flags & V4L2_BUF_FLAG_ERROR)
         arrival.flags |= GPUD_FRAME_CORRUPTED;
     arrival.flags |= field_flags(capture, raw->field);
     if (capture->count.discontinuity || arrival.missing)
@@ -1071,8 +1036,9 @@ struct gpud_arrival gpud_capture_judge(struct gpud_capture *capture, struct gpud
     return arrival;
 }
 
-void gpud_capture_count(struct gpud_capture *capture, const struct gpud_arrival *arrival,
-                        bool acquired)
+/* Counts it for get_info. acquired: the application gets it; else it was dropped. */
+static void count_arrival(struct gpud_capture *capture, const struct arrival *arrival,
+                          bool acquired)
 {
     const struct gpud_capture_ring *ring = capture->ring;
     gpud_lock_take(&capture->lock);
@@ -1089,8 +1055,8 @@ void gpud_capture_count(struct gpud_capture *capture, const struct gpud_arrival 
     gpud_lock_release(&capture->lock);
 }
 
-void gpud_capture_describe(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
-                           const struct gpud_arrival *arrival, struct gpud_frame *frame)
+static void describe_frame(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
+                           const struct arrival *arrival, struct gpud_frame *frame)
 {
     const struct gpud_placement *placement = &capture->ring->placement;
     struct gpud_frame_info *info = &frame->info;
@@ -1136,14 +1102,6 @@ static enum gpud_status dequeue_failed(struct gpud_capture *capture, struct gpud
     return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
 }
 
-/* poll() reports an error, but no buffer of the driver explains it. */
-static enum gpud_status explain_poll(struct gpud_capture *capture, struct gpud_error *error)
-{
-    if (gpud_v4l2_is_alive(&capture->node))
-        errno = EIO;
-    return dequeue_failed(capture, error);
-}
-
 /* --- waiting ------------------------------------------------------------------------------- */
 
 /* What poll() saw, and is not handled yet. */
@@ -1164,25 +1122,11 @@ static bool check_memory(struct gpud_capture *capture, uint32_t index, uint32_t 
         return false;
     if (!(ring->unproven >> index & 1) || flags & GPUD_FRAME_CORRUPTED)
         return true;
-    if (capture_ring_prove(ring, index, why) != GPUD_OK)
+    if (ring_prove(ring, index, why) != GPUD_OK)
         return false;
     if (!proven)
         gpud_capture_publish_path(capture);
     return true;
-}
-
-static void acquire_drop(struct gpud_capture *capture, uint32_t index,
-                         const struct gpud_arrival *arrival)
-{
-    bool full = arrival->action == GPUD_ARRIVAL_OVERRUN;
-    capture_ring_drop(capture->ring, index);
-    gpud_capture_count(capture, arrival, false);
-    capture->count.discontinuity = true;
-    if (full && !capture->stream.said_full)
-        gpud_log_warning(&capture->context->log, "capture",
-                         "frames of %s are dropped, because the application holds all %u",
-                         capture->node.path, capture->ring->limit);
-    capture->stream.said_full |= full;
 }
 
 /* Dequeues one buffer, if the driver has one. *frame stays NULL if it gives no frame; *idle: no
@@ -1192,41 +1136,59 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct news *news,
 {
     struct gpud_capture_ring *ring = capture->ring;
     struct gpud_v4l2_buffer raw = {.memory = ring->method->memory};
+    struct gpud_error why;
     *idle = false;
     if (gpud_v4l2_dequeue(&capture->node, &raw) < 0) {
-        if (errno != EAGAIN)
-            return dequeue_failed(capture, error);
-        if (news->failed)
-            return explain_poll(capture, error);
-        *idle = true;
-        return GPUD_OK;
+        if (errno == EAGAIN && !news->failed) {
+            *idle = true;
+            return GPUD_OK;
+        }
+        /* EAGAIN: poll() reported an error, but no buffer of the driver explains it. */
+        if (errno == EAGAIN && gpud_v4l2_is_alive(&capture->node))
+            errno = EIO;
+        return dequeue_failed(capture, error);
     }
     news->failed = false;
-    bool room;
-    if (!capture_ring_dequeued(ring, raw.index, &room)) {
-        struct gpud_error why;
+    gpud_lock_take(&ring->lock);
+    bool right = raw.index < ring->buffer_count && ring->queued >> raw.index & 1;
+    if (right)
+        ring->queued &= ~bit_of(raw.index);
+    bool room = ring_has_room(ring);
+    gpud_lock_release(&ring->lock);
+    if (!right) {
         gpud_fail(&why, GPUD_IO,
                   "the driver of %s gave buffer %u, which it did not have: start the capture again",
                   capture->node.path, raw.index);
         return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
     }
 
-    struct gpud_arrival arrival = gpud_capture_judge(capture, &raw, room);
-    if (arrival.action != GPUD_ARRIVAL_ACQUIRE) {
-        acquire_drop(capture, raw.index, &arrival);
+    struct arrival arrival = judge(capture, &raw, room);
+    if (arrival.action != ARRIVAL_ACQUIRE) {
+        ring_give_back(ring, raw.index);
+        count_arrival(capture, &arrival, false);
+        capture->count.discontinuity = true;
+        bool full = arrival.action == ARRIVAL_OVERRUN;
+        if (full && !capture->stream.said_full)
+            gpud_log_warning(&capture->context->log, "capture",
+                             "frames of %s are dropped, because the application holds all %u",
+                             capture->node.path, ring->limit);
+        capture->stream.said_full |= full;
         return GPUD_OK;
     }
-    struct gpud_error why;
-    struct gpud_frame *taken;
     if (!check_memory(capture, raw.index, arrival.flags, &why)) {
-        gpud_capture_count(capture, &arrival, false);
-        capture_ring_drop(ring, raw.index);
+        count_arrival(capture, &arrival, false);
+        ring_give_back(ring, raw.index);
         return gpud_capture_report(capture, GPUD_CAPTURE_ON_METHOD_FAILED, &why, error);
     }
-    if (capture_ring_acquire(ring, &raw, &taken, &why) != GPUD_OK)
+    struct gpud_frame *taken;
+    if (ring->in_place) {
+        ring->buffers[raw.index].posted = false;
+        taken = acquire_slot(ring, raw.index);
+    } else if (acquire_copied(ring, &raw, &taken, &why) != GPUD_OK) {
         return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
-    gpud_capture_count(capture, &arrival, true);
-    gpud_capture_describe(capture, &raw, &arrival, taken);
+    }
+    count_arrival(capture, &arrival, true);
+    describe_frame(capture, &raw, &arrival, taken);
     capture->count.discontinuity = false;
     capture->stream.last_frame = arrival.time;
     *frame = taken;
@@ -1235,7 +1197,7 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct news *news,
 
 /* poll() reports an error for a driver without a buffer, which is not a failure, so it is not
  * polled then. False: another event came, and the driver need not be asked for a frame. */
-static bool wait_for_news(const struct gpud_capture *capture, struct gpud_capture_wait wait,
+static bool wait_for_news(const struct gpud_capture *capture, struct ring_wait wait,
                           int64_t deadline, struct news *news)
 {
     short events = capture->signal.has_event ? POLLIN | POLLPRI : POLLIN;
@@ -1271,15 +1233,6 @@ static bool is_look_due(const struct gpud_capture *capture, bool wait, bool idle
     return idle && silent;
 }
 
-/* Whether something must be handled before GPUD_TIMEOUT is returned. An event loop that sees an
- * error or an event must not get GPUD_TIMEOUT forever. */
-static bool has_news(const struct gpud_capture *capture, bool polled, bool idle, struct news *news)
-{
-    if (idle && !polled && capture->watch_fd >= 0)
-        wait_for_news(capture, capture_ring_wait_begin(capture->ring), 0, news);
-    return news->event || (idle && news->failed);
-}
-
 static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct gpud_error *error)
 {
     struct gpud_capture_ring *ring = capture->ring;
@@ -1290,7 +1243,10 @@ static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct
                          capture->node.path);
     if (!capture->signal.now.present)
         return gpud_fail(error, GPUD_TIMEOUT, "%s", capture->signal.now.reason);
-    if (capture_ring_has_room(ring))
+    gpud_lock_take(&ring->lock);
+    bool room = ring_has_room(ring);
+    gpud_lock_release(&ring->lock);
+    if (room)
         return gpud_fail(error, GPUD_TIMEOUT,
                          "no frame from %s by the deadline: is there a signal?",
                          capture->node.path);
@@ -1301,34 +1257,9 @@ static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct
 static enum gpud_status requeue(struct gpud_capture *capture, struct gpud_error *error)
 {
     struct gpud_error why;
-    return capture_ring_requeue(capture->ring, &why) == GPUD_OK
+    return ring_requeue(capture->ring, &why) == GPUD_OK
                ? GPUD_OK
                : gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
-}
-
-/* Sleeps until the node, a returned buffer, an interrupt or the deadline. *ask: whether to ask the
- * driver for a frame. */
-static enum gpud_status await_news(struct gpud_capture *capture, int64_t deadline,
-                                   struct news *news, bool *ask, struct gpud_error *error)
-{
-    struct gpud_capture_wait begun = capture_ring_wait_begin(capture->ring);
-    enum gpud_status status = begun.back ? requeue(capture, error) : GPUD_OK;
-    if (status == GPUD_OK)
-        *ask = wait_for_news(capture, begun, deadline, news);
-    return status;
-}
-
-/* Whether frames can come, or why not. */
-static enum gpud_status check_phase(const struct gpud_capture *capture, struct gpud_error *error)
-{
-    if (capture->state.phase == GPUD_CAPTURE_IDLE)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the capture is not configured: it has no format to stream");
-    if (capture->state.phase != GPUD_CAPTURE_FAILED)
-        return GPUD_OK;
-    if (error)
-        *error = capture->failure;
-    return capture->failure.status;
 }
 
 /* A frame costs one poll, one DQBUF and, for returned buffers, one QBUF; without a wait no poll. */
@@ -1337,14 +1268,20 @@ static enum gpud_status acquire_frame(struct gpud_capture *capture, bool wait, i
 {
     struct news news = {0};
     for (bool last = false;;) {
-        enum gpud_status status = check_phase(capture, error);
-        if (status != GPUD_OK)
-            return status;
+        if (capture->state.phase == GPUD_CAPTURE_IDLE)
+            return gpud_fail(error, GPUD_INVALID,
+                             "the capture is not configured: it has no format to stream");
+        if (capture->state.phase == GPUD_CAPTURE_FAILED) {
+            if (error)
+                *error = capture->failure;
+            return capture->failure.status;
+        }
         if (atomic_load(&capture->interrupt.set))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
         if (gpud_capture_follow(capture, news.event))
             news.failed = false; /* it may have been the old ring's */
         news.event = false;
+        enum gpud_status status = GPUD_OK;
         if (capture->state.phase == GPUD_CAPTURE_FAILED)
             continue;
         if (capture->state.phase == GPUD_CAPTURE_DEFERRED) {
@@ -1358,10 +1295,15 @@ static enum gpud_status acquire_frame(struct gpud_capture *capture, bool wait, i
         /* Else an event loop that always finds a frame would miss a change of the signal. */
         bool peek = !sleep && !held && capture->watch_fd >= 0 && !news.failed;
         struct gpud_capture_ring *ring = capture->ring; /* a dequeue may replace it */
-        if (capture_ring_has_back(ring))
+        if (ring_has_back(ring))
             status = requeue(capture, error);
-        if (status == GPUD_OK && (sleep || peek))
-            status = await_news(capture, sleep ? deadline : 0, &news, &ask, error);
+        if (status == GPUD_OK && (sleep || peek)) {
+            struct ring_wait begun = ring_wait_begin(ring);
+            if (begun.back)
+                status = requeue(capture, error);
+            if (status == GPUD_OK)
+                ask = wait_for_news(capture, begun, sleep ? deadline : 0, &news);
+        }
         if (status == GPUD_OK && ask && !held)
             status = dequeue(capture, &news, frame, &idle, error);
         if (status != GPUD_OK || *frame)
@@ -1369,7 +1311,10 @@ static enum gpud_status acquire_frame(struct gpud_capture *capture, bool wait, i
         news.event |= is_look_due(capture, wait, idle);
         if (capture->ring != ring || gpud_now() < deadline)
             continue;
-        if (last || held || !has_news(capture, peek, idle, &news))
+        /* An event loop that sees an error or an event must not get GPUD_TIMEOUT forever. */
+        if (!last && !held && idle && !peek && capture->watch_fd >= 0)
+            wait_for_news(capture, ring_wait_begin(ring), 0, &news);
+        if (last || held || !(news.event || (idle && news.failed)))
             return no_frame(capture, held, error);
         last = true;
     }
@@ -1386,6 +1331,6 @@ enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t time
     if (status == GPUD_OK)
         *frame = found;
     if (capture->ring)
-        capture_ring_wait_end(capture->ring);
+        ring_wait_end(capture->ring);
     return status;
 }

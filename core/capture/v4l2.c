@@ -157,12 +157,6 @@ void gpud_v4l2_close(struct gpud_v4l2 *node)
     node->fd = -1;
 }
 
-bool gpud_v4l2_is_same(const struct gpud_v4l2 *a, const struct gpud_v4l2 *b)
-{
-    return a->place[0] && strcmp(a->place, b->place) == 0 && strcmp(a->driver, b->driver) == 0 &&
-           strcmp(a->card, b->card) == 0 && a->index == b->index;
-}
-
 bool gpud_v4l2_is_alive(const struct gpud_v4l2 *node)
 {
     struct v4l2_capability capability;
@@ -171,8 +165,8 @@ bool gpud_v4l2_is_alive(const struct gpud_v4l2 *node)
 
 /* --- formats ------------------------------------------------------------------------------- */
 
-static int format_call(const struct gpud_v4l2 *node, unsigned long request,
-                       struct gpud_v4l2_format *format)
+int gpud_v4l2_call_format(const struct gpud_v4l2 *node, unsigned long request,
+                          struct gpud_v4l2_format *format)
 {
     struct v4l2_format raw = {.type = node->type};
     struct v4l2_pix_format *one = &raw.fmt.pix;
@@ -233,101 +227,7 @@ static int format_call(const struct gpud_v4l2 *node, unsigned long request,
 int gpud_v4l2_get_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format)
 {
     *format = (struct gpud_v4l2_format){0};
-    return format_call(node, VIDIOC_G_FMT, format);
-}
-
-int gpud_v4l2_try_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format)
-{
-    return format_call(node, VIDIOC_TRY_FMT, format);
-}
-
-int gpud_v4l2_set_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format)
-{
-    return format_call(node, VIDIOC_S_FMT, format);
-}
-
-/* Older kernels know only the single-planar type here. */
-void gpud_v4l2_reset_compose(const struct gpud_v4l2 *node)
-{
-    struct v4l2_selection selection = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
-                                       .target = V4L2_SEL_TGT_COMPOSE_DEFAULT};
-    if (gpud_v4l2_call(node, VIDIOC_G_SELECTION, &selection) < 0)
-        return;
-    selection.target = V4L2_SEL_TGT_COMPOSE;
-    selection.flags = 0;
-    gpud_v4l2_call(node, VIDIOC_S_SELECTION, &selection);
-}
-
-uint32_t gpud_v4l2_enum_format(const struct gpud_v4l2 *node, uint32_t place)
-{
-    struct v4l2_fmtdesc raw = {.index = place, .type = node->type};
-    if (gpud_v4l2_call(node, VIDIOC_ENUM_FMT, &raw) < 0)
-        return 0;
-    return raw.flags & V4L2_FMT_FLAG_COMPRESSED ? 1 : raw.pixelformat;
-}
-
-bool gpud_v4l2_enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t place,
-                         struct gpud_capture_mode *mode)
-{
-    struct v4l2_frmsizeenum raw = {.index = place, .pixel_format = fourcc};
-    if (gpud_v4l2_call(node, VIDIOC_ENUM_FRAMESIZES, &raw) < 0)
-        return false;
-    if (raw.type == V4L2_FRMSIZE_TYPE_DISCRETE) {
-        mode->width_min = mode->width_max = raw.discrete.width;
-        mode->height_min = mode->height_max = raw.discrete.height;
-        mode->width_step = mode->height_step = 0;
-        return true;
-    }
-    if (place > 0)
-        return false; /* a range is its list's only entry */
-    mode->width_min = raw.stepwise.min_width;
-    mode->width_max = raw.stepwise.max_width;
-    mode->width_step = raw.stepwise.step_width ? raw.stepwise.step_width : 1;
-    mode->height_min = raw.stepwise.min_height;
-    mode->height_max = raw.stepwise.max_height;
-    mode->height_step = raw.stepwise.step_height ? raw.stepwise.step_height : 1;
-    return true;
-}
-
-/* --- rates: V4L2 has the duration of a frame, this library frames a second ----------------- */
-
-static struct gpud_capture_rate v4l2_rate_of(struct v4l2_fract interval)
-{
-    bool sane = interval.numerator && interval.denominator && interval.numerator <= INT32_MAX &&
-                interval.denominator <= INT32_MAX;
-    return sane ? (struct gpud_capture_rate){.num = interval.denominator, .den = interval.numerator}
-                : (struct gpud_capture_rate){.num = 0, .den = 1};
-}
-
-static void note_fastest(struct gpud_capture_mode *mode, struct gpud_capture_rate rate)
-{
-    if ((uint64_t)rate.num * mode->fps_den <= (uint64_t)mode->fps_num * rate.den)
-        return;
-    mode->fps_num = rate.num;
-    mode->fps_den = rate.den;
-}
-
-void gpud_v4l2_enum_rates(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t width,
-                          uint32_t height, struct gpud_capture_mode *mode)
-{
-    mode->fps_num = mode->rate_count = 0;
-    mode->fps_den = 1;
-    mode->slowest = (struct gpud_capture_rate){.num = 0, .den = 1};
-    for (uint32_t place = 0; place < 256; place++) {
-        struct v4l2_frmivalenum raw = {
-            .index = place, .pixel_format = fourcc, .width = width, .height = height};
-        if (gpud_v4l2_call(node, VIDIOC_ENUM_FRAMEINTERVALS, &raw) < 0)
-            return;
-        bool discrete = raw.type == V4L2_FRMIVAL_TYPE_DISCRETE;
-        struct gpud_capture_rate rate = v4l2_rate_of(discrete ? raw.discrete : raw.stepwise.min);
-        note_fastest(mode, rate);
-        if (!discrete) {
-            mode->slowest = v4l2_rate_of(raw.stepwise.max);
-            return;
-        }
-        if (rate.num && mode->rate_count < GPUD_CAPTURE_RATES_MAX)
-            mode->rates[mode->rate_count++] = rate;
-    }
+    return gpud_v4l2_call_format(node, VIDIOC_G_FMT, format);
 }
 
 void gpud_v4l2_rate(const struct gpud_v4l2 *node, uint32_t *num, uint32_t *den)
@@ -436,33 +336,4 @@ int gpud_v4l2_queue(const struct gpud_v4l2 *node, const struct gpud_v4l2_buffer 
 int gpud_v4l2_dequeue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer)
 {
     return buffer_call(node, VIDIOC_DQBUF, buffer);
-}
-
-int gpud_v4l2_request(const struct gpud_v4l2 *node, uint32_t memory, uint32_t *count)
-{
-    struct v4l2_requestbuffers raw = {.count = *count, .type = node->type, .memory = memory};
-    if (gpud_v4l2_call(node, VIDIOC_REQBUFS, &raw) < 0)
-        return -1;
-    *count = raw.count;
-    return 0;
-}
-
-int gpud_v4l2_stream(const struct gpud_v4l2 *node, bool on)
-{
-    int type = (int)node->type;
-    return gpud_v4l2_call(node, on ? VIDIOC_STREAMON : VIDIOC_STREAMOFF, &type);
-}
-
-uint32_t gpud_v4l2_memories(const struct gpud_v4l2 *node)
-{
-    struct v4l2_requestbuffers raw = {.type = node->type, .memory = V4L2_MEMORY_MMAP};
-    return gpud_v4l2_call(node, VIDIOC_REQBUFS, &raw) < 0 ? 0 : raw.capabilities;
-}
-
-uint32_t gpud_v4l2_look_memories(const struct gpud_v4l2 *node)
-{
-    struct v4l2_create_buffers raw = {.memory = V4L2_MEMORY_MMAP, .format.type = node->type};
-    if (gpud_v4l2_call(node, VIDIOC_G_FMT, &raw.format) < 0)
-        return 0;
-    return gpud_v4l2_call(node, VIDIOC_CREATE_BUFS, &raw) < 0 ? 0 : raw.capabilities;
 }
