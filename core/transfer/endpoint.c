@@ -11,6 +11,31 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* === wait ==================================================================================== */
+/* How calls sleep, and what wakes them. */
+
+enum gpud_status gpud_transfer_await(int fd, int interrupt, int64_t deadline)
+{
+    struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = interrupt, .events = POLLIN}};
+    for (;;) {
+        struct timespec left = gpud_time_left(deadline);
+        int ready = ppoll(fds, 2, &left, NULL);
+        if (ready > 0)
+            return fds[1].revents ? GPUD_AGAIN : GPUD_OK;
+        if (gpud_now() >= deadline) /* else a signal interrupted it */
+            return GPUD_TIMEOUT;
+    }
+}
+
+void gpud_transfer_set_interrupt(int interrupt, bool interrupted)
+{
+    uint64_t ignored;
+    if (interrupted)
+        gpud_event_raise(interrupt);
+    else if (read(interrupt, &ignored, sizeof(ignored)) < 0)
+        return; /* was not set */
+}
+
 /* === thread ================================================================================== */
 /* The thread of a gpud_transfer: it accepts connections and handles events of their cards and of
  * GPUs' queues. Calls for operations handle events, too. */

@@ -119,9 +119,8 @@ bool gpud_transfer_is_inside(uint64_t offset, uint64_t length, uint64_t size);
  * When a connection ends, every operation that is waiting, posted or receiving completes.
  *
  * Files:
- *   operation.c   the calls put, get, send and receive; their records and completion
- *   connection.c  messages, and a connection from its first one to its end
- *   region.c      registered memory
+ *   connection.c  messages, and a connection from its first one to its end; the calls put, get,
+ *                 send and receive; registered memory
  *   endpoint.c    listens and connects; the thread that looks after the connections; the queue
  *
  * Locks, in this order: transfer, connection, completion queue. Functions whose names end with
