@@ -10,6 +10,7 @@
 #include <gpudirect/transfer.h>
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -23,95 +24,73 @@
 #define SEAL_AT 56
 #define SEAL_SIZE (TRANSFER_MESSAGE_SIZE - SEAL_AT)
 
-static void put16(uint8_t *bytes, uint16_t number)
-{
-    number = htole16(number);
-    memcpy(bytes, &number, sizeof(number));
-}
+/* The 64 bytes of a message; numbers are in little-endian. */
+struct encoded {
+    char magic[4];
+    uint16_t version, type;
+    uint32_t slot, generation;
+    uint64_t address, offset, size;
+    uint32_t key, value, number, zero;
+    uint64_t nonce; /* of a KEY: its seal */
+};
 
-static void put32(uint8_t *bytes, uint32_t number)
-{
-    number = htole32(number);
-    memcpy(bytes, &number, sizeof(number));
-}
-
-static void put64(uint8_t *bytes, uint64_t number)
-{
-    number = htole64(number);
-    memcpy(bytes, &number, sizeof(number));
-}
-
-static uint16_t get16(const uint8_t *bytes)
-{
-    uint16_t number;
-    memcpy(&number, bytes, sizeof(number));
-    return le16toh(number);
-}
-
-static uint32_t get32(const uint8_t *bytes)
-{
-    uint32_t number;
-    memcpy(&number, bytes, sizeof(number));
-    return le32toh(number);
-}
-
-static uint64_t get64(const uint8_t *bytes)
-{
-    uint64_t number;
-    memcpy(&number, bytes, sizeof(number));
-    return le64toh(number);
-}
+_Static_assert(sizeof(struct encoded) == TRANSFER_MESSAGE_SIZE &&
+                   offsetof(struct encoded, nonce) == SEAL_AT,
+               "no padding");
 
 void gpud_transfer_encode(const struct transfer_message *message,
                           uint8_t bytes[TRANSFER_MESSAGE_SIZE])
 {
-    memset(bytes, 0, TRANSFER_MESSAGE_SIZE);
-    memcpy(bytes, MAGIC, 4);
-    put16(bytes + 4, TRANSFER_VERSION);
-    put16(bytes + 6, (uint16_t)message->type);
-    put32(bytes + 8, message->slot);
-    put32(bytes + 12, message->generation);
-    put64(bytes + 16, message->address);
-    put64(bytes + 24, message->offset);
-    put64(bytes + 32, message->size);
-    put32(bytes + 40, message->key);
-    put32(bytes + 44, message->value);
-    put32(bytes + 48, message->number);
-    put64(bytes + 56, message->nonce);
+    struct encoded made = {
+        .version = htole16(TRANSFER_VERSION),
+        .type = htole16((uint16_t)message->type),
+        .slot = htole32(message->slot),
+        .generation = htole32(message->generation),
+        .address = htole64(message->address),
+        .offset = htole64(message->offset),
+        .size = htole64(message->size),
+        .key = htole32(message->key),
+        .value = htole32(message->value),
+        .number = htole32(message->number),
+        .nonce = htole64(message->nonce),
+    };
+    memcpy(made.magic, MAGIC, sizeof(made.magic));
+    memcpy(bytes, &made, sizeof(made));
 }
 
 enum gpud_status gpud_transfer_decode(const void *data, size_t size,
                                       struct transfer_message *message, struct gpud_error *error)
 {
-    const uint8_t *bytes = data;
+    struct encoded got = {.magic = ""};
     uint64_t end;
-    if (size >= 4 && memcmp(bytes, MAGIC_OF_FRAMES, 4) == 0)
+    if (size > 0)
+        memcpy(&got, data, size < sizeof(got) ? size : sizeof(got));
+    if (memcmp(got.magic, MAGIC_OF_FRAMES, sizeof(got.magic)) == 0)
         return gpud_fail(error, GPUD_PEER,
                          "the peer sends or receives frames: transfers have an address of their "
                          "own");
-    if (size < 8 || memcmp(bytes, MAGIC, 4) != 0)
+    if (size < 8 || memcmp(got.magic, MAGIC, sizeof(got.magic)) != 0)
         return gpud_fail(error, GPUD_PEER, "these bytes are no message of a transfer, and no key");
-    if (get16(bytes + 4) != TRANSFER_VERSION)
+    if (le16toh(got.version) != TRANSFER_VERSION)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "the peer speaks version %u of transfers, this side version %u: use the "
                          "same gpudirect at both ends",
-                         get16(bytes + 4), TRANSFER_VERSION);
-    if (size != TRANSFER_MESSAGE_SIZE || get32(bytes + 52) != 0 ||
-        get16(bytes + 6) < TRANSFER_KEY || get16(bytes + 6) > TRANSFER_BYE)
-        return gpud_fail(error, GPUD_PEER, "a message of a transfer, or a key, makes no sense");
+                         le16toh(got.version), TRANSFER_VERSION);
     struct transfer_message made = {
-        .type = (enum transfer_type)get16(bytes + 6),
-        .slot = get32(bytes + 8),
-        .generation = get32(bytes + 12),
-        .address = get64(bytes + 16),
-        .offset = get64(bytes + 24),
-        .size = get64(bytes + 32),
-        .key = get32(bytes + 40),
-        .value = get32(bytes + 44),
-        .number = get32(bytes + 48),
-        .nonce = get64(bytes + 56),
+        .type = (enum transfer_type)le16toh(got.type),
+        .slot = le32toh(got.slot),
+        .generation = le32toh(got.generation),
+        .address = le64toh(got.address),
+        .offset = le64toh(got.offset),
+        .size = le64toh(got.size),
+        .key = le32toh(got.key),
+        .value = le32toh(got.value),
+        .number = le32toh(got.number),
+        .nonce = le64toh(got.nonce),
     };
-    if (made.slot >= GPUD_REGIONS_MAX || __builtin_add_overflow(made.address, made.size, &end) ||
+    if (size != TRANSFER_MESSAGE_SIZE || got.zero != 0 || made.type < TRANSFER_KEY ||
+        made.type > TRANSFER_BYE || made.slot >= GPUD_REGIONS_MAX ||
+        __builtin_add_overflow(made.address, made.size, &end) ||
         __builtin_add_overflow(made.offset, made.size, &end))
         return gpud_fail(error, GPUD_PEER, "a message of a transfer, or a key, makes no sense");
     *message = made;
@@ -122,10 +101,9 @@ static void compute_seal(const uint8_t bytes[TRANSFER_MESSAGE_SIZE],
                          const struct transfer_secret *secret, uint8_t seal[SEAL_SIZE])
 {
     struct hmac_sha256_ctx hmac;
-    uint8_t key[16], digest[SHA256_DIGEST_SIZE];
-    put64(key, secret->own);
-    put64(key + 8, secret->peer);
-    hmac_sha256_set_key(&hmac, sizeof(key), key);
+    const uint64_t key[] = {htole64(secret->own), htole64(secret->peer)};
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    hmac_sha256_set_key(&hmac, sizeof(key), (const uint8_t *)key);
     hmac_sha256_update(&hmac, SEAL_AT, bytes);
     hmac_sha256_digest(&hmac, sizeof(digest), digest);
     memcpy(seal, digest, SEAL_SIZE);
@@ -163,7 +141,8 @@ enum gpud_status gpud_transfer_unseal(const uint8_t bytes[TRANSFER_MESSAGE_SIZE]
     return GPUD_OK;
 }
 
-bool gpud_transfer_is_inside(uint64_t offset, uint64_t length, uint64_t size)
+/* Whether `length` bytes at `offset` are inside `size`; 0 bytes are, also at its end. */
+static bool is_inside(uint64_t offset, uint64_t length, uint64_t size)
 {
     return offset <= size && length <= size - offset;
 }
@@ -172,7 +151,7 @@ bool gpud_transfer_is_inside(uint64_t offset, uint64_t length, uint64_t size)
 /* Keeps transfers, connections and completion queues alive, and frees them with the last
  * reference. */
 
-struct gpud_transfer *gpud_transfer_ref(struct gpud_transfer *transfer)
+static struct gpud_transfer *transfer_ref(struct gpud_transfer *transfer)
 {
     atomic_fetch_add_explicit(&transfer->references, 1, memory_order_relaxed);
     return transfer;
@@ -228,20 +207,28 @@ void gpud_connection_unref(struct gpud_connection *connection)
 /* === completion ============================================================================== */
 /* Completes operations: one by one, or all when their connection ends. */
 
-static bool uses_region(const struct operation *operation)
-{
-    return operation->completion.region &&
-           operation->completion.kind != GPUD_COMPLETION_NOTIFICATION;
-}
-
 void gpud_operation_complete_locked(struct operation *operation, enum gpud_status status)
 {
     struct gpud_connection *connection = operation->connection;
+    struct gpud_completion_queue *queue = connection->queue;
     operation->completion.status = status;
-    if (uses_region(operation))
+    if (operation->completion.region && operation->completion.kind != GPUD_COMPLETION_NOTIFICATION)
         operation->completion.region->uses--;
     operation->busy = true;
-    if (!connection->queue || !gpud_completion_queue_push(connection->queue, operation)) {
+    bool wanted = false;
+    if (queue) {
+        gpud_lock_take(&queue->lock);
+        wanted = !queue->abandoned;
+        if (wanted) {
+            bool was_empty = !queue->list.first;
+            gpud_connection_ref(connection);
+            gpud_operation_append(&queue->list, operation);
+            if (was_empty)
+                gpud_event_raise(queue->event);
+        }
+        gpud_lock_release(&queue->lock);
+    }
+    if (!wanted) {
         operation->busy = false;
         if (operation->home)
             gpud_operation_append(operation->home, operation);
@@ -249,7 +236,8 @@ void gpud_operation_complete_locked(struct operation *operation, enum gpud_statu
     pthread_cond_broadcast(&connection->changed);
 }
 
-void gpud_operation_arrive_locked(struct operation *operation)
+/* The same for bytes that arrived: whatever a GPU reads from now on sees them. */
+static void operation_arrive_locked(struct operation *operation)
 {
     enum gpud_status status = GPUD_OK;
     if (operation->memory && operation->completion.length > 0)
@@ -257,12 +245,13 @@ void gpud_operation_arrive_locked(struct operation *operation)
     gpud_operation_complete_locked(operation, status);
 }
 
-void gpud_operation_reap_locked(struct gpud_connection *connection)
+/* Completes what the card has done. */
+static void operation_reap_locked(struct gpud_connection *connection)
 {
     struct operation *first;
     while ((first = connection->posted.first) && first->number <= connection->state.done) {
         gpud_operation_take(&connection->posted);
-        gpud_operation_arrive_locked(first);
+        operation_arrive_locked(first);
     }
 }
 
@@ -288,7 +277,7 @@ void gpud_connection_end_locked(struct gpud_connection *connection, enum gpud_st
         /* The card stops before the memory is returned. */
         channel->ops->verbs->end(channel, connection->end.reason);
         channel->ops->verbs->look(channel, &connection->state);
-        gpud_operation_reap_locked(connection);
+        operation_reap_locked(connection);
         struct operation *refused =
             connection->state.refused ? gpud_operation_take(&connection->posted) : NULL;
         if (connection->state.refused)
@@ -335,65 +324,44 @@ static bool operation_is_revoked(const struct gpud_connection *connection,
     return target->generation && target->generation <= connection->revoked[target->slot];
 }
 
-/* GPUD_AGAIN: not yet. */
-static enum gpud_status move_bytes(struct gpud_connection *connection, struct operation *operation,
-                                   struct gpud_error *error)
-{
-    const struct gpud_verbs_ops *verbs = connection->channel->ops->verbs;
-    const struct gpud_completion *range = &operation->completion;
-    const struct transfer_message *target = &operation->target;
-    if (operation->written || range->length == 0)
-        return GPUD_OK;
-    enum gpud_status status = (range->kind == GPUD_COMPLETION_GET ? verbs->read : verbs->write)(
-        connection->channel, &range->region->verbs, range->offset, range->length,
-        target->address + target->offset, target->key, error);
-    operation->written = status == GPUD_OK;
-    return status;
-}
-
-/* Tells the peer about the bytes, behind them. */
-static enum gpud_status tell_peer(struct gpud_connection *connection,
-                                  const struct operation *operation, struct gpud_error *error)
-{
-    uint8_t bytes[TRANSFER_MESSAGE_SIZE];
-    struct transfer_message message = operation->target;
-    bool is_send = operation->completion.kind == GPUD_COMPLETION_SEND;
-    if (!is_send && !operation->notify)
-        return GPUD_OK;
-    message.type = is_send ? TRANSFER_SENT : TRANSFER_NOTIFY;
-    message.address = 0;
-    message.key = 0;
-    message.size = operation->completion.length;
-    message.value = operation->completion.value;
-    gpud_transfer_encode(&message, bytes);
-    return connection->channel->ops->verbs->send(connection->channel, bytes, sizeof(bytes), error);
-}
-
+/* The bytes, and the message behind them that tells the peer about them. GPUD_AGAIN: not yet. */
 static enum gpud_status post_one(struct gpud_connection *connection, struct operation *operation)
 {
+    struct gpud_channel *channel = connection->channel;
+    const struct gpud_verbs_ops *verbs = channel->ops->verbs;
+    const struct gpud_completion *range = &operation->completion;
+    const struct transfer_message *target = &operation->target;
+    enum gpud_status status = GPUD_OK;
     int ready = atomic_load(&operation->ready);
     if (ready == OPERATION_WAITS)
         return GPUD_AGAIN;
     if (ready == OPERATION_FAILED)
         return GPUD_IO;
-    if (!operation->written && operation_is_revoked(connection, &operation->target))
+    if (!operation->written && operation_is_revoked(connection, target))
         return GPUD_NO_ACCESS;
-    enum gpud_status status = move_bytes(connection, operation, NULL);
-    if (status == GPUD_OK)
-        status = tell_peer(connection, operation, NULL);
+    if (!operation->written && range->length > 0) {
+        status = (range->kind == GPUD_COMPLETION_GET ? verbs->read : verbs->write)(
+            channel, &range->region->verbs, range->offset, range->length,
+            target->address + target->offset, target->key, NULL);
+        operation->written = status == GPUD_OK;
+    }
+    bool is_send = range->kind == GPUD_COMPLETION_SEND;
+    if (status == GPUD_OK && (is_send || operation->notify)) {
+        uint8_t bytes[TRANSFER_MESSAGE_SIZE];
+        struct transfer_message message = *target;
+        message.type = is_send ? TRANSFER_SENT : TRANSFER_NOTIFY;
+        message.address = 0;
+        message.key = 0;
+        message.size = range->length;
+        message.value = range->value;
+        gpud_transfer_encode(&message, bytes);
+        status = verbs->send(channel, bytes, sizeof(bytes), NULL);
+    }
     return status == GPUD_PEER ? GPUD_AGAIN : status; /* the connection's end completes it */
 }
 
-/* The receive is free for another message. */
-static void return_target(struct gpud_connection *connection, const struct transfer_message *target)
-{
-    connection->peer_receive_first =
-        (connection->peer_receive_first + GPUD_RECEIVES_MAX - 1) % GPUD_RECEIVES_MAX;
-    connection->peer_receives[connection->peer_receive_first] = *target;
-    connection->peer_receive_count++;
-}
-
-void gpud_operation_post_locked(struct gpud_connection *connection)
+/* Gives the card the waiting operations, in order, while it has room and their queues are done. */
+static void operation_post_locked(struct gpud_connection *connection)
 {
     struct operation *first;
     while ((first = connection->waiting.first)) {
@@ -401,8 +369,13 @@ void gpud_operation_post_locked(struct gpud_connection *connection)
         if (status == GPUD_AGAIN)
             return;
         gpud_operation_take(&connection->waiting);
-        if (status != GPUD_OK && first->completion.kind == GPUD_COMPLETION_SEND)
-            return_target(connection, &first->target);
+        if (status != GPUD_OK && first->completion.kind == GPUD_COMPLETION_SEND) {
+            /* The peer's receive is free for another message. */
+            connection->peer_receive_first =
+                (connection->peer_receive_first + GPUD_RECEIVES_MAX - 1) % GPUD_RECEIVES_MAX;
+            connection->peer_receives[connection->peer_receive_first] = first->target;
+            connection->peer_receive_count++;
+        }
         connection->channel->ops->verbs->look(connection->channel, &connection->state);
         first->number = connection->state.posted;
         if (status == GPUD_OK)
@@ -432,8 +405,9 @@ static void connection_flush_locked(struct gpud_connection *connection)
     }
 }
 
-void gpud_connection_say_locked(struct gpud_connection *connection,
-                                const struct transfer_message *message)
+/* Sends the message as soon as the peer has room for it. */
+static void connection_say_locked(struct gpud_connection *connection,
+                                  const struct transfer_message *message)
 {
     uint32_t place = connection->outbox_first + connection->outbox_count;
     if (connection->outbox_count == TRANSFER_OUTBOX_MAX) {
@@ -460,7 +434,7 @@ static void connection_confirm_locked(struct gpud_connection *connection)
         connection->revocation_first =
             (connection->revocation_first + 1) % TRANSFER_REVOCATIONS_MAX;
         connection->revocation_count--;
-        gpud_connection_say_locked(connection, &revoked);
+        connection_say_locked(connection, &revoked);
     }
 }
 
@@ -471,16 +445,6 @@ static void break_off(struct gpud_connection *connection, const char *why)
     char reason[GPUD_REASON_MAX];
     gpud_print(reason, "the peer broke the protocol of transfers: %s", why);
     gpud_connection_end_locked(connection, GPUD_PEER, reason);
-}
-
-static void hear_hello(struct gpud_connection *connection, const struct transfer_message *message)
-{
-    connection->peer_nonce = message->nonce;
-    connection->phase = CONNECTION_OPEN;
-    connection->deadline = INT64_MAX;
-    if (connection->accepted)
-        gpud_event_raise(connection->transfer->waiting);
-    pthread_cond_broadcast(&connection->changed);
 }
 
 static void hear_receive(struct gpud_connection *connection, const struct transfer_message *message)
@@ -525,7 +489,7 @@ static void hear_sent(struct gpud_connection *connection, const struct transfer_
     }
     receive->completion.length = message->size;
     receive->completion.value = message->value;
-    gpud_operation_arrive_locked(receive);
+    operation_arrive_locked(receive);
 }
 
 /* For a region that this side has deregistered meanwhile, only the value is delivered. */
@@ -535,9 +499,8 @@ static void hear_notification(struct gpud_connection *connection,
     struct gpud_region *region = connection->regions[message->slot];
     if (message->generation == 0 || !region || region->generation != message->generation)
         region = NULL;
-    if (region &&
-        (!(region->access & GPUD_REGION_REMOTE_WRITE) ||
-         !gpud_transfer_is_inside(message->offset, message->size, region->memory->size))) {
+    if (region && (!(region->access & GPUD_REGION_REMOTE_WRITE) ||
+                   !is_inside(message->offset, message->size, region->memory->size))) {
         break_off(connection, "a notification of what it cannot have put");
         return;
     }
@@ -551,7 +514,7 @@ static void hear_notification(struct gpud_connection *connection,
         .length = region ? message->size : 0,
         .value = message->value,
     };
-    gpud_operation_arrive_locked(arrival);
+    operation_arrive_locked(arrival);
 }
 
 static void hear_revoke(struct gpud_connection *connection, const struct transfer_message *message)
@@ -572,15 +535,6 @@ static void hear_revoke(struct gpud_connection *connection, const struct transfe
     connection->revocation_count++;
 }
 
-static void hear_revoked(struct gpud_connection *connection, const struct transfer_message *message)
-{
-    struct gpud_region *region = connection->regions[message->slot];
-    if (!region || region->generation != message->generation || !region->closing)
-        return; /* it came too late */
-    region->revoked = true;
-    pthread_cond_broadcast(&connection->changed);
-}
-
 static void exchange_handle(struct gpud_connection *connection,
                             const struct transfer_message *message)
 {
@@ -590,7 +544,12 @@ static void exchange_handle(struct gpud_connection *connection,
     }
     switch (message->type) {
     case TRANSFER_HELLO:
-        hear_hello(connection, message);
+        connection->peer_nonce = message->nonce;
+        connection->phase = CONNECTION_OPEN;
+        connection->deadline = INT64_MAX;
+        if (connection->accepted)
+            gpud_event_raise(connection->transfer->waiting);
+        pthread_cond_broadcast(&connection->changed);
         break;
     case TRANSFER_RECEIVE:
         hear_receive(connection, message);
@@ -604,9 +563,14 @@ static void exchange_handle(struct gpud_connection *connection,
     case TRANSFER_REVOKE:
         hear_revoke(connection, message);
         break;
-    case TRANSFER_REVOKED:
-        hear_revoked(connection, message);
+    case TRANSFER_REVOKED: {
+        struct gpud_region *region = connection->regions[message->slot];
+        if (!region || region->generation != message->generation || !region->closing)
+            break; /* it came too late */
+        region->revoked = true;
+        pthread_cond_broadcast(&connection->changed);
         break;
+    }
     case TRANSFER_BYE:
         gpud_connection_end_locked(connection, GPUD_CLOSED, "the peer closed the connection");
         break;
@@ -665,7 +629,7 @@ enum gpud_status gpud_connection_create(struct gpud_transfer *transfer,
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
     }
     atomic_init(&made->references, 1);
-    made->transfer = gpud_transfer_ref(transfer);
+    made->transfer = transfer_ref(transfer);
     made->channel = channel;
     made->accepted = accepted;
     made->deadline = INT64_MAX; /* until it is open, the channel has a deadline of its own */
@@ -693,21 +657,16 @@ enum gpud_status gpud_connection_create(struct gpud_transfer *transfer,
 
 /* --- beginning ----------------------------------------------------------------------------- */
 
-static void greet_locked(struct gpud_connection *connection)
-{
-    const struct transfer_message hello = {.type = TRANSFER_HELLO, .nonce = connection->nonce};
-    connection->phase = CONNECTION_GREETING;
-    connection->deadline = gpud_deadline(TRANSFER_HELLO_DEADLINE);
-    gpud_connection_say_locked(connection, &hello);
-}
-
 void gpud_connection_advance_locked(struct gpud_connection *connection)
 {
     struct gpud_message message;
     struct gpud_error error = {.reason = ""};
     enum gpud_status status = gpud_channel_receive(connection->channel, &message, &error);
     if (status == GPUD_AGAIN && atomic_load(&connection->channel->connected)) {
-        greet_locked(connection);
+        const struct transfer_message hello = {.type = TRANSFER_HELLO, .nonce = connection->nonce};
+        connection->phase = CONNECTION_GREETING;
+        connection->deadline = gpud_deadline(TRANSFER_HELLO_DEADLINE);
+        connection_say_locked(connection, &hello);
     } else if (status == GPUD_OK) {
         gpud_message_close(&message);
         gpud_connection_end_locked(connection, GPUD_PEER, "the peer speaks before it is connected");
@@ -718,17 +677,6 @@ void gpud_connection_advance_locked(struct gpud_connection *connection)
 
 /* --- going on ------------------------------------------------------------------------------ */
 
-static void tell_room_locked(struct gpud_connection *connection)
-{
-    bool has_room = (connection->wants_operation && connection->free_operations.first) ||
-                    (connection->wants_receive && connection->free_receives.first) ||
-                    (connection->wants_target && connection->peer_receive_count > 0);
-    if (!has_room || connection->room.busy)
-        return;
-    connection->wants_operation = connection->wants_receive = connection->wants_target = false;
-    gpud_operation_complete_locked(&connection->room, GPUD_OK);
-}
-
 void gpud_connection_progress_locked(struct gpud_connection *connection)
 {
     if (connection->phase != CONNECTION_GREETING && connection->phase != CONNECTION_OPEN)
@@ -738,10 +686,17 @@ void gpud_connection_progress_locked(struct gpud_connection *connection)
     connection_hear_locked(connection);
     connection_flush_locked(connection);
     if (connection->phase == CONNECTION_OPEN) {
-        gpud_operation_post_locked(connection);
-        gpud_operation_reap_locked(connection);
+        operation_post_locked(connection);
+        operation_reap_locked(connection);
         connection_confirm_locked(connection);
-        tell_room_locked(connection);
+        bool has_room = (connection->wants_operation && connection->free_operations.first) ||
+                        (connection->wants_receive && connection->free_receives.first) ||
+                        (connection->wants_target && connection->peer_receive_count > 0);
+        if (has_room && !connection->room.busy) {
+            connection->wants_operation = connection->wants_receive = false;
+            connection->wants_target = false;
+            gpud_operation_complete_locked(&connection->room, GPUD_OK);
+        }
     }
     if (connection->state.failed) /* perhaps because the other side left, as this one does */
         gpud_connection_end_locked(connection, connection->leaving ? GPUD_CLOSED : GPUD_PEER,
@@ -755,7 +710,7 @@ void gpud_connection_say_bye_locked(struct gpud_connection *connection)
     const struct transfer_message bye = {.type = TRANSFER_BYE};
     if (connection->phase == CONNECTION_OPEN && !connection->leaving) {
         connection->leaving = true;
-        gpud_connection_say_locked(connection, &bye);
+        connection_say_locked(connection, &bye);
     }
 }
 
@@ -877,8 +832,7 @@ static enum gpud_status operation_check_params(struct gpud_connection *connectio
         return gpud_fail(error, GPUD_INVALID, "no region that the bytes are in");
     if (own->region && own->region->connection != connection)
         return gpud_fail(error, GPUD_INVALID, "the region is registered with another connection");
-    if (own->region &&
-        !gpud_transfer_is_inside(own->offset, own->length, own->region->memory->size))
+    if (own->region && !is_inside(own->offset, own->length, own->region->memory->size))
         return gpud_fail(error, GPUD_INVALID,
                          "%llu bytes at %llu are not inside of a region of "
                          "%llu",
@@ -910,7 +864,7 @@ static enum gpud_status read_key(const struct gpud_connection *connection,
         return gpud_fail(error, GPUD_NO_ACCESS,
                          "the peer did not open the region for this: it has to register it with %s",
                          is_put ? "GPUD_REGION_REMOTE_WRITE" : "GPUD_REGION_REMOTE_READ");
-    if (!gpud_transfer_is_inside(params->key_offset, params->length, key.size))
+    if (!is_inside(params->key_offset, params->length, key.size))
         return gpud_fail(error, GPUD_INVALID,
                          "%llu bytes at %llu are not inside of the peer's region of %llu",
                          (unsigned long long)params->length, (unsigned long long)params->key_offset,
@@ -918,11 +872,6 @@ static enum gpud_status read_key(const struct gpud_connection *connection,
     key.offset = params->key_offset;
     *target = key;
     return GPUD_OK;
-}
-
-static enum gpud_status fail_revoked(struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_NO_ACCESS, "the peer took the region back: ask it for a new key");
 }
 
 /* Returns the flag of what an operation lacks, which is set to wait for it; NULL: it lacks
@@ -970,26 +919,6 @@ static enum gpud_status await_room_locked(struct gpud_connection *connection,
     }
 }
 
-static enum gpud_status find_target_locked(const struct gpud_connection *connection,
-                                           uint64_t length, struct transfer_message *target,
-                                           struct gpud_error *error)
-{
-    const struct transfer_message *first =
-        &connection->peer_receives[connection->peer_receive_first];
-    if (length > first->size)
-        return gpud_fail(error, GPUD_INVALID,
-                         "a message of %llu bytes, and the peer's next receive has room for %llu",
-                         (unsigned long long)length, (unsigned long long)first->size);
-    *target = *first;
-    return GPUD_OK;
-}
-
-static void take_target_locked(struct gpud_connection *connection)
-{
-    connection->peer_receive_first = (connection->peer_receive_first + 1) % GPUD_RECEIVES_MAX;
-    connection->peer_receive_count--;
-}
-
 static struct gpud_completion operation_describe(struct gpud_connection *connection,
                                                  enum gpud_completion_kind kind,
                                                  const struct gpud_operation_params *params)
@@ -1010,19 +939,22 @@ static enum gpud_status begin_locked(struct gpud_connection *connection,
                                      const struct gpud_operation_params *params,
                                      struct gpud_error *error)
 {
-    struct transfer_message target = {.generation = 0};
-    enum gpud_status status = GPUD_OK;
+    bool is_send = kind == GPUD_COMPLETION_SEND;
+    struct transfer_message target = connection->peer_receives[connection->peer_receive_first];
     if (params->region && params->region->closing)
         return gpud_fail(error, GPUD_INVALID, "the region is being deregistered");
-    if (kind == GPUD_COMPLETION_SEND)
-        status = find_target_locked(connection, params->length, &target, error);
-    else
-        status = read_key(connection, kind, params, &target, error);
-    if (status == GPUD_OK && operation_is_revoked(connection, &target))
-        status = fail_revoked(error);
-    struct operation *operation = connection->free_operations.first;
+    if (is_send && params->length > target.size)
+        return gpud_fail(error, GPUD_INVALID,
+                         "a message of %llu bytes, and the peer's next receive has room for %llu",
+                         (unsigned long long)params->length, (unsigned long long)target.size);
+    enum gpud_status status =
+        is_send ? GPUD_OK : read_key(connection, kind, params, &target, error);
     if (status != GPUD_OK)
         return status;
+    if (operation_is_revoked(connection, &target))
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "the peer took the region back: ask it for a new key");
+    struct operation *operation = connection->free_operations.first;
     operation->completion = operation_describe(connection, kind, params);
     operation->memory =
         kind == GPUD_COMPLETION_GET && params->region ? params->region->memory : NULL;
@@ -1033,8 +965,10 @@ static enum gpud_status begin_locked(struct gpud_connection *connection,
         status = order_locked(operation, params->native_queue, error);
     if (status != GPUD_OK)
         return status;
-    if (kind == GPUD_COMPLETION_SEND)
-        take_target_locked(connection);
+    if (is_send) {
+        connection->peer_receive_first = (connection->peer_receive_first + 1) % GPUD_RECEIVES_MAX;
+        connection->peer_receive_count--;
+    }
     gpud_operation_take(&connection->free_operations);
     operation->target = target;
     if (params->region)
@@ -1069,7 +1003,7 @@ static enum gpud_status receive_locked(struct gpud_connection *connection,
         .key = region->verbs.key,
         .number = connection->receive_number,
     };
-    gpud_connection_say_locked(connection, &message);
+    connection_say_locked(connection, &message);
     return GPUD_OK;
 }
 
@@ -1219,31 +1153,27 @@ enum gpud_status gpud_region_create(struct gpud_connection *connection,
     return status;
 }
 
-static void export_key(const struct gpud_region *region, struct gpud_region_key *key)
-{
-    const struct transfer_message message = {
-        .type = TRANSFER_KEY,
-        .slot = region->slot,
-        .generation = region->generation,
-        .address = region->verbs.address,
-        .size = region->memory->size,
-        .key = region->verbs.key,
-        .value = region->access,
-    };
-    struct gpud_connection *connection = region->connection;
-    gpud_lock_take(&connection->lock);
-    const struct transfer_secret secret = {connection->nonce, connection->peer_nonce};
-    gpud_lock_release(&connection->lock);
-    gpud_transfer_seal(&message, &secret, key->bytes);
-}
-
 void gpud_region_get_info(const struct gpud_region *region, struct gpud_region_info *info)
 {
+    struct gpud_connection *connection = region->connection;
     struct gpud_region_info made = {.length = region->memory->size, .access = region->access};
     gpud_print(made.device, "%s", region->memory->device->info.name);
     gpud_print(made.way, "%s", region->verbs.way);
-    if (region->access != GPUD_REGION_LOCAL)
-        export_key(region, &made.key);
+    if (region->access != GPUD_REGION_LOCAL) {
+        const struct transfer_message message = {
+            .type = TRANSFER_KEY,
+            .slot = region->slot,
+            .generation = region->generation,
+            .address = region->verbs.address,
+            .size = region->memory->size,
+            .key = region->verbs.key,
+            .value = region->access,
+        };
+        gpud_lock_take(&connection->lock);
+        const struct transfer_secret secret = {connection->nonce, connection->peer_nonce};
+        gpud_lock_release(&connection->lock);
+        gpud_transfer_seal(&message, &secret, made.key.bytes);
+    }
     gpud_sized_copy(info, info->size, &made, sizeof(made));
 }
 
@@ -1279,7 +1209,7 @@ static void revoke_locked(struct gpud_region *region, int64_t deadline)
     };
     if (region->access == GPUD_REGION_LOCAL || connection->phase != CONNECTION_OPEN)
         return;
-    gpud_connection_say_locked(connection, &message);
+    connection_say_locked(connection, &message);
     while (!region->revoked && connection->phase == CONNECTION_OPEN &&
            gpud_connection_wait_locked(connection, deadline, NULL) == GPUD_OK)
         ;

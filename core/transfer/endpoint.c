@@ -14,7 +14,8 @@
 /* === wait ==================================================================================== */
 /* How calls sleep, and what wakes them. */
 
-enum gpud_status gpud_transfer_await(int fd, int interrupt, int64_t deadline)
+/* Waits for the descriptor, asleep. GPUD_TIMEOUT. GPUD_AGAIN: interrupted. */
+static enum gpud_status await_event(int fd, int interrupt, int64_t deadline)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = interrupt, .events = POLLIN}};
     for (;;) {
@@ -27,13 +28,19 @@ enum gpud_status gpud_transfer_await(int fd, int interrupt, int64_t deadline)
     }
 }
 
-void gpud_transfer_set_interrupt(int interrupt, bool interrupted)
+static void drain(int fd)
 {
     uint64_t ignored;
+    ssize_t got = read(fd, &ignored, sizeof(ignored));
+    (void)got; /* non-blocking; the count does not matter */
+}
+
+static void set_interrupt(int interrupt, bool interrupted)
+{
     if (interrupted)
         gpud_event_raise(interrupt);
-    else if (read(interrupt, &ignored, sizeof(ignored)) < 0)
-        return; /* was not set */
+    else
+        drain(interrupt);
 }
 
 /* === thread ================================================================================== */
@@ -67,15 +74,6 @@ static bool transfer_add(struct gpud_transfer *transfer, struct gpud_connection 
     return has_place;
 }
 
-static bool thread_is_over(struct gpud_connection *connection)
-{
-    gpud_lock_take(&connection->lock);
-    bool over = connection->phase == CONNECTION_ENDED &&
-                (connection->closed || (connection->accepted && !connection->queue));
-    gpud_lock_release(&connection->lock);
-    return over && atomic_load(&connection->callbacks) == 0;
-}
-
 /* Drops the ended connections that the application has closed, or never had. */
 static void collect(struct gpud_transfer *transfer)
 {
@@ -84,7 +82,11 @@ static void collect(struct gpud_transfer *transfer)
     gpud_lock_take(&transfer->lock);
     for (uint32_t i = 0; i < transfer->count; i++) {
         struct gpud_connection *connection = transfer->connections[i];
-        if (thread_is_over(connection))
+        gpud_lock_take(&connection->lock);
+        bool over = connection->phase == CONNECTION_ENDED &&
+                    (connection->closed || (connection->accepted && !connection->queue));
+        gpud_lock_release(&connection->lock);
+        if (over && atomic_load(&connection->callbacks) == 0)
             gone[gone_count++] = connection;
         else
             transfer->connections[kept++] = connection;
@@ -145,13 +147,6 @@ static void accept_newcomers(struct gpud_transfer *transfer)
 
 /* --- looking after connections ------------------------------------------------------------- */
 
-static void thread_drain(int fd)
-{
-    uint64_t ignored;
-    ssize_t got = read(fd, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; the count does not matter */
-}
-
 static bool stands(const struct gpud_connection *connection)
 {
     return connection->phase == CONNECTION_GREETING || connection->phase == CONNECTION_OPEN;
@@ -159,7 +154,7 @@ static bool stands(const struct gpud_connection *connection)
 
 static void look_after(struct gpud_connection *connection)
 {
-    thread_drain(connection->event);
+    drain(connection->event);
     gpud_lock_take(&connection->lock);
     if (connection->phase == CONNECTION_CONNECTING)
         gpud_connection_advance_locked(connection);
@@ -182,27 +177,7 @@ static void check_on(struct gpud_connection *connection)
     gpud_lock_release(&connection->lock);
 }
 
-static void poll_connection(struct gpud_connection *connection, struct pollfd fds[2])
-{
-    gpud_lock_take(&connection->lock);
-    bool lives = connection->phase != CONNECTION_ENDED;
-    gpud_lock_release(&connection->lock);
-    fds[0] = (struct pollfd){.fd = lives ? connection->channel->fd : -1, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = connection->event, .events = POLLIN};
-}
-
 /* --- the thread ---------------------------------------------------------------------------- */
-
-static uint32_t take_list(struct gpud_transfer *transfer,
-                          struct gpud_connection *list[GPUD_CONNECTIONS_MAX])
-{
-    gpud_lock_take(&transfer->lock);
-    uint32_t count = transfer->count;
-    for (uint32_t i = 0; i < count; i++)
-        list[i] = gpud_connection_ref(transfer->connections[i]);
-    gpud_lock_release(&transfer->lock);
-    return count;
-}
 
 /* The pthread function of a gpud_transfer's thread, which looks after its connections. */
 static void *transfer_run(void *arg)
@@ -215,18 +190,28 @@ static void *transfer_run(void *arg)
         int64_t now = gpud_now();
         bool is_open = transfer->listener && now >= transfer->accept_pause &&
                        count_newcomers(transfer) < NEWCOMERS_MAX;
-        uint32_t count = take_list(transfer, list);
+        gpud_lock_take(&transfer->lock);
+        uint32_t count = transfer->count;
+        for (uint32_t i = 0; i < count; i++)
+            list[i] = gpud_connection_ref(transfer->connections[i]);
+        gpud_lock_release(&transfer->lock);
         fds[0] = (struct pollfd){.fd = transfer->wake, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = is_open ? transfer->listener->fd : -1, .events = POLLIN};
-        for (uint32_t i = 0; i < count; i++)
-            poll_connection(list[i], fds + 2 + 2 * i);
+        for (uint32_t i = 0; i < count; i++) {
+            gpud_lock_take(&list[i]->lock);
+            bool lives = list[i]->phase != CONNECTION_ENDED;
+            gpud_lock_release(&list[i]->lock);
+            fds[2 + 2 * i].fd = lives ? list[i]->channel->fd : -1;
+            fds[3 + 2 * i].fd = list[i]->event;
+            fds[2 + 2 * i].events = fds[3 + 2 * i].events = POLLIN;
+        }
         int64_t until = turn + TURN_MAX;
         if (transfer->accept_pause > now && transfer->accept_pause < until)
             until = transfer->accept_pause;
         struct timespec left = gpud_time_left(until);
         bool is_idle = count == 0 && transfer->accept_pause <= now;
         ppoll(fds, 2 + 2 * count, is_idle ? NULL : &left, NULL);
-        thread_drain(transfer->wake);
+        drain(transfer->wake);
         if (fds[1].revents)
             accept_newcomers(transfer);
         bool is_turn = gpud_now() >= turn + TURN_MAX;
@@ -261,40 +246,6 @@ static enum gpud_status endpoint_resolve(const char *text, struct gpud_address *
     return status;
 }
 
-static enum gpud_status endpoint_listen_on(struct gpud_transfer *transfer, const char *text,
-                                           struct gpud_error *error)
-{
-    struct gpud_address address;
-    enum gpud_status status = endpoint_resolve(text, &address, error);
-    if (status == GPUD_OK)
-        status = gpud_listener_open(&address, &transfer->access, &transfer->listener, error);
-    if (status == GPUD_OK && transfer->listener->note[0])
-        gpud_log_info(&transfer->context->log, AREA, "%s", transfer->listener->note);
-    return status;
-}
-
-static enum gpud_status start(struct gpud_transfer *transfer,
-                              const struct gpud_transfer_params *params, struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-    transfer->access.allow_unauthenticated = params->allow_unauthenticated;
-    if (transfer->wake < 0 || transfer->waiting < 0 || transfer->interrupt < 0)
-        status = gpud_fail_errno(error, "no descriptors for transfers");
-    if (status == GPUD_OK)
-        status = gpud_access_set_key(&transfer->access, params->psk_file, error);
-    if (status == GPUD_OK)
-        status = gpud_access_check(&transfer->access, true, error);
-    if (status == GPUD_OK && params->address)
-        status = endpoint_listen_on(transfer, params->address, error);
-    if (status != GPUD_OK)
-        return status;
-    int failed = pthread_create(&transfer->thread, NULL, transfer_run, transfer);
-    if (failed)
-        return gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
-                                "cannot start the thread of transfers");
-    return GPUD_OK;
-}
-
 enum gpud_status gpud_transfer_create(struct gpud_context *context,
                                       const struct gpud_transfer_params *params,
                                       struct gpud_transfer **transfer, struct gpud_error *error)
@@ -319,7 +270,25 @@ enum gpud_status gpud_transfer_create(struct gpud_context *context,
     made->waiting = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     made->interrupt = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     gpud_lock_init(&made->lock, GPUD_RANK_TRANSFER);
-    status = start(made, &own, error);
+    made->access.allow_unauthenticated = own.allow_unauthenticated;
+    if (made->wake < 0 || made->waiting < 0 || made->interrupt < 0)
+        status = gpud_fail_errno(error, "no descriptors for transfers");
+    if (status == GPUD_OK)
+        status = gpud_access_set_key(&made->access, own.psk_file, error);
+    if (status == GPUD_OK)
+        status = gpud_access_check(&made->access, true, error);
+    if (status == GPUD_OK && own.address) {
+        struct gpud_address address;
+        status = endpoint_resolve(own.address, &address, error);
+        if (status == GPUD_OK)
+            status = gpud_listener_open(&address, &made->access, &made->listener, error);
+        if (status == GPUD_OK && made->listener->note[0])
+            gpud_log_info(&context->log, AREA, "%s", made->listener->note);
+    }
+    int failed = status == GPUD_OK ? pthread_create(&made->thread, NULL, transfer_run, made) : 0;
+    if (failed)
+        status = gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
+                                  "cannot start the thread of transfers");
     if (status == GPUD_OK)
         *transfer = made;
     else
@@ -381,10 +350,8 @@ static struct gpud_connection *take_newcomer(struct gpud_transfer *transfer,
                                              struct gpud_completion_queue *queue)
 {
     struct gpud_connection *found = NULL;
-    uint64_t ignored;
     gpud_lock_take(&transfer->lock);
-    ssize_t got = read(transfer->waiting, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; the count does not matter */
+    drain(transfer->waiting);
     for (uint32_t i = 0; i < transfer->count; i++) {
         struct gpud_connection *one = transfer->connections[i];
         gpud_lock_take(&one->lock);
@@ -420,8 +387,7 @@ enum gpud_status gpud_transfer_accept(struct gpud_transfer *transfer,
             *connection = found;
             return GPUD_OK;
         }
-        enum gpud_status status =
-            gpud_transfer_await(transfer->waiting, transfer->interrupt, deadline);
+        enum gpud_status status = await_event(transfer->waiting, transfer->interrupt, deadline);
         if (status == GPUD_TIMEOUT)
             return gpud_fail(error, status, "no peer connected in time");
         if (status != GPUD_OK)
@@ -438,22 +404,6 @@ enum gpud_status gpud_transfer_get_fd(struct gpud_transfer *transfer, int *fd,
 }
 
 /* --- connecting ---------------------------------------------------------------------------- */
-
-static enum gpud_status await_open(struct gpud_connection *connection, int64_t timeout_ns,
-                                   struct gpud_error *error)
-{
-    int64_t deadline = gpud_deadline(timeout_ns);
-    enum gpud_status status = GPUD_OK;
-    gpud_lock_take(&connection->lock);
-    while (status == GPUD_OK && connection->phase < CONNECTION_OPEN)
-        status = gpud_connection_wait_locked(connection, deadline, error);
-    if (status == GPUD_TIMEOUT)
-        status = gpud_fail(error, status, "not connected in time");
-    if (status == GPUD_OK)
-        status = gpud_connection_check_locked(connection, error);
-    gpud_lock_release(&connection->lock);
-    return status;
-}
 
 enum gpud_status gpud_transfer_connect(struct gpud_transfer *transfer, const char *address,
                                        struct gpud_completion_queue *queue, int64_t timeout_ns,
@@ -481,7 +431,15 @@ enum gpud_status gpud_transfer_connect(struct gpud_transfer *transfer, const cha
         return gpud_fail(error, GPUD_NO_MEMORY, "there are %d connections, which are the most",
                          GPUD_CONNECTIONS_MAX);
     }
-    status = await_open(made, timeout_ns, error);
+    int64_t deadline = gpud_deadline(timeout_ns);
+    gpud_lock_take(&made->lock);
+    while (status == GPUD_OK && made->phase < CONNECTION_OPEN)
+        status = gpud_connection_wait_locked(made, deadline, error);
+    if (status == GPUD_TIMEOUT)
+        status = gpud_fail(error, status, "not connected in time");
+    if (status == GPUD_OK)
+        status = gpud_connection_check_locked(made, error);
+    gpud_lock_release(&made->lock);
     if (status != GPUD_OK) {
         gpud_connection_close(&made);
         return status;
@@ -499,7 +457,7 @@ enum gpud_status gpud_transfer_connect(struct gpud_transfer *transfer, const cha
 void gpud_transfer_interrupt(struct gpud_transfer *transfer, bool interrupted)
 {
     atomic_store(&transfer->interrupted, interrupted);
-    gpud_transfer_set_interrupt(transfer->interrupt, interrupted);
+    set_interrupt(transfer->interrupt, interrupted);
     gpud_lock_take(&transfer->lock);
     for (uint32_t i = 0; i < transfer->count; i++) {
         struct gpud_connection *one = transfer->connections[i];
@@ -537,30 +495,12 @@ enum gpud_status gpud_completion_queue_create(struct gpud_context *context,
     return GPUD_OK;
 }
 
-bool gpud_completion_queue_push(struct gpud_completion_queue *queue, struct operation *operation)
-{
-    gpud_lock_take(&queue->lock);
-    bool wanted = !queue->abandoned;
-    if (wanted) {
-        bool was_empty = !queue->list.first;
-        gpud_connection_ref(operation->connection);
-        gpud_operation_append(&queue->list, operation);
-        if (was_empty)
-            gpud_event_raise(queue->event);
-    }
-    gpud_lock_release(&queue->lock);
-    return wanted;
-}
-
 static struct operation *queue_take(struct gpud_completion_queue *queue)
 {
-    uint64_t ignored;
     gpud_lock_take(&queue->lock);
     struct operation *taken = gpud_operation_take(&queue->list);
-    if (taken && !queue->list.first) {
-        ssize_t got = read(queue->event, &ignored, sizeof(ignored));
-        (void)got; /* non-blocking; the count does not matter */
-    }
+    if (taken && !queue->list.first)
+        drain(queue->event);
     gpud_lock_release(&queue->lock);
     return taken;
 }
@@ -618,7 +558,7 @@ enum gpud_status gpud_completion_queue_wait(struct gpud_completion_queue *queue,
             *count = taken;
             return GPUD_OK;
         }
-        enum gpud_status status = gpud_transfer_await(queue->event, queue->interrupt, deadline);
+        enum gpud_status status = await_event(queue->event, queue->interrupt, deadline);
         if (status == GPUD_TIMEOUT)
             return gpud_fail(error, status, "nothing was completed in time");
         if (status != GPUD_OK)
@@ -637,5 +577,5 @@ enum gpud_status gpud_completion_queue_get_fd(struct gpud_completion_queue *queu
 void gpud_completion_queue_interrupt(struct gpud_completion_queue *queue, bool interrupted)
 {
     atomic_store(&queue->interrupted, interrupted);
-    gpud_transfer_set_interrupt(queue->interrupt, interrupted);
+    set_interrupt(queue->interrupt, interrupted);
 }

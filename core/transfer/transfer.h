@@ -90,9 +90,6 @@ enum gpud_status gpud_transfer_unseal(const uint8_t bytes[TRANSFER_MESSAGE_SIZE]
                                       const struct transfer_secret *secret,
                                       struct transfer_message *message, struct gpud_error *error);
 
-/* Whether `length` bytes at `offset` are inside `size`; 0 bytes are, also at its end. */
-bool gpud_transfer_is_inside(uint64_t offset, uint64_t length, uint64_t size);
-
 /* === transfer ================================================================================ */
 /* clang-format off */
 /* Transfers of an application's own bytes between hosts: what the files of this room share.
@@ -274,12 +271,6 @@ struct gpud_transfer {
 /* Puts the operation into the completion queue. */
 void gpud_operation_complete_locked(struct operation *operation, enum gpud_status status);
 
-/* The same for bytes that arrived: whatever a GPU reads from now on sees them. */
-void gpud_operation_arrive_locked(struct operation *operation);
-
-/* Completes what the card has done. */
-void gpud_operation_reap_locked(struct gpud_connection *connection);
-
 /* Stops the card's access to this process's memory, then completes everything. Idempotent. */
 void gpud_connection_end_locked(struct gpud_connection *connection, enum gpud_status status,
                                 const char *reason);
@@ -307,25 +298,8 @@ void gpud_connection_progress_locked(struct gpud_connection *connection);
 void gpud_connection_say_bye_locked(struct gpud_connection *connection);
 void gpud_connection_leave_locked(struct gpud_connection *connection, int64_t deadline);
 
-/* === exchange ================================================================================ */
-
-/* Sends the message as soon as the peer has room for it. */
-void gpud_connection_say_locked(struct gpud_connection *connection,
-                                const struct transfer_message *message);
-
-/* === post ==================================================================================== */
-
-/* Gives the card the waiting operations, in order, while it has room and their queues are done. */
-void gpud_operation_post_locked(struct gpud_connection *connection);
-
-/* === queue =================================================================================== */
-
-/* False: the queue was destroyed, and the record stays the caller's. */
-bool gpud_completion_queue_push(struct gpud_completion_queue *queue, struct operation *operation);
-
 /* === references ============================================================================== */
 
-struct gpud_transfer *gpud_transfer_ref(struct gpud_transfer *transfer);
 void gpud_transfer_unref(struct gpud_transfer *transfer);
 struct gpud_connection *gpud_connection_ref(struct gpud_connection *connection);
 void gpud_connection_unref(struct gpud_connection *connection);
@@ -333,10 +307,6 @@ struct gpud_completion_queue *gpud_completion_queue_ref(struct gpud_completion_q
 void gpud_completion_queue_unref(struct gpud_completion_queue *queue);
 
 /* === wait ==================================================================================== */
-
-/* Waits for the descriptor, asleep. GPUD_TIMEOUT. GPUD_AGAIN: interrupted. */
-enum gpud_status gpud_transfer_await(int fd, int interrupt, int64_t deadline);
-void gpud_transfer_set_interrupt(int interrupt, bool interrupted);
 
 /* Waits for the connection to change. GPUD_TIMEOUT, GPUD_AGAIN. */
 enum gpud_status gpud_connection_wait_locked(struct gpud_connection *connection, int64_t deadline,
