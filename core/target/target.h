@@ -21,8 +21,8 @@
  *
  * The line of a marker also has the slot's word `lines`, by which the writer announces rows.
  *
- * ring.c owns the ring's memory, and reads what the writer says. target.c is the public object: it
- * hands slots out, and tells a writer in another process where the ring is. */
+ * ring.c owns the ring's memory, reads what the writer says, and makes frames of the slots. target.c
+ * is the public object: it tells a writer in another process where the ring is. */
 /* clang-format on */
 
 #define GPUD_TARGET_WORDS_SIZE 4096
@@ -130,6 +130,11 @@ enum gpud_status gpud_target_wait_lines(struct gpud_target_ring *ring, uint32_t 
 
 /* Whether the writer has overwritten frame `number`, or may be doing so. From any thread. */
 bool gpud_target_is_lapped(const struct gpud_target_ring *ring, uint32_t number);
+
+/* The next detected frame; *frame is NULL if there is none. Fills in the layout, the offset and the
+ * flags of its info. *dropped: how many frames before it were lost. */
+enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_frame **frame,
+                                  uint64_t *dropped, struct gpud_error *error);
 
 /* === memory ================================================================================== */
 
