@@ -16,6 +16,49 @@
 
 /* --- allocating ---------------------------------------------------------------------------- */
 
+/* Whether the writer has announced that it writes no more. */
+static bool target_has_stopped(const struct gpud_target_ring *ring)
+{
+    return atomic_load_explicit(gpud_target_word(ring, GPUD_TARGET_STOPPED),
+                                memory_order_acquire) == 1;
+}
+
+static int64_t memory_finish(void *arg)
+{
+    struct gpud_target_ring *ring = arg;
+    bool abandon = atomic_load(&ring->exposed) && !target_has_stopped(ring);
+    for (uint32_t i = 0; i < ring->slots; i++) {
+        gpud_signal_destroy(&ring->place[i].signal);
+        gpud_queue_unref(&ring->frames[i].queue);
+    }
+    for (uint32_t i = 0; i < ring->memories; i++) {
+        if (abandon)
+            gpud_memory_abandon(&ring->memory[i]);
+        else
+            gpud_memory_unref(&ring->memory[i]);
+    }
+    gpud_memory_unref(&ring->words);
+    gpud_fd_close(&ring->memory_fd);
+    gpud_fd_close(&ring->words_fd);
+    gpud_device_close(&ring->host);
+    gpud_device_close(&ring->device);
+    gpud_lock_destroy(&ring->lock);
+    free(ring);
+    return -1;
+}
+
+/* The last reference frees the memory, except memory that a writer on the bus may still write. From
+ * any thread: a driver's may drop the last reference, and must not wait for its device. */
+static void ring_unref(struct gpud_target_ring *ring)
+{
+    if (atomic_fetch_sub_explicit(&ring->references, 1, memory_order_acq_rel) != 1)
+        return;
+    if (ring->device == ring->host)
+        memory_finish(ring);
+    else
+        gpud_worker_add(&ring->context->later, &ring->work, memory_finish, ring);
+}
+
 static enum gpud_status export_fd(struct gpud_memory *memory, int *fd, struct gpud_error *error)
 {
     struct gpud_handle handle;
@@ -25,13 +68,6 @@ static enum gpud_status export_fd(struct gpud_memory *memory, int *fd, struct gp
     return status;
 }
 
-static enum gpud_status make_words(struct gpud_target_ring *ring, struct gpud_error *error)
-{
-    enum gpud_status status = gpud_memory_alloc_for(ring->host, GPUD_TARGET_WORDS_SIZE,
-                                                    GPUD_USAGE_TARGET, &ring->words, error);
-    return status == GPUD_OK ? export_fd(ring->words, &ring->words_fd, error) : status;
-}
-
 static enum gpud_status make_one(struct gpud_target_ring *ring, enum gpud_usage usage,
                                  struct gpud_error *error)
 {
@@ -39,27 +75,6 @@ static enum gpud_status make_one(struct gpud_target_ring *ring, enum gpud_usage 
                                                     usage, &ring->memory[0], error);
     if (status == GPUD_OK)
         ring->memories = 1;
-    return status;
-}
-
-static enum gpud_status make_host(struct gpud_target_ring *ring, struct gpud_error *error)
-{
-    ring->kind = GPUD_TARGET_HOST;
-    enum gpud_status status = make_one(ring, GPUD_USAGE_TARGET, error);
-    return status == GPUD_OK ? export_fd(ring->memory[0], &ring->memory_fd, error) : status;
-}
-
-static enum gpud_status make_dmabuf(struct gpud_target_ring *ring, struct gpud_error *error)
-{
-    struct gpud_error why;
-    ring->kind = GPUD_TARGET_DMABUF;
-    enum gpud_status status = make_one(ring, GPUD_USAGE_DMABUF, error);
-    if (status == GPUD_OK &&
-        gpud_memory_export_dmabuf(ring->memory[0], 0, ring->memory[0]->size, &ring->memory_fd,
-                                  &ring->memory_fd_offset, &why) != GPUD_OK)
-        status = gpud_fail(error, GPUD_UNSUPPORTED,
-                           "other writers cannot write memory of %s: %s; use device=host",
-                           ring->device->info.name, why.reason);
     return status;
 }
 
@@ -84,103 +99,34 @@ static enum gpud_status make_bus_address(struct gpud_target_ring *ring, struct g
 static enum gpud_status make_memory(struct gpud_target_ring *ring, struct gpud_error *error)
 {
     const struct gpud_device *device = ring->device;
-    if (device == ring->host)
-        return make_host(ring, error);
+    enum gpud_status status;
+    if (device == ring->host) {
+        ring->kind = GPUD_TARGET_HOST;
+        status = make_one(ring, GPUD_USAGE_TARGET, error);
+        return status == GPUD_OK ? export_fd(ring->memory[0], &ring->memory_fd, error) : status;
+    }
     if (device->caps & GPUD_CAP_BUS_ADDRESSABLE)
         return make_bus_address(ring, error);
-    if (device->ops->dmabuf)
-        return make_dmabuf(ring, error);
-    return gpud_fail(error, GPUD_UNSUPPORTED,
-                     "other writers cannot write memory of %s%s%s; use device=host",
-                     device->info.name, device->no_direct[0] ? ": " : "", device->no_direct);
+    if (!device->ops->dmabuf)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "other writers cannot write memory of %s%s%s; use device=host",
+                         device->info.name, device->no_direct[0] ? ": " : "", device->no_direct);
+    struct gpud_error why;
+    ring->kind = GPUD_TARGET_DMABUF;
+    status = make_one(ring, GPUD_USAGE_DMABUF, error);
+    if (status == GPUD_OK &&
+        gpud_memory_export_dmabuf(ring->memory[0], 0, ring->memory[0]->size, &ring->memory_fd,
+                                  &ring->memory_fd_offset, &why) != GPUD_OK)
+        status = gpud_fail(error, GPUD_UNSUPPORTED,
+                           "other writers cannot write memory of %s: %s; use device=host",
+                           device->info.name, why.reason);
+    return status;
 }
 
 /* The size of a slot of this layout. */
 static uint64_t target_slot_size(const struct gpud_layout *layout)
 {
     return (layout->size + PAGE - 1) / PAGE * PAGE;
-}
-
-/* A ring without frames: its words, its slots and how the writer reaches them. params are checked
- * and complete. */
-static enum gpud_status target_memory_create(struct gpud_context *context,
-                                             struct gpud_device *device, struct gpud_device *host,
-                                             const struct gpud_target_params *params,
-                                             struct gpud_target_ring **ring,
-                                             struct gpud_error *error)
-{
-    struct gpud_target_ring *made = calloc(1, sizeof(*made));
-    if (!made)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a target");
-    atomic_init(&made->references, 1);
-    gpud_lock_init(&made->lock, GPUD_RANK_TARGET_RING);
-    made->context = context;
-    made->device = gpud_device_ref(device);
-    made->host = gpud_device_ref(host);
-    gpud_print(made->name, "%s", params->name ? params->name : "");
-    made->layout = *params->layout;
-    made->slots = params->slots;
-    made->slot_size = target_slot_size(params->layout);
-    made->words_fd = made->memory_fd = -1;
-    for (uint32_t i = 0; i < made->slots; i++)
-        made->place[i].ring = made;
-    enum gpud_status status = make_words(made, error);
-    if (status == GPUD_OK)
-        status = make_memory(made, error);
-    if (status != GPUD_OK)
-        gpud_target_ring_unref(made);
-    else
-        *ring = made;
-    return status;
-}
-
-/* --- freeing ------------------------------------------------------------------------------- */
-
-static void drop_memory(struct gpud_target_ring *ring, bool abandon)
-{
-    for (uint32_t i = 0; i < ring->memories; i++) {
-        if (abandon)
-            gpud_memory_abandon(&ring->memory[i]);
-        else
-            gpud_memory_unref(&ring->memory[i]);
-    }
-    gpud_memory_unref(&ring->words);
-}
-
-/* Whether the writer has announced that it writes no more. */
-static bool target_has_stopped(const struct gpud_target_ring *ring)
-{
-    return atomic_load_explicit(gpud_target_word(ring, GPUD_TARGET_STOPPED),
-                                memory_order_acquire) == 1;
-}
-
-static int64_t memory_finish(void *arg)
-{
-    struct gpud_target_ring *ring = arg;
-    bool abandon = atomic_load(&ring->exposed) && !target_has_stopped(ring);
-    for (uint32_t i = 0; i < ring->slots; i++) {
-        gpud_signal_destroy(&ring->place[i].signal);
-        gpud_queue_unref(&ring->frames[i].queue);
-    }
-    drop_memory(ring, abandon);
-    gpud_fd_close(&ring->memory_fd);
-    gpud_fd_close(&ring->words_fd);
-    gpud_device_close(&ring->host);
-    gpud_device_close(&ring->device);
-    gpud_lock_destroy(&ring->lock);
-    free(ring);
-    return -1;
-}
-
-/* A driver's thread may drop the last reference, and must not wait for its device. */
-void gpud_target_ring_unref(struct gpud_target_ring *ring)
-{
-    if (atomic_fetch_sub_explicit(&ring->references, 1, memory_order_acq_rel) != 1)
-        return;
-    if (ring->device == ring->host)
-        memory_finish(ring);
-    else
-        gpud_worker_add(&ring->context->later, &ring->work, memory_finish, ring);
 }
 
 /* === markers ================================================================================= */
@@ -244,7 +190,8 @@ static enum gpud_status is_written(const struct gpud_target_ring *ring, uint32_t
     return status;
 }
 
-bool gpud_target_is_lapped(const struct gpud_target_ring *ring, uint32_t number)
+/* Whether the writer has overwritten frame `number`, or may be doing so. From any thread. */
+static bool is_lapped(const struct gpud_target_ring *ring, uint32_t number)
 {
     /* A free-running writer starts to fill a slot as soon as the previous one is full. */
     uint32_t over = ring->slots - (ring->pace == GPUD_TARGET_FREE_RUNNING);
@@ -254,53 +201,39 @@ bool gpud_target_is_lapped(const struct gpud_target_ring *ring, uint32_t number)
 
 /* --- words --------------------------------------------------------------------------------- */
 
-static enum gpud_status check_word(struct gpud_target_ring *ring, uint32_t slot,
-                                   struct gpud_error *error)
+/* Checks the markers in host memory against those that were seen before. */
+static enum gpud_status check_words(struct gpud_target_ring *ring, struct gpud_error *error)
 {
-    struct gpud_target_place *place = &ring->place[slot];
-    uint32_t seen = atomic_load_explicit(&place->seen, memory_order_relaxed);
-    uint32_t value = atomic_load_explicit(marker_of(ring, slot), memory_order_acquire);
-    if (value == seen)
-        return GPUD_OK;
-    if (value < seen)
-        return gpud_fail(
-            error, GPUD_PEER,
-            "the marker of slot %u went back from %u to %u: a writer that starts again "
-            "begins with the number in the word next",
-            slot, seen, value);
-    if (value > GPUD_TARGET_FRAMES_MAX)
-        return gpud_fail(
-            error, GPUD_PEER,
-            "the marker of slot %u stands at %u: a ring has frames up to the marker %u "
-            "only",
-            slot, value, GPUD_TARGET_FRAMES_MAX);
-    if ((value - 1) % ring->slots != slot)
-        return gpud_fail(error, GPUD_PEER,
-                         "the marker of slot %u stands at %u, which belongs to slot %u: frame n "
-                         "goes to slot n %% %u, with the marker n + 1",
-                         slot, value, (value - 1) % ring->slots, ring->slots);
-    note_seen(place, value);
+    for (uint32_t slot = 0; slot < ring->slots && !ring->place[slot].signal; slot++) {
+        struct gpud_target_place *place = &ring->place[slot];
+        uint32_t seen = atomic_load_explicit(&place->seen, memory_order_relaxed);
+        uint32_t value = atomic_load_explicit(marker_of(ring, slot), memory_order_acquire);
+        if (value == seen)
+            continue;
+        if (value < seen)
+            return gpud_fail(
+                error, GPUD_PEER,
+                "the marker of slot %u went back from %u to %u: a writer that starts again "
+                "begins with the number in the word next",
+                slot, seen, value);
+        if (value > GPUD_TARGET_FRAMES_MAX)
+            return gpud_fail(
+                error, GPUD_PEER,
+                "the marker of slot %u stands at %u: a ring has frames up to the marker %u "
+                "only",
+                slot, value, GPUD_TARGET_FRAMES_MAX);
+        if ((value - 1) % ring->slots != slot)
+            return gpud_fail(
+                error, GPUD_PEER,
+                "the marker of slot %u stands at %u, which belongs to slot %u: frame n "
+                "goes to slot n %% %u, with the marker n + 1",
+                slot, value, (value - 1) % ring->slots, ring->slots);
+        note_seen(place, value);
+    }
     return GPUD_OK;
 }
 
-static enum gpud_status check_words(struct gpud_target_ring *ring, struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-    for (uint32_t i = 0; i < ring->slots && !ring->place[i].signal && status == GPUD_OK; i++)
-        status = check_word(ring, i, error);
-    return status;
-}
-
 /* --- the number of frames ------------------------------------------------------------------ */
-
-static enum gpud_status fail_gap(const struct gpud_target_ring *ring, uint32_t number,
-                                 uint32_t missing, struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_PEER,
-                     "the marker of slot %u says that frame %u is there, and that of slot %u does "
-                     "not say so of frame %u before it: frames are written in order, from %u on",
-                     number % ring->slots, number, missing % ring->slots, missing, ring->posted);
-}
 
 /* Goes on from the written frame `at` by whole rounds, as far as the slot's marker reaches. */
 static enum gpud_status skip_rounds(const struct gpud_target_ring *ring, bool patient, uint32_t *at,
@@ -373,52 +306,23 @@ static enum gpud_status advance(struct gpud_target_ring *ring, bool patient, str
     return status;
 }
 
-/* Looks for a later frame than the next one. */
-static enum gpud_status find_gap(const struct gpud_target_ring *ring, struct gap *gap,
-                                 struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-    for (uint32_t i = 1; i < ring->slots && status == GPUD_OK && !gap->found; i++) {
-        *gap = (struct gap){.number = ring->posted + i, .missing = ring->posted};
-        status = is_written(ring, gap->number, false, &gap->found, error);
-    }
-    return status;
-}
-
-/* GPUD_PEER: the gap has been there for too long. */
-static enum gpud_status reject_gap(struct gpud_target_ring *ring, const struct gap *gap,
-                                   struct gpud_error *error)
-{
-    int64_t max = ring->place[0].signal ? AHEAD_MAX_DEVICE : AHEAD_MAX_WORDS;
-    if (!gap->found)
-        ring->gap_since = 0;
-    else if (!ring->gap_since)
-        ring->gap_since = ring->looked;
-    else if (ring->looked - ring->gap_since > max)
-        return fail_gap(ring, gap->number, gap->missing, error);
-    return GPUD_OK;
-}
-
 /* --- rows ---------------------------------------------------------------------------------- */
 
-static enum gpud_status fail_lines(struct gpud_target_ring *ring, uint32_t number,
-                                   struct gpud_error *error)
-{
-    atomic_store(&ring->lied, true);
-    return gpud_fail(error, GPUD_PEER,
-                     "the word lines of slot %u says more rows of frame %u than the %u that it has",
-                     number % ring->slots, number, ring->layout.height);
-}
-
-enum gpud_status gpud_target_look_at_lines(struct gpud_target_ring *ring, uint32_t number,
-                                           uint32_t *lines, struct gpud_error *error)
+/* How many rows of frame `number`, the next one, are announced. GPUD_PEER: more than it has. */
+static enum gpud_status look_at_lines(struct gpud_target_ring *ring, uint32_t number,
+                                      uint32_t *lines, struct gpud_error *error)
 {
     const _Atomic uint64_t *word = (const _Atomic uint64_t *)(const void *)gpud_target_word(
         ring, GPUD_TARGET_LINES(number % ring->slots));
     uint64_t value = atomic_load_explicit(word, memory_order_acquire);
     /* Of another frame of this slot: none of this one is announced. */
     *lines = value >> 32 == number ? (uint32_t)value : 0;
-    return *lines <= ring->layout.height ? GPUD_OK : fail_lines(ring, number, error);
+    if (*lines <= ring->layout.height)
+        return GPUD_OK;
+    atomic_store(&ring->lied, true);
+    return gpud_fail(error, GPUD_PEER,
+                     "the word lines of slot %u says more rows of frame %u than the %u that it has",
+                     number % ring->slots, number, ring->layout.height);
 }
 
 /* Notes what was seen. A writer that starts again writes the frame once more. */
@@ -444,11 +348,11 @@ static enum gpud_status try_lines(struct gpud_target_ring *ring, uint32_t number
     struct gpud_target_place *place = &ring->place[number % ring->slots];
     bool written;
     uint32_t seen;
-    if (gpud_target_is_lapped(ring, number))
+    if (is_lapped(ring, number))
         return gpud_fail(error, GPUD_PEER, "frame %u was overwritten by its writer", number);
     enum gpud_status status = is_written(ring, number, false, &written, error);
     if (status == GPUD_OK && !written)
-        status = gpud_target_look_at_lines(ring, number, &seen, error);
+        status = look_at_lines(ring, number, &seen, error);
     if (status == GPUD_PEER)
         atomic_store(&place->torn, true);
     if (status == GPUD_OK && !written)
@@ -459,7 +363,12 @@ static enum gpud_status try_lines(struct gpud_target_ring *ring, uint32_t number
                      ring->layout.height);
 }
 
-enum gpud_status gpud_target_wait_lines(struct gpud_target_ring *ring, uint32_t number,
+/* Lines that are never announced: a wait for them is one for the marker alone. */
+#define WHOLE UINT32_MAX
+
+/* Waits until so many rows of a held frame are announced, or until its marker is written.
+ * GPUD_PEER: the rows never come. From any thread. */
+static enum gpud_status ring_wait_lines(struct gpud_target_ring *ring, uint32_t number,
                                         uint32_t lines, int64_t deadline, struct gpud_error *error)
 {
     int64_t nap = NAP_MIN;
@@ -488,38 +397,50 @@ enum gpud_status gpud_target_look(struct gpud_target_ring *ring, struct gpud_err
     if (status == GPUD_OK)
         status = advance(ring, gpud_now() - ring->looked > OFTEN, &gap, error);
     ring->looked = gpud_now();
-    if (status == GPUD_OK && ring->posted == before && !gap.found)
-        status = find_gap(ring, &gap, error);
-    if (status == GPUD_OK)
-        status = reject_gap(ring, &gap, error);
-    if (status == GPUD_OK && ring->posted != before)
+    bool stands = ring->posted == before && !gap.found; /* then a later frame may be written */
+    for (uint32_t i = 1; stands && i < ring->slots && status == GPUD_OK && !gap.found; i++) {
+        gap = (struct gap){.number = ring->posted + i, .missing = ring->posted};
+        status = is_written(ring, gap.number, false, &gap.found, error);
+    }
+    if (status != GPUD_OK)
+        return status;
+    int64_t max = ring->place[0].signal ? AHEAD_MAX_DEVICE : AHEAD_MAX_WORDS;
+    if (!gap.found)
+        ring->gap_since = 0;
+    else if (!ring->gap_since)
+        ring->gap_since = ring->looked;
+    else if (ring->looked - ring->gap_since > max)
+        return gpud_fail(error, GPUD_PEER,
+                         "the marker of slot %u says that frame %u is there, and that of slot %u "
+                         "does not say so of frame %u before it: frames are written in order, from "
+                         "%u on",
+                         gap.number % ring->slots, gap.number, gap.missing % ring->slots,
+                         gap.missing, ring->posted);
+    if (ring->posted != before)
         atomic_store_explicit(gpud_target_word(ring, GPUD_TARGET_NEXT), ring->posted,
                               memory_order_release);
-    return status;
+    return GPUD_OK;
 }
 
 /* --- waiting ------------------------------------------------------------------------------- */
-
-/* A card does not wake threads. A process may, by FUTEX_WAKE on the marker. */
-static void wait_for_word(_Atomic uint32_t *word, uint32_t seen, int64_t began, int64_t deadline)
-{
-    int64_t now = gpud_now(), nap = (now - began) / 8;
-    nap = nap < NAP_MIN ? NAP_MIN : nap > NAP_MAX ? NAP_MAX : nap;
-    gpud_futex_wait(word, seen, deadline - now < nap ? deadline : now + nap);
-}
 
 void gpud_target_wait(struct gpud_target_ring *ring, int64_t began, int64_t deadline)
 {
     uint32_t slot = ring->posted % ring->slots;
     struct gpud_target_place *place = &ring->place[slot];
-    int64_t slice = gpud_deadline(ring->by_lines ? NAP_MAX : SLICE);
-    if (ring->gap_since) /* the next frame may be written, but not another before it */
+    if (ring->gap_since) { /* the next frame may be written, but not another before it */
         clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = NAP_MAX}, NULL);
-    else if (!place->signal)
-        wait_for_word(marker_of(ring, slot), atomic_load(&place->seen), began, deadline);
-    else /* the next look reports a failed device */
+    } else if (!place->signal) {
+        /* A card does not wake threads. A process may, by FUTEX_WAKE on the marker. */
+        int64_t now = gpud_now(), nap = (now - began) / 8;
+        nap = nap < NAP_MIN ? NAP_MIN : nap > NAP_MAX ? NAP_MAX : nap;
+        gpud_futex_wait(marker_of(ring, slot), atomic_load(&place->seen),
+                        deadline - now < nap ? deadline : now + nap);
+    } else { /* the next look reports a failed device */
+        int64_t slice = gpud_deadline(ring->by_lines ? NAP_MAX : SLICE);
         gpud_signal_wait_host(place->signal, ring->posted + 1, deadline < slice ? deadline : slice,
                               NULL);
+    }
 }
 
 /* === frames ================================================================================== */
@@ -550,12 +471,6 @@ static void tell_given_back(struct gpud_target_ring *ring)
 
 /* --- owner --------------------------------------------------------------------------------- */
 
-/* Work that queues were given on the frame comes before everything on the frame's own queue. */
-static bool is_used(const struct gpud_frame *frame)
-{
-    return frame->queue && (frames_place_of(frame)->posted || frame->access);
-}
-
 static enum gpud_status frames_post(struct gpud_frame *frame, struct gpud_queue *queue,
                                     struct gpud_error *error)
 {
@@ -568,7 +483,7 @@ static enum gpud_status frames_post(struct gpud_frame *frame, struct gpud_queue 
 static bool is_poisoned(const struct gpud_frame *frame)
 {
     const struct gpud_target_place *place = frames_place_of(frame);
-    return atomic_load(&place->torn) || gpud_target_is_lapped(frame->owner, place->number);
+    return atomic_load(&place->torn) || is_lapped(frame->owner, place->number);
 }
 
 /* The device has finished with a slot. Runs in a thread of its driver. */
@@ -581,31 +496,16 @@ static void frames_on_complete(void *arg, enum gpud_status status)
     ring->failed |= status != GPUD_OK;
     tell_given_back(ring);
     gpud_lock_release(&ring->lock);
-    gpud_target_ring_unref(ring);
-}
-
-static void give_back_when_complete(struct gpud_target_ring *ring, struct gpud_frame *frame)
-{
-    struct gpud_target_place *place = frames_place_of(frame);
-    struct gpud_error why;
-    atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
-    if (gpud_queue_on_complete(frame->queue, frames_on_complete, place, &why) != GPUD_OK) {
-        /* A slot whose work never ends does not come back. */
-        if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK)
-            frames_on_complete(place, GPUD_OK);
-        else
-            gpud_log_error(&ring->context->log, "target", "a slot of \"%s\" is lost: %s",
-                           ring->name, why.reason);
-    } else {
-        gpud_queue_flush(frame->queue, NULL);
-    }
-    gpud_target_ring_unref(ring); /* the other reference goes with the completion */
+    ring_unref(ring);
 }
 
 static void frames_release(struct gpud_frame *frame)
 {
     struct gpud_target_ring *ring = frame->owner;
-    bool used = is_used(frame), lapped = is_poisoned(frame);
+    struct gpud_target_place *place = frames_place_of(frame);
+    struct gpud_error why;
+    /* Work that queues were given on the frame comes before everything on the frame's own queue. */
+    bool used = frame->queue && (place->posted || frame->access), lapped = is_poisoned(frame);
     gpud_lock_take(&ring->lock);
     ring->held &= ~bit(frame->slot);
     if (used)
@@ -613,10 +513,18 @@ static void frames_release(struct gpud_frame *frame)
     ring->corrupted += lapped;
     tell_given_back(ring);
     gpud_lock_release(&ring->lock);
-    if (used)
-        give_back_when_complete(ring, frame); /* and drops the reference */
-    else
-        gpud_target_ring_unref(ring);
+    if (used) {
+        atomic_fetch_add_explicit(&ring->references, 1,
+                                  memory_order_relaxed); /* the completion's */
+        if (gpud_queue_on_complete(frame->queue, frames_on_complete, place, &why) == GPUD_OK)
+            gpud_queue_flush(frame->queue, NULL);
+        else if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK)
+            frames_on_complete(place, GPUD_OK);
+        else /* a slot whose work never ends does not come back */
+            gpud_log_error(&ring->context->log, "target", "a slot of \"%s\" is lost: %s",
+                           ring->name, why.reason);
+    }
+    ring_unref(ring);
 }
 
 /* Makes what the writer wrote visible to the frame's own queue and to the device. */
@@ -641,8 +549,7 @@ static enum gpud_status frames_wait_host(struct gpud_frame *frame, int64_t deadl
     struct gpud_target_place *place = frames_place_of(frame);
     if (!place->early)
         return GPUD_OK;
-    enum gpud_status status =
-        gpud_target_wait_lines(ring, place->number, GPUD_TARGET_WHOLE, deadline, error);
+    enum gpud_status status = ring_wait_lines(ring, place->number, WHOLE, deadline, error);
     if (status == GPUD_OK)
         status = make_visible(ring, frame, error);
     if (status == GPUD_OK)
@@ -664,7 +571,7 @@ static enum gpud_status frames_wait_lines(struct gpud_frame *frame, uint32_t lin
     const struct gpud_target_place *place = frames_place_of(frame);
     if (!place->early)
         return GPUD_OK;
-    enum gpud_status status = gpud_target_wait_lines(ring, place->number, lines, deadline, error);
+    enum gpud_status status = ring_wait_lines(ring, place->number, lines, deadline, error);
     return status == GPUD_OK ? gpud_memory_flush_remote(frame->memory, error) : status;
 }
 
@@ -677,7 +584,8 @@ static const struct gpud_frame_owner_ops frame_ops = {
     .wait_lines = frames_wait_lines,
 };
 
-enum gpud_status gpud_target_frames_create(struct gpud_target_ring *ring, struct gpud_error *error)
+/* Makes the frames of a new ring. */
+static enum gpud_status make_frames(struct gpud_target_ring *ring, struct gpud_error *error)
 {
     for (uint32_t i = 0; i < ring->slots; i++) {
         struct gpud_frame *frame = &ring->frames[i];
@@ -711,19 +619,6 @@ static bool frames_choose(struct gpud_target_ring *ring, uint32_t *number)
     return *number < posted;
 }
 
-static void frames_describe(struct gpud_target_ring *ring, struct gpud_frame *frame,
-                            uint32_t number)
-{
-    struct gpud_frame_info *info = &frame->info;
-    info->dts_ns = GPUD_TIME_NONE;
-    info->duration_ns =
-        ring->fps_num ? (uint64_t)GPUD_SEC * ring->fps_den / ring->fps_num : GPUD_TIME_NONE;
-    info->offset = number;
-    info->flags = 0;
-    info->meta_size = 0;
-    info->layout = ring->layout;
-}
-
 /* Whether the frame that is being written may be handed out, with the lock held. */
 static enum gpud_status choose_early(struct gpud_target_ring *ring, uint32_t *number, bool *found,
                                      struct gpud_error *error)
@@ -733,7 +628,7 @@ static enum gpud_status choose_early(struct gpud_target_ring *ring, uint32_t *nu
     if (!ring->by_lines || ring->next != ring->posted || ring->posted >= GPUD_TARGET_FRAMES_MAX ||
         (ring->held | ring->pending) & bit(*number % ring->slots))
         return GPUD_OK;
-    enum gpud_status status = gpud_target_look_at_lines(ring, *number, &lines, error);
+    enum gpud_status status = look_at_lines(ring, *number, &lines, error);
     *found = status == GPUD_OK && lines > 0;
     return status;
 }
@@ -776,7 +671,14 @@ enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_fra
     frames_place_of(taken)->early = early;
     atomic_store(&frames_place_of(taken)->lines, 0);
     atomic_store(&frames_place_of(taken)->torn, false);
-    frames_describe(ring, taken, number);
+    struct gpud_frame_info *info = &taken->info;
+    info->dts_ns = GPUD_TIME_NONE;
+    info->duration_ns =
+        ring->fps_num ? (uint64_t)GPUD_SEC * ring->fps_den / ring->fps_num : GPUD_TIME_NONE;
+    info->offset = number;
+    info->flags = 0;
+    info->meta_size = 0;
+    info->layout = ring->layout;
     if (!early)
         status = make_visible(ring, taken, error);
     if (status != GPUD_OK)
@@ -792,13 +694,13 @@ enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_fra
 
 static void end_kept(struct gpud_kept *kept)
 {
-    gpud_target_ring_unref((struct gpud_target_ring *)kept);
+    ring_unref((struct gpud_target_ring *)kept);
 }
 
 void gpud_target_ring_leave(struct gpud_target_ring *ring)
 {
     if (!atomic_load(&ring->exposed) || target_has_stopped(ring)) {
-        gpud_target_ring_unref(ring);
+        ring_unref(ring);
         return;
     }
     gpud_log_info(&ring->context->log, "target",
@@ -824,31 +726,36 @@ static bool ring_fits(const struct gpud_kept *kept, const void *arg)
            ring->slot_size == target_slot_size(wanted->params->layout);
 }
 
-/* The writer goes on, or starts again with `next`. Its addresses stay valid, so it may not notice.
- * Frames that it wrote while no target existed are skipped. */
-static enum gpud_status ring_take_over(struct gpud_target_ring *ring,
-                                       const struct gpud_target_params *params,
-                                       struct gpud_error *error)
-{
-    ring->layout = *params->layout;
-    enum gpud_status status = gpud_target_look(ring, error);
-    gpud_lock_take(&ring->lock);
-    ring->next = ring->posted;
-    gpud_lock_release(&ring->lock);
-    return status;
-}
-
+/* A new ring: its words, its slots and how the writer reaches them, and its frames. */
 static enum gpud_status ring_make(struct gpud_context *context, struct gpud_device *device,
                                   struct gpud_device *host, const struct gpud_target_params *params,
                                   struct gpud_target_ring **ring, struct gpud_error *error)
 {
-    struct gpud_target_ring *made = NULL;
-    enum gpud_status status = target_memory_create(context, device, host, params, &made, error);
+    struct gpud_target_ring *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a target");
+    atomic_init(&made->references, 1);
+    gpud_lock_init(&made->lock, GPUD_RANK_TARGET_RING);
+    made->context = context;
+    made->device = gpud_device_ref(device);
+    made->host = gpud_device_ref(host);
+    gpud_print(made->name, "%s", params->name ? params->name : "");
+    made->layout = *params->layout;
+    made->slots = params->slots;
+    made->slot_size = target_slot_size(params->layout);
+    made->words_fd = made->memory_fd = -1;
+    for (uint32_t i = 0; i < made->slots; i++)
+        made->place[i].ring = made;
+    enum gpud_status status =
+        gpud_memory_alloc_for(host, GPUD_TARGET_WORDS_SIZE, GPUD_USAGE_TARGET, &made->words, error);
+    if (status == GPUD_OK)
+        status = export_fd(made->words, &made->words_fd, error);
+    if (status == GPUD_OK)
+        status = make_memory(made, error);
+    if (status == GPUD_OK)
+        status = make_frames(made, error);
     if (status != GPUD_OK)
-        return status;
-    status = gpud_target_frames_create(made, error);
-    if (status != GPUD_OK)
-        gpud_target_ring_unref(made);
+        ring_unref(made);
     else
         *ring = made;
     return status;
@@ -864,10 +771,20 @@ enum gpud_status gpud_target_ring_create(struct gpud_context *context, struct gp
         (struct gpud_target_ring *)gpud_context_take_kept(context, ring_fits, &wanted);
     struct gpud_error why;
     enum gpud_status status = GPUD_OK;
-    if (found && ring_take_over(found, params, &why) != GPUD_OK) {
+    if (found) {
+        /* The writer goes on, or starts again with `next`. Its addresses stay valid, so it may not
+         * notice. Frames that it wrote while no target existed are skipped. */
+        found->layout = *params->layout;
+        status = gpud_target_look(found, &why);
+        gpud_lock_take(&found->lock);
+        found->next = found->posted;
+        gpud_lock_release(&found->lock);
+    }
+    if (status != GPUD_OK) {
         found->broken = true; /* so that it never matches again */
         gpud_context_keep(context, &found->kept);
         found = NULL;
+        status = GPUD_OK;
     }
     if (!found)
         status = ring_make(context, device, host, params, &found, error);

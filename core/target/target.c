@@ -22,17 +22,33 @@
 /* The file that tells a writer in another process where to write. Its owner locks it for its
  * lifetime, so a file without a lock is stale and may be replaced. */
 
-#define GPUD_TARGET_FILE_SUFFIX ".target"
-#define GPUD_TARGET_FILE_MAX 8192 /* bytes */
-#define SUFFIX GPUD_TARGET_FILE_SUFFIX
+#define SUFFIX ".target"
+#define FILE_BYTES_MAX 8192
 #define PATH_MAX_HERE 256
 #define PATIENCE (2 * GPUD_SEC)
 #define PAUSE (5 * GPUD_MSEC)
 
+static const char *const kinds[] = {
+    [GPUD_TARGET_HOST] = "host",
+    [GPUD_TARGET_BUS_ADDRESS] = "bus-address",
+    [GPUD_TARGET_DMABUF] = "dma-buf",
+};
+
+static const char *const paces[] = {
+    [GPUD_TARGET_FREE_RUNNING] = "free-running",
+    [GPUD_TARGET_PACED] = "paced",
+};
+
+static bool has_suffix(const char *name)
+{
+    size_t length = strlen(name), suffix = strlen(SUFFIX);
+    return length > suffix && strcmp(name + length - suffix, SUFFIX) == 0;
+}
+
 /* --- the text ------------------------------------------------------------------------------ */
 
 struct text {
-    char bytes[GPUD_TARGET_FILE_MAX];
+    char bytes[FILE_BYTES_MAX];
     size_t length;
 };
 
@@ -48,9 +64,12 @@ static void file_add(struct text *text, const char *format, ...)
     text->length += length > 0 ? (size_t)length : 0; /* overflow: reported on writing */
 }
 
-static void add_layout(struct text *text, const struct gpud_target_ring *ring)
+static void file_describe(struct text *text, const struct gpud_target_ring *ring)
 {
     const struct gpud_layout *layout = &ring->layout;
+    long pid = (long)getpid();
+    file_add(text, "gpudirect-target=1\nname=%s\nprocess=%ld\nkind=%s\npace=%s\n", ring->name, pid,
+             kinds[ring->kind], paces[ring->pace]);
     file_add(text, "format=%s\nwidth=%u\nheight=%u\n", layout->format, layout->width,
              layout->height);
     if (ring->fps_num)
@@ -63,32 +82,6 @@ static void add_layout(struct text *text, const struct gpud_target_ring *ring)
         file_add(text, "plane%u.row_bytes=%u\nplane%u.rows=%u\n", i, plane->row_bytes, i,
                  plane->rows);
     }
-}
-
-static void add_slot(struct text *text, const struct gpud_target_ring *ring, uint32_t slot)
-{
-    file_add(text, "slot%u.lines=%" PRIu64 "\n", slot, GPUD_TARGET_LINES(slot));
-    if (ring->kind == GPUD_TARGET_BUS_ADDRESS) {
-        const struct gpud_handle *bus = &ring->place[slot].bus;
-        file_add(text, "slot%u.surface=0x%" PRIx64 "\nslot%u.marker=0x%" PRIx64 "\n", slot,
-                 bus->word[0], slot, bus->word[1]);
-        return;
-    }
-    file_add(text, "slot%u.surface=%" PRIu64 "\nslot%u.marker=%" PRIu64 "\n", slot,
-             ring->memory_fd_offset + slot * ring->slot_size, slot, GPUD_TARGET_MARKER(slot));
-}
-
-static void file_describe(struct text *text, const struct gpud_target_ring *ring)
-{
-    static const char *const kinds[] = {
-        [GPUD_TARGET_HOST] = "host",
-        [GPUD_TARGET_BUS_ADDRESS] = "bus-address",
-        [GPUD_TARGET_DMABUF] = "dma-buf",
-    };
-    long pid = (long)getpid();
-    file_add(text, "gpudirect-target=1\nname=%s\nprocess=%ld\nkind=%s\npace=%s\n", ring->name, pid,
-             kinds[ring->kind], ring->pace == GPUD_TARGET_PACED ? "paced" : "free-running");
-    add_layout(text, ring);
     file_add(text, "slots=%u\nslot_size=%" PRIu64 "\n", ring->slots, ring->slot_size);
     file_add(text, "words=/proc/%ld/fd/%d\nwords_size=%d\n", pid, ring->words_fd,
              GPUD_TARGET_WORDS_SIZE);
@@ -98,8 +91,16 @@ static void file_describe(struct text *text, const struct gpud_target_ring *ring
         file_add(text, "memory=/proc/%ld/fd/%d\n", pid, ring->memory_fd);
     if (ring->kind == GPUD_TARGET_DMABUF) /* has no path to open */
         file_add(text, "memory_fd=%d\n", ring->memory_fd);
-    for (uint32_t i = 0; i < ring->slots; i++)
-        add_slot(text, ring, i);
+    for (uint32_t slot = 0; slot < ring->slots; slot++) {
+        file_add(text, "slot%u.lines=%" PRIu64 "\n", slot, GPUD_TARGET_LINES(slot));
+        if (ring->kind == GPUD_TARGET_BUS_ADDRESS)
+            file_add(text, "slot%u.surface=0x%" PRIx64 "\nslot%u.marker=0x%" PRIx64 "\n", slot,
+                     ring->place[slot].bus.word[0], slot, ring->place[slot].bus.word[1]);
+        else
+            file_add(text, "slot%u.surface=%" PRIu64 "\nslot%u.marker=%" PRIu64 "\n", slot,
+                     ring->memory_fd_offset + slot * ring->slot_size, slot,
+                     GPUD_TARGET_MARKER(slot));
+    }
 }
 
 /* --- creating ------------------------------------------------------------------------------ */
@@ -178,8 +179,7 @@ static void reclaim(const char *directory)
 {
     DIR *entries = opendir(directory);
     for (struct dirent *entry; entries && (entry = readdir(entries));) {
-        size_t length = strlen(entry->d_name), suffix = strlen(SUFFIX);
-        if (length <= suffix || strcmp(entry->d_name + length - suffix, SUFFIX) != 0)
+        if (!has_suffix(entry->d_name))
             continue;
         int fd =
             openat(dirfd(entries), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -230,16 +230,6 @@ static enum gpud_status target_file_create(const struct gpud_target_ring *ring,
     return GPUD_OK;
 }
 
-/* Removes it. */
-static void target_file_remove(const char *path, int *fd)
-{
-    if (*fd < 0)
-        return;
-    if (target_file_is_there(*fd, path))
-        unlink(path);
-    gpud_fd_close(fd);
-}
-
 /* === target ================================================================================== */
 /* The public object of a ring that a writer outside of this library fills. */
 
@@ -277,15 +267,6 @@ static enum gpud_status target_check_params(struct gpud_target_params *params,
                          "'-', of which the first is no dot",
                          params->name, GPUD_TARGET_NAME_MAX - 1);
     return GPUD_OK;
-}
-
-static enum gpud_status make_file(struct gpud_target *target, struct gpud_error *error)
-{
-    struct gpud_target_ring *ring = target->ring;
-    enum gpud_status status = target_file_create(ring, target->file, &target->file_fd, error);
-    if (status == GPUD_OK && ring->kind == GPUD_TARGET_BUS_ADDRESS)
-        atomic_store(&ring->exposed, true);
-    return status;
 }
 
 static void describe_slot(struct gpud_target *target, uint32_t index)
@@ -348,7 +329,9 @@ enum gpud_status gpud_target_create(struct gpud_context *context,
     gpud_device_close(&device);
     gpud_device_close(&host);
     if (status == GPUD_OK && own.name)
-        status = make_file(made, error);
+        status = target_file_create(made->ring, made->file, &made->file_fd, error);
+    if (status == GPUD_OK && own.name && made->ring->kind == GPUD_TARGET_BUS_ADDRESS)
+        atomic_store(&made->ring->exposed, true);
     if (status != GPUD_OK) {
         gpud_target_destroy(&made);
         return status;
@@ -365,7 +348,9 @@ void gpud_target_destroy(struct gpud_target **target)
         return;
     struct gpud_target *gone = *target;
     *target = NULL;
-    target_file_remove(gone->file, &gone->file_fd);
+    if (gone->file_fd >= 0 && target_file_is_there(gone->file_fd, gone->file))
+        unlink(gone->file);
+    gpud_fd_close(&gone->file_fd);
     if (gone->ring)
         gpud_target_ring_leave(gone->ring);
     gpud_context_drain(gone->context);
@@ -441,32 +426,18 @@ static enum gpud_status end_target(struct gpud_target *target, const struct gpud
     return say_failure(target, error);
 }
 
-static enum gpud_status end_of_numbers(struct gpud_target *target, struct gpud_error *error)
+static enum gpud_status say_silent(struct gpud_target *target, struct gpud_error *error)
 {
+    struct gpud_target_ring *ring = target->ring;
     struct gpud_error why;
-    gpud_fail(&why, GPUD_CLOSED,
-              "the writer has written %u frames, which is all that a ring has numbers for: make "
-              "a new target",
-              GPUD_TARGET_FRAMES_MAX);
-    return end_target(target, &why, error);
-}
-
-static bool holds_all(struct gpud_target_ring *ring)
-{
     gpud_lock_take(&ring->lock);
     bool all = (uint32_t)__builtin_popcountll(ring->held | ring->pending) == ring->slots;
     gpud_lock_release(&ring->lock);
-    return all;
-}
-
-static enum gpud_status say_silent(struct gpud_target *target, struct gpud_error *error)
-{
-    struct gpud_error why;
-    if (holds_all(target->ring))
+    if (all)
         return gpud_fail(error, GPUD_TIMEOUT,
                          "the application holds all %u frames of the target: release one",
-                         target->ring->slots);
-    const char *name = target->ring->name[0] ? target->ring->name : "the target";
+                         ring->slots);
+    const char *name = ring->name[0] ? ring->name : "the target";
     int64_t since = gpud_now() - (target->last ? target->last : target->began);
     double seconds = (double)since / GPUD_SEC;
     gpud_fail(&why, GPUD_TIMEOUT,
@@ -515,11 +486,16 @@ static void note_unseen(struct gpud_target *target, uint64_t dropped)
     target->said_full = true;
 }
 
-static enum gpud_status target_acquire(struct gpud_target *target, int64_t deadline,
-                                       struct gpud_frame **frame, struct gpud_error *error)
+enum gpud_status gpud_target_acquire(struct gpud_target *target, int64_t timeout_ns,
+                                     struct gpud_frame **frame, struct gpud_error *error)
 {
+    if (timeout_ns < 0)
+        return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
+    if (target->failure.status != GPUD_OK)
+        return say_failure(target, error);
     struct gpud_target_ring *ring = target->ring;
-    for (int64_t began = gpud_now();;) {
+    int64_t deadline = gpud_deadline(timeout_ns), began = gpud_now();
+    for (;;) {
         struct gpud_frame *taken = NULL;
         struct gpud_error why;
         uint64_t dropped = 0;
@@ -535,22 +511,17 @@ static enum gpud_status target_acquire(struct gpud_target *target, int64_t deadl
         }
         if (dropped)
             note_unseen(target, dropped);
-        if (ring->posted >= GPUD_TARGET_FRAMES_MAX)
-            return end_of_numbers(target, error);
+        if (ring->posted >= GPUD_TARGET_FRAMES_MAX) {
+            gpud_fail(&why, GPUD_CLOSED,
+                      "the writer has written %u frames, which is all that a ring has numbers for: "
+                      "make a new target",
+                      GPUD_TARGET_FRAMES_MAX);
+            return end_target(target, &why, error);
+        }
         if (gpud_now() >= deadline)
             return say_silent(target, error);
         gpud_target_wait(ring, began, deadline);
     }
-}
-
-enum gpud_status gpud_target_acquire(struct gpud_target *target, int64_t timeout_ns,
-                                     struct gpud_frame **frame, struct gpud_error *error)
-{
-    if (timeout_ns < 0)
-        return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-    if (target->failure.status != GPUD_OK)
-        return say_failure(target, error);
-    return target_acquire(target, gpud_deadline(timeout_ns), frame, error);
 }
 
 /* === list ==================================================================================== */
@@ -604,29 +575,10 @@ static bool get_choice(const char *text, const char *key, const char *const *nam
     return false;
 }
 
-/* 0/0 if the file states an impossible rate. */
-static void get_rate(const char *text, uint32_t *num, uint32_t *den)
-{
-    char value[32];
-    if (get_text(text, "framerate", value, sizeof(value)) &&
-        sscanf(value, "%u/%u", num, den) == 2 && *num && *num <= INT32_MAX && *den &&
-        *den <= INT32_MAX)
-        return;
-    *num = *den = 0;
-}
-
 static bool list_parse(const char *text, struct gpud_target_entry *entry)
 {
-    static const char *const kinds[] = {
-        [GPUD_TARGET_HOST] = "host",
-        [GPUD_TARGET_BUS_ADDRESS] = "bus-address",
-        [GPUD_TARGET_DMABUF] = "dma-buf",
-    };
-    static const char *const paces[] = {
-        [GPUD_TARGET_FREE_RUNNING] = "free-running",
-        [GPUD_TARGET_PACED] = "paced",
-    };
-    uint32_t version, pid;
+    char rate[32] = "";
+    uint32_t version, pid, num, den;
     unsigned kind, pace;
     *entry = (struct gpud_target_entry){.size = sizeof(*entry)};
     if (!get_number(text, "gpudirect-target", &version) || version != 1 ||
@@ -642,14 +594,19 @@ static bool list_parse(const char *text, struct gpud_target_entry *entry)
     entry->kind = (enum gpud_target_kind)kind;
     entry->pace = (enum gpud_target_pace)pace;
     gpud_process_name((pid_t)pid, entry->program, sizeof(entry->program));
-    get_rate(text, &entry->fps_num, &entry->fps_den);
+    get_text(text, "framerate", rate, sizeof(rate));
+    if (sscanf(rate, "%u/%u", &num, &den) == 2 && num && num <= INT32_MAX && den &&
+        den <= INT32_MAX) { /* else it stays 0/0 */
+        entry->fps_num = num;
+        entry->fps_den = den;
+    }
     return true;
 }
 
 /* false: not a target's file, or the target has ended. */
 static bool list_read_file(int directory, const char *name, struct gpud_target_entry *entry)
 {
-    char text[GPUD_TARGET_FILE_MAX + 1];
+    char text[FILE_BYTES_MAX + 1];
     struct stat st;
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
@@ -663,19 +620,12 @@ static bool list_read_file(int directory, const char *name, struct gpud_target_e
     if (length <= 0)
         return false;
     text[length] = '\0';
-    size_t own = strlen(name) - strlen(GPUD_TARGET_FILE_SUFFIX);
+    size_t own = strlen(name) - strlen(SUFFIX);
     return list_parse(text, entry) && strlen(entry->name) == own &&
            memcmp(name, entry->name, own) == 0;
 }
 
 /* --- the list ------------------------------------------------------------------------------ */
-
-static bool is_file(const char *name)
-{
-    size_t length = strlen(name), suffix = strlen(GPUD_TARGET_FILE_SUFFIX);
-    return name[0] != '.' && length > suffix &&
-           strcmp(name + length - suffix, GPUD_TARGET_FILE_SUFFIX) == 0;
-}
 
 static int by_name(const void *a, const void *b)
 {
@@ -698,7 +648,8 @@ enum gpud_status gpud_target_list_create(struct gpud_target_list **list, uint32_
         .what = "target", .entry_size = sizeof(entry), .record_size = sizeof(entry)};
     DIR *listed = opendir(path); /* NULL: no target has existed yet */
     for (struct dirent *at; status == GPUD_OK && listed && (at = readdir(listed));) {
-        if (!is_file(at->d_name) || !list_read_file(dirfd(listed), at->d_name, &entry))
+        if (at->d_name[0] == '.' || !has_suffix(at->d_name) ||
+            !list_read_file(dirfd(listed), at->d_name, &entry))
             continue;
         if ((added = gpud_list_add(&made->list, error)))
             *added = entry;

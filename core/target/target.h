@@ -104,11 +104,6 @@ static inline struct gpud_memory *gpud_target_slot_memory(const struct gpud_targ
     return ring->memory[ring->memories == 1 ? 0 : slot];
 }
 
-/* === frames ================================================================================== */
-
-/* Makes the frames of a new ring. */
-enum gpud_status gpud_target_frames_create(struct gpud_target_ring *ring, struct gpud_error *error);
-
 /* === markers ================================================================================= */
 
 /* Brings ring->posted up to date. GPUD_PEER: the writer broke the rules. */
@@ -117,30 +112,10 @@ enum gpud_status gpud_target_look(struct gpud_target_ring *ring, struct gpud_err
 /* Sleeps until the next marker is written, until the deadline, or for a short while. */
 void gpud_target_wait(struct gpud_target_ring *ring, int64_t began, int64_t deadline);
 
-/* How many rows of frame `number`, the next one, are announced. GPUD_PEER: more than it has. */
-enum gpud_status gpud_target_look_at_lines(struct gpud_target_ring *ring, uint32_t number,
-                                           uint32_t *lines, struct gpud_error *error);
-
-/* Waits until so many rows of a held frame are announced, or until its marker is written. lines
- * GPUD_TARGET_WHOLE: for the marker alone. GPUD_PEER: the rows never come. From any thread. */
-#define GPUD_TARGET_WHOLE UINT32_MAX
-
-enum gpud_status gpud_target_wait_lines(struct gpud_target_ring *ring, uint32_t number,
-                                        uint32_t lines, int64_t deadline, struct gpud_error *error);
-
-/* Whether the writer has overwritten frame `number`, or may be doing so. From any thread. */
-bool gpud_target_is_lapped(const struct gpud_target_ring *ring, uint32_t number);
-
 /* The next detected frame; *frame is NULL if there is none. Fills in the layout, the offset and the
  * flags of its info. *dropped: how many frames before it were lost. */
 enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_frame **frame,
                                   uint64_t *dropped, struct gpud_error *error);
-
-/* === memory ================================================================================== */
-
-/* The last reference frees the memory, except memory that a writer on the bus may still write. From
- * any thread. */
-void gpud_target_ring_unref(struct gpud_target_ring *ring);
 
 /* === ring ==================================================================================== */
 
