@@ -34,8 +34,10 @@ static bool kfd_parse_read_number(const char *text, size_t size, uint64_t max, u
     return true;
 }
 
-bool gpud_kfd_find_value(const char *text, size_t size, const char *key, uint64_t max,
-                         uint64_t *value)
+/* The number behind a key, once, on a line of its own. false: the key is missing, or its value is
+ * not a number up to `max`. */
+static bool find_value(const char *text, size_t size, const char *key, uint64_t max,
+                       uint64_t *value)
 {
     size_t length = strlen(key);
     for (size_t at = 0; at < size;) {
@@ -48,25 +50,30 @@ bool gpud_kfd_find_value(const char *text, size_t size, const char *key, uint64_
     return false; /* a line without a newline was cut, perhaps inside the number */
 }
 
+/* Where the number behind a key goes: into one of the two. */
 struct field {
     const char *key;
-    uint64_t max;
-    uint64_t value;
+    uint32_t *to;
+    uint64_t *large;
     bool needed;
 };
 
 /* Optional fields are 0 where they are missing. */
-static bool read_fields(const char *text, size_t size, struct field *fields, size_t count,
+static bool read_fields(const char *text, size_t size, const struct field *fields, size_t count,
                         char why[GPUD_REASON_MAX])
 {
     for (size_t i = 0; i < count; i++) {
-        fields[i].value = 0;
-        if (!gpud_kfd_find_value(text, size, fields[i].key, fields[i].max, &fields[i].value) &&
-            fields[i].needed) {
+        const struct field *field = &fields[i];
+        uint64_t value = 0, max = field->large ? UINT64_MAX : UINT32_MAX;
+        if (!find_value(text, size, field->key, max, &value) && field->needed) {
             gpud_print_n(why, GPUD_REASON_MAX, "it has no line \"%s\" with a number up to %llu",
-                         fields[i].key, (unsigned long long)fields[i].max);
+                         field->key, (unsigned long long)max);
             return false;
         }
+        if (field->large)
+            *field->large = value;
+        else
+            *field->to = (uint32_t)value;
     }
     return true;
 }
@@ -76,68 +83,51 @@ static bool read_fields(const char *text, size_t size, struct field *fields, siz
 bool gpud_kfd_parse_node(const char *text, size_t size, struct gpud_kfd_node *node,
                          char why[GPUD_REASON_MAX])
 {
-    enum { SIMDS, VENDOR, DEVICE, LOCATION, DOMAIN, RENDER, GFX, HIVE };
-    struct field fields[] = {
-        [SIMDS] = {"simd_count", UINT32_MAX, .needed = true},
-        [VENDOR] = {"vendor_id", UINT32_MAX},
-        [DEVICE] = {"device_id", UINT32_MAX},
-        [LOCATION] = {"location_id", UINT32_MAX},
-        [DOMAIN] = {"domain", UINT32_MAX},
-        [RENDER] = {"drm_render_minor", UINT32_MAX},
-        [GFX] = {"gfx_target_version", UINT32_MAX},
-        [HIVE] = {"hive_id", UINT64_MAX},
+    struct gpud_kfd_node made = *node;
+    uint32_t simds;
+    const struct field fields[] = {
+        {"simd_count", &simds, .needed = true},
+        {"vendor_id", &made.vendor},
+        {"device_id", &made.device},
+        {"location_id", &made.location},
+        {"domain", &made.domain},
+        {"drm_render_minor", &made.render_minor},
+        {"gfx_target_version", &made.gfx},
+        {"hive_id", .large = &made.hive},
     };
     if (!read_fields(text, size, fields, COUNT(fields), why))
         return false;
     /* An old APU is processors and a GPU in one node, without a PCI address. */
-    bool gpu = fields[SIMDS].value > 0 && fields[LOCATION].value > 0;
-    if (gpu && (fields[LOCATION].value > 0xffff || fields[DOMAIN].value > 0xfffffff)) {
+    made.gpu = simds > 0 && made.location > 0;
+    if (made.gpu && (made.location > 0xffff || made.domain > 0xfffffff)) {
         gpud_print_n(why, GPUD_REASON_MAX, "its location_id %llu in domain %llu is no place on PCI",
-                     (unsigned long long)fields[LOCATION].value,
-                     (unsigned long long)fields[DOMAIN].value);
+                     (unsigned long long)made.location, (unsigned long long)made.domain);
         return false;
     }
-    node->gpu = gpu;
-    node->vendor = (uint32_t)fields[VENDOR].value;
-    node->device = (uint32_t)fields[DEVICE].value;
-    node->location = (uint32_t)fields[LOCATION].value;
-    node->domain = (uint32_t)fields[DOMAIN].value;
-    node->render_minor = (uint32_t)fields[RENDER].value;
-    node->gfx = (uint32_t)fields[GFX].value;
-    node->hive = fields[HIVE].value;
-    if (gpu)
-        gpud_print(node->pci, "%04x:%02x:%02x.%x", node->domain, node->location >> 8,
-                   node->location >> 3 & 0x1f, node->location & 7);
+    if (made.gpu)
+        gpud_print(made.pci, "%04x:%02x:%02x.%x", made.domain, made.location >> 8,
+                   made.location >> 3 & 0x1f, made.location & 7);
+    *node = made;
     return true;
 }
 
 bool gpud_kfd_parse_link(const char *text, size_t size, struct gpud_kfd_link *link,
                          char why[GPUD_REASON_MAX])
 {
-    enum { TYPE, FROM, TO, WEIGHT, MIN, MAX, FLAGS };
-    struct field fields[] = {
-        [TYPE] = {"type", UINT32_MAX, .needed = true},
-        [FROM] = {"node_from", UINT32_MAX, .needed = true},
-        [TO] = {"node_to", UINT32_MAX, .needed = true},
-        [WEIGHT] = {"weight", UINT32_MAX},
-        [MIN] = {"min_bandwidth", UINT32_MAX},
-        [MAX] = {"max_bandwidth", UINT32_MAX},
-        [FLAGS] = {"flags", UINT32_MAX, .needed = true},
+    struct gpud_kfd_link made = *link;
+    const struct field fields[] = {
+        {"type", &made.type, .needed = true},   {"node_from", &made.from, .needed = true},
+        {"node_to", &made.to, .needed = true},  {"weight", &made.weight},
+        {"min_bandwidth", &made.min_bandwidth}, {"max_bandwidth", &made.max_bandwidth},
+        {"flags", &made.flags, .needed = true},
     };
     if (!read_fields(text, size, fields, COUNT(fields), why))
         return false;
-    if (fields[FROM].value == fields[TO].value) {
-        gpud_print_n(why, GPUD_REASON_MAX, "it leads from node %u to itself",
-                     (unsigned)fields[TO].value);
+    if (made.from == made.to) {
+        gpud_print_n(why, GPUD_REASON_MAX, "it leads from node %u to itself", made.to);
         return false;
     }
-    link->type = (uint32_t)fields[TYPE].value;
-    link->from = (uint32_t)fields[FROM].value;
-    link->to = (uint32_t)fields[TO].value;
-    link->weight = (uint32_t)fields[WEIGHT].value;
-    link->min_bandwidth = (uint32_t)fields[MIN].value;
-    link->max_bandwidth = (uint32_t)fields[MAX].value;
-    link->flags = (uint32_t)fields[FLAGS].value;
+    *link = made;
     return true;
 }
 
@@ -147,16 +137,18 @@ bool gpud_kfd_parse_link(const char *text, size_t size, struct gpud_kfd_link *li
 bool gpud_kfd_parse_bank(const char *text, size_t size, struct gpud_kfd_node *node,
                          char why[GPUD_REASON_MAX])
 {
-    struct field fields[] = {
-        {"heap_type", UINT32_MAX, .needed = true},
-        {"size_in_bytes", UINT64_MAX, .needed = true},
+    uint32_t heap;
+    uint64_t bytes;
+    const struct field fields[] = {
+        {"heap_type", &heap, .needed = true},
+        {"size_in_bytes", .large = &bytes, .needed = true},
     };
     if (!read_fields(text, size, fields, COUNT(fields), why))
         return false;
-    uint64_t *sum = fields[0].value == HEAP_VISIBLE   ? &node->visible
-                    : fields[0].value == HEAP_PRIVATE ? &node->hidden
-                                                      : NULL;
-    if (sum && __builtin_add_overflow(*sum, fields[1].value, sum)) {
+    uint64_t *sum = heap == HEAP_VISIBLE   ? &node->visible
+                    : heap == HEAP_PRIVATE ? &node->hidden
+                                           : NULL;
+    if (sum && __builtin_add_overflow(*sum, bytes, sum)) {
         *sum = UINT64_MAX;
         gpud_print_n(why, GPUD_REASON_MAX, "its memory is more than there can be");
         return false;
@@ -192,14 +184,6 @@ static void ignore(struct gpud_kfd *kfd, const char *file, const char *why)
 {
     if (!kfd->ignored[0])
         gpud_print(kfd->ignored, "%.200s is ignored: %.250s", file, why);
-}
-
-static bool is_number(const char *text, uint32_t *number)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    *number = (uint32_t)value;
-    return text[0] >= '0' && text[0] <= '9' && !*end && strlen(text) < 10;
 }
 
 /* Calls `take` for the file "properties" in each numbered folder. true: there is such a folder. */
@@ -312,24 +296,6 @@ static int read_configured(void)
 
 /* --- the whole tree --------------------------------------------------------------------------- */
 
-static void read_nodes(struct gpud_kfd *kfd, const struct gpud_sysfs_name *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct gpud_kfd_node *node = &kfd->nodes[kfd->node_count];
-        *node = (struct gpud_kfd_node){0};
-        if (!is_number(names[i].text, &node->number))
-            continue;
-        if (kfd->node_count == GPUD_KFD_NODES_MAX) {
-            ignore(kfd, NODES, "what is beyond 256 nodes is no machine that is known here");
-            return;
-        }
-        if (read_node(kfd, node)) {
-            kfd->denied += node->denied;
-            kfd->node_count++;
-        }
-    }
-}
-
 enum gpud_status gpud_kfd_read(struct gpud_kfd *kfd, struct gpud_error *error)
 {
     size_t count;
@@ -343,7 +309,21 @@ enum gpud_status gpud_kfd_read(struct gpud_kfd *kfd, struct gpud_error *error)
         free(names);
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for the nodes of " NODES);
     }
-    read_nodes(kfd, names, count);
+    for (size_t i = 0; i < count; i++) {
+        struct gpud_kfd_node *node = &kfd->nodes[kfd->node_count];
+        char *end;
+        *node = (struct gpud_kfd_node){.number = (uint32_t)strtoul(names[i].text, &end, 10)};
+        if (names[i].text[0] < '0' || names[i].text[0] > '9' || *end || strlen(names[i].text) >= 10)
+            continue;
+        if (kfd->node_count == GPUD_KFD_NODES_MAX) {
+            ignore(kfd, NODES, "what is beyond 256 nodes is no machine that is known here");
+            break;
+        }
+        if (read_node(kfd, node)) {
+            kfd->denied += node->denied;
+            kfd->node_count++;
+        }
+    }
     free(names);
     kfd->peer_off = gpud_sysfs_read(off, sizeof(off), "/sys/module/amdgpu/parameters/pcie_p2p") &&
                     (off[0] == 'N' || off[0] == '0');
@@ -491,28 +471,36 @@ static void explain_absence(const struct gpud_kfd *kfd, const struct gpud_kfd_no
                      from->pci, to->pci);
 }
 
-/* A GPU that this process may not see has no address here. */
-static void explain_unknown(const struct gpud_kfd *kfd, const char *pci,
-                            struct gpud_kfd_reach *reach)
+void gpud_kfd_explain(const struct gpud_kfd *kfd, const char *from, const char *to,
+                      struct gpud_kfd_reach *reach)
 {
-    if (kfd->denied) {
+    const struct gpud_kfd_node *a = gpud_kfd_find(kfd, from), *b = gpud_kfd_find(kfd, to);
+    *reach = (struct gpud_kfd_reach){.known = a && b};
+    if (!reach->known && kfd->denied) {
+        /* A GPU that this process may not see has no address here. */
         reach->known = true;
         gpud_print(reach->reason,
                    "the kernel shows this process nothing of %zu of its compute nodes, among them "
                    "most likely %s: give the container or service its devices (docker --device "
                    "/dev/kfd --device /dev/dri, DeviceAllow=)",
-                   kfd->denied, pci);
-    } else {
+                   kfd->denied, a ? to : from);
+        return;
+    }
+    if (!reach->known) {
         gpud_print(reach->reason,
                    "amdkfd knows no GPU at %s: amdgpu does not drive it, or it cannot compute",
-                   pci);
+                   a ? to : from);
+        return;
     }
-}
-
-static void explain_link(const struct gpud_kfd_link *link, const char *from, const char *to,
-                         struct gpud_kfd_reach *reach)
-{
-    reach->link = link;
+    if (a == b) {
+        reach->direct = reach->atomics = true;
+        return;
+    }
+    const struct gpud_kfd_link *link = reach->link = find_link(kfd, a->number, b->number);
+    if (!link) {
+        explain_absence(kfd, a, b, reach->reason);
+        return;
+    }
     reach->direct = is_usable(link);
     if (link->type == GPUD_KFD_XGMI)
         reach->hops = (link->weight + WEIGHT_OF_HOP - 1) / WEIGHT_OF_HOP;
@@ -530,27 +518,6 @@ static void explain_link(const struct gpud_kfd_link *link, const char *from, con
                    "the firmware or amdgpu): a newer firmware may allow it; else frames go through "
                    "the host",
                    from, to);
-}
-
-void gpud_kfd_explain(const struct gpud_kfd *kfd, const char *from, const char *to,
-                      struct gpud_kfd_reach *reach)
-{
-    const struct gpud_kfd_node *a = gpud_kfd_find(kfd, from), *b = gpud_kfd_find(kfd, to);
-    *reach = (struct gpud_kfd_reach){0};
-    if (!a || !b) {
-        explain_unknown(kfd, a ? to : from, reach);
-        return;
-    }
-    reach->known = true;
-    if (a == b) {
-        reach->direct = reach->atomics = true;
-        return;
-    }
-    const struct gpud_kfd_link *link = find_link(kfd, a->number, b->number);
-    if (link)
-        explain_link(link, from, to, reach);
-    else
-        explain_absence(kfd, a, b, reach->reason);
 }
 
 /* The best rate of its links to processors, which are those to the nearest. */

@@ -64,35 +64,28 @@ static const char *place_relation_to(enum gpud_distance distance)
 
 /* --- links ------------------------------------------------------------------------------------ */
 
-/* MB/s of a lane, from the kernel's text for its speed: "8.0 GT/s PCIe" or, before Linux 5.7, "8
- * GT/s". */
-static uint32_t lane_rate(const char *text)
-{
-    static const struct {
-        double transfers; /* GT/s */
-        uint32_t rate;
-    } generations[] = {{2.5, 250}, {5, 500}, {8, 985}, {16, 1969}, {32, 3938}, {64, 7563}};
-    char *end;
-    double transfers = strtod(text, &end);
-    if (strncmp(end, " GT/s", 5) != 0)
-        return 0;
-    for (size_t i = 0; i < sizeof(generations) / sizeof(generations[0]); i++)
-        if (transfers > generations[i].transfers - 0.1 &&
-            transfers < generations[i].transfers + 0.1)
-            return generations[i].rate;
-    return 0;
-}
-
 /* MB/s of the link that ends at a function; 0: unknown. */
 static uint32_t link_rate(const char *function)
 {
-    char speed[32], width[16];
+    static const struct {
+        double transfers; /* GT/s */
+        uint32_t rate;    /* MB/s of a lane */
+    } generations[] = {{2.5, 250}, {5, 500}, {8, 985}, {16, 1969}, {32, 3938}, {64, 7563}};
+    char speed[32], width[16], *end;
     if (!gpud_sysfs_read(speed, sizeof(speed), "/sys/bus/pci/devices/%s/max_link_speed",
                          function) ||
         !gpud_sysfs_read(width, sizeof(width), "/sys/bus/pci/devices/%s/max_link_width", function))
         return 0;
     long lanes = strtol(width, NULL, 10);
-    return lanes > 0 && lanes <= 32 ? lane_rate(speed) * (uint32_t)lanes : 0;
+    /* The kernel's text is "8.0 GT/s PCIe" or, before Linux 5.7, "8 GT/s". */
+    double transfers = strtod(speed, &end);
+    if (lanes <= 0 || lanes > 32 || strncmp(end, " GT/s", 5) != 0)
+        return 0;
+    for (size_t i = 0; i < sizeof(generations) / sizeof(generations[0]); i++)
+        if (transfers > generations[i].transfers - 0.1 &&
+            transfers < generations[i].transfers + 0.1)
+            return generations[i].rate * (uint32_t)lanes;
+    return 0;
 }
 
 uint32_t gpud_place_bus_rate(const char *pci)
@@ -125,25 +118,20 @@ static unsigned near_rank_of(enum gpud_distance distance)
     return distance == GPUD_DISTANCE_UNKNOWN ? UINT_MAX : distance;
 }
 
-/* "cuda", not "cuda:1", "auto" or "host". */
-static bool is_kind(const char *name, const char *device)
-{
-    size_t length = strlen(name);
-    return strncmp(device, name, length) == 0 && device[length] == ':';
-}
-
 static bool is_auto(const char *kind)
 {
     return kind && strcmp(kind, "auto") == 0;
 }
 
 /* "auto" means any card that others can write by themselves. If two drivers name one card, the
- * first in the list is the one that shares memory. */
+ * first in the list is the one that shares memory. A kind is "cuda", not "cuda:1" or "host". */
 static bool suits(const struct gpud_device_info *info, const char *kind)
 {
+    size_t length = strlen(kind);
     if (!info->available)
         return false;
-    return is_auto(kind) ? info->pci[0] && info->direct_writes : is_kind(kind, info->name);
+    return is_auto(kind) ? info->pci[0] && info->direct_writes
+                         : strncmp(info->name, kind, length) == 0 && info->name[length] == ':';
 }
 
 struct candidate {
@@ -151,28 +139,24 @@ struct candidate {
     enum gpud_distance distance;
 };
 
+/* Of the devices of a kind: how many there are, the nearest, and one that is farther away. */
 struct choice {
+    const char *kind, *pci;
     struct gpud_device_info host; /* the first in the library's list */
     struct candidate nearest, farther;
     size_t count;
 };
 
-struct search {
-    const char *kind, *pci;
-    struct choice *choice;
-};
-
 static void consider(const struct gpud_device *device, void *arg)
 {
-    const struct search *search = arg;
-    struct choice *choice = search->choice;
+    struct choice *choice = arg;
     struct candidate *nearest = &choice->nearest, *farther = &choice->farther;
     if (!choice->host.name[0])
         choice->host = device->info;
-    if (!suits(&device->info, search->kind))
+    if (!suits(&device->info, choice->kind))
         return;
     struct candidate one = {.info = device->info,
-                            .distance = gpud_place_distance(device->info.pci, search->pci)};
+                            .distance = gpud_place_distance(device->info.pci, choice->pci)};
     bool nearer = choice->count > 0 && near_rank_of(one.distance) < near_rank_of(nearest->distance);
     if (nearer)
         *farther = *nearest;
@@ -181,15 +165,6 @@ static void consider(const struct gpud_device *device, void *arg)
     if (nearer || choice->count == 0)
         *nearest = one;
     choice->count++;
-}
-
-/* Counts the devices of the kind, and finds the nearest, and one that is farther away. */
-static void near_choose(struct gpud_context *context, const char *kind, const char *pci,
-                        struct choice *choice)
-{
-    *choice = (struct choice){.count = 0};
-    gpud_device_each(context, consider,
-                     &(struct search){.kind = kind, .pci = pci, .choice = choice});
 }
 
 /* Why one of several was chosen, or the only one instead of the host. */
@@ -236,8 +211,8 @@ static size_t near_find(struct gpud_context *context, const char *kind, const ch
                         const char *what, struct gpud_device_info *info,
                         char reason[GPUD_REASON_MAX])
 {
-    struct choice choice;
-    near_choose(context, kind, pci, &choice);
+    struct choice choice = {.kind = kind, .pci = pci};
+    gpud_device_each(context, consider, &choice);
     reason[0] = '\0';
     if (is_auto(kind))
         explain_host(&choice, pci, what, reason);
@@ -263,13 +238,6 @@ enum gpud_status gpud_topology_find_near(struct gpud_context *context, const cha
     return GPUD_OK;
 }
 
-/* Only these are compared: for a named device no other driver is loaded, which would cost time and
- * memory (an OpenCL driver brings a compiler). */
-static bool is_choice(const char *name, const char *pci)
-{
-    return name && (is_auto(name) ? pci[0] : !strchr(name, ':') && strcmp(name, "host") != 0);
-}
-
 enum gpud_status gpud_device_open_near(struct gpud_context *context, const char *name,
                                        const char *pci, const char *what,
                                        struct gpud_device **device, char reason[GPUD_REASON_MAX],
@@ -278,7 +246,11 @@ enum gpud_status gpud_device_open_near(struct gpud_context *context, const char 
     struct gpud_device_info info = {.name = "host"};
     struct gpud_error failed;
     char why[GPUD_REASON_MAX] = "";
-    size_t found = is_choice(name, pci) ? near_find(context, name, pci, what, &info, why) : 0;
+    /* For a named device no other driver is loaded, which would cost time and memory (an OpenCL
+     * driver brings a compiler). */
+    bool choose =
+        name && (is_auto(name) ? pci[0] : !strchr(name, ':') && strcmp(name, "host") != 0);
+    size_t found = choose ? near_find(context, name, pci, what, &info, why) : 0;
     if (is_auto(name) && !pci[0])
         explain_host(&(struct choice){.count = 0}, pci, what, why);
     enum gpud_status status =

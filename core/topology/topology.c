@@ -25,11 +25,14 @@ static void leave_out(hwloc_topology_t made, const char *component)
     hwloc_topology_set_components(made, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
 }
 
-/* hwloc must not ask GPUs' drivers: they would be loaded, start threads of their own, and open
- * every GPU (or X display). */
-static void leave_drivers_alone(hwloc_topology_t made)
+hwloc_topology_t gpud_topology_load(bool names)
 {
     static const char *const others[] = {"levelzero", "gl"}; /* without a backend here */
+    hwloc_topology_t made;
+    if (hwloc_topology_init(&made) < 0)
+        return NULL;
+    /* hwloc must not ask GPUs' drivers: they would be loaded, start threads of their own, and open
+     * every GPU (or X display). */
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         leave_out(made, others[i]);
     for (const struct gpud_backend *each = gpud_backends; each->name; each++) {
@@ -38,14 +41,6 @@ static void leave_drivers_alone(hwloc_topology_t made)
         for (; plugins && *plugins; plugins++)
             leave_out(made, *plugins);
     }
-}
-
-hwloc_topology_t gpud_topology_load(bool names)
-{
-    hwloc_topology_t made;
-    if (hwloc_topology_init(&made) < 0)
-        return NULL;
-    leave_drivers_alone(made);
     /* The component "pci" reads all of pci.ids for each vendor it meets. Without it "linux" finds
      * the same tree in sysfs. */
     if (!names)
@@ -73,11 +68,6 @@ hwloc_obj_t gpud_topology_find(const char *pci)
     pthread_once(&once, topology_load);
     return machine_topology && pci[0] ? hwloc_get_pcidev_by_busidstring(machine_topology, pci)
                                       : NULL;
-}
-
-static hwloc_obj_t topology_find(const struct gpud_device *device)
-{
-    return gpud_topology_find(device->info.pci);
 }
 
 hwloc_topology_t gpud_topology_hwloc(void)
@@ -113,19 +103,15 @@ static hwloc_obj_t common_ancestor(hwloc_obj_t a, hwloc_obj_t b)
 
 /* A switch is an upstream port with several downstream ports below it. Cards bring bridges of their
  * own, which have one. */
-static bool is_switch(hwloc_obj_t object)
-{
-    int ports = 0;
-    for (hwloc_obj_t child = object->io_first_child; child; child = child->next_sibling)
-        ports += child->type == HWLOC_OBJ_BRIDGE;
-    return ports > 1;
-}
-
 static bool is_behind_switch(hwloc_obj_t object, hwloc_obj_t above)
 {
-    for (object = object->parent; object != above; object = object->parent)
-        if (is_switch(object))
+    for (object = object->parent; object != above; object = object->parent) {
+        int ports = 0;
+        for (hwloc_obj_t child = object->io_first_child; child; child = child->next_sibling)
+            ports += child->type == HWLOC_OBJ_BRIDGE;
+        if (ports > 1)
             return true;
+    }
     return false;
 }
 
@@ -145,23 +131,19 @@ enum gpud_distance gpud_topology_distance(hwloc_obj_t a, hwloc_obj_t b)
     return node >= 0 && node == topology_numa_node(b) ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
 }
 
-/* The host's memory is near if there is only one NUMA node, and otherwise everywhere. */
-static enum gpud_distance distance_from_host(hwloc_obj_t object)
-{
-    if (!object)
-        return GPUD_DISTANCE_UNKNOWN;
-    bool one_node = hwloc_get_nbobjs_by_type(machine_topology, HWLOC_OBJ_NUMANODE) == 1;
-    return one_node ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
-}
-
 enum gpud_distance gpud_topology_device_distance(const struct gpud_device *a,
                                                  const struct gpud_device *b)
 {
     if (a == b || (is_host(a) && is_host(b)))
         return GPUD_DISTANCE_SELF;
-    if (is_host(a) || is_host(b))
-        return distance_from_host(topology_find(is_host(a) ? b : a));
-    return gpud_topology_distance(topology_find(a), topology_find(b));
+    if (!is_host(a) && !is_host(b))
+        return gpud_topology_distance(gpud_topology_find(a->info.pci),
+                                      gpud_topology_find(b->info.pci));
+    if (!gpud_topology_find((is_host(a) ? b : a)->info.pci))
+        return GPUD_DISTANCE_UNKNOWN;
+    /* The host's memory is near if there is only one NUMA node, and otherwise everywhere. */
+    bool one_node = hwloc_get_nbobjs_by_type(machine_topology, HWLOC_OBJ_NUMANODE) == 1;
+    return one_node ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
 }
 
 /* The processors next to it, as in "0-15"; "" if object is NULL. */
@@ -177,7 +159,7 @@ static void topology_get_cpus(hwloc_obj_t object, char *list, size_t size)
 void gpud_device_get_locality(const struct gpud_device *device,
                               struct gpud_device_locality *locality)
 {
-    hwloc_obj_t object = topology_find(device);
+    hwloc_obj_t object = gpud_topology_find(device->info.pci);
     struct gpud_device_locality found = {.numa_node = topology_numa_node(object)};
     topology_get_cpus(object, found.cpus, sizeof(found.cpus));
     gpud_sized_copy(locality, locality->size, &found, sizeof(found));
@@ -213,27 +195,21 @@ static struct gpud_part_info *parts_at(const struct gpud_parts *parts, const cha
     return NULL;
 }
 
-static void print_bridge(hwloc_obj_t bridge, char *text, size_t size)
-{
-    const struct hwloc_bridge_attr_s *attr = &bridge->attr->bridge;
-    if (topology_is_host_bridge(bridge))
-        gpud_print_n(text, size, "pci%04x:%02x", attr->downstream.pci.domain,
-                     attr->downstream.pci.secondary_bus);
-    else
-        gpud_print_n(text, size, "%04x:%02x:%02x.%x", attr->upstream.pci.domain,
-                     attr->upstream.pci.bus, attr->upstream.pci.dev, attr->upstream.pci.func);
-}
-
 static void find_bridges(hwloc_obj_t object, char *text, size_t size)
 {
     hwloc_obj_t bridge = object->parent;
     if (!bridge || bridge->type != HWLOC_OBJ_BRIDGE)
         return;
-    char own[32];
     find_bridges(bridge, text, size);
-    print_bridge(bridge, own, sizeof(own));
+    const struct hwloc_bridge_attr_s *attr = &bridge->attr->bridge;
     size_t used = strlen(text);
-    gpud_print_n(text + used, size - used, "%s%s", used ? " " : "", own);
+    if (topology_is_host_bridge(bridge))
+        gpud_print_n(text + used, size - used, "%spci%04x:%02x", used ? " " : "",
+                     attr->downstream.pci.domain, attr->downstream.pci.secondary_bus);
+    else
+        gpud_print_n(text + used, size - used, "%s%04x:%02x:%02x.%x", used ? " " : "",
+                     attr->upstream.pci.domain, attr->upstream.pci.bus, attr->upstream.pci.dev,
+                     attr->upstream.pci.func);
 }
 
 static void parts_describe(struct gpud_part_info *part, hwloc_obj_t object, hwloc_topology_t names)
@@ -251,17 +227,6 @@ static void parts_describe(struct gpud_part_info *part, hwloc_obj_t object, hwlo
         gpud_print(part->description, "%s%s%s", vendor ? vendor : "", vendor ? " " : "", model);
     else if (pci->vendor_id)
         gpud_print(part->description, "%04x:%04x", pci->vendor_id, pci->device_id);
-}
-
-static void add_memory(struct gpud_part_info *part)
-{
-    const struct gpud_kfd_node *node = gpud_kfd_find(gpud_kfd_get(), part->pci);
-    if (!node)
-        return;
-    part->hive = node->hive;
-    part->visible = node->visible;
-    if (__builtin_add_overflow(node->visible, node->hidden, &part->memory))
-        part->memory = 0;
 }
 
 static struct gpud_part_info *parts_add(struct gpud_parts *parts, enum gpud_part_kind kind,
@@ -287,8 +252,14 @@ static struct gpud_part_info *parts_add(struct gpud_parts *parts, enum gpud_part
     hwloc_obj_t object = gpud_topology_find(pci);
     if (object)
         parts_describe(part, object, parts->named);
-    if (kind == GPUD_PART_GPU)
-        add_memory(part);
+    const struct gpud_kfd_node *node =
+        kind == GPUD_PART_GPU ? gpud_kfd_find(gpud_kfd_get(), part->pci) : NULL;
+    if (node) {
+        part->hive = node->hive;
+        part->visible = node->visible;
+        if (__builtin_add_overflow(node->visible, node->hidden, &part->memory))
+            part->memory = 0;
+    }
     return part;
 }
 
@@ -303,36 +274,8 @@ static void add_name(struct gpud_part_info *part, const char *name)
                      name);
 }
 
-/* --- devices ---------------------------------------------------------------------------------- */
-
 /* Devices come first, so that their cards are not listed twice. */
-/* If several drivers serve a card, the first names it: see device/device.h. */
-static void parts_add_device(struct gpud_parts *parts, const struct gpud_device_info *info)
-{
-    struct gpud_part_info *part = parts_at(parts, info->pci);
-    if (!info->available || !info->pci[0])
-        return;
-    if (!part)
-        part = parts_add(parts, GPUD_PART_GPU, info->pci, info->description);
-    if (part)
-        add_name(part, info->name);
-}
-
 /* --- what hwloc knows ------------------------------------------------------------------------- */
-
-static bool is_gpu(const struct hwloc_pcidev_attr_s *pci)
-{
-    unsigned class = pci->class_id >> 8;
-    return (class == CLASS_DISPLAY || class == CLASS_PROCESSING) &&
-           (pci->vendor_id == VENDOR_AMD || pci->vendor_id == VENDOR_NVIDIA);
-}
-
-static bool is_network(hwloc_obj_t part)
-{
-    return part->type == HWLOC_OBJ_OS_DEVICE && part->name &&
-           (part->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK ||
-            part->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS);
-}
 
 /* Names the card as the system does, RDMA first: "mlx5_0", "eth0". */
 static void add_network(struct gpud_parts *parts, hwloc_obj_t card, const char *pci)
@@ -342,7 +285,7 @@ static void add_network(struct gpud_parts *parts, hwloc_obj_t card, const char *
     struct gpud_part_info *part = NULL;
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         for (hwloc_obj_t own = card->io_first_child; own; own = own->next_sibling) {
-            if (!is_network(own) || own->attr->osdev.type != order[i])
+            if (own->type != HWLOC_OBJ_OS_DEVICE || !own->name || own->attr->osdev.type != order[i])
                 continue;
             if (!part)
                 part = parts_add(parts, GPUD_PART_NETWORK, pci, "");
@@ -359,7 +302,9 @@ static void parts_add_card(struct gpud_parts *parts, hwloc_obj_t card)
     gpud_print(pci, "%04x:%02x:%02x.%x", attr->domain, attr->bus, attr->dev, attr->func);
     if (parts_at(parts, pci))
         return;
-    if (is_gpu(attr))
+    unsigned class = attr->class_id >> 8;
+    if ((class == CLASS_DISPLAY || class == CLASS_PROCESSING) &&
+        (attr->vendor_id == VENDOR_AMD || attr->vendor_id == VENDOR_NVIDIA))
         parts_add(parts, GPUD_PART_GPU, pci, "");
     else if (attr->class_id == CLASS_VIDEO || attr->class_id == CLASS_MULTIMEDIA)
         parts_add(parts, GPUD_PART_CAPTURE, pci, "");
@@ -405,14 +350,6 @@ static void add_captures(struct gpud_parts *parts)
     free(names);
 }
 
-static void add_kfd(struct gpud_parts *parts)
-{
-    const struct gpud_kfd *kfd = gpud_kfd_get();
-    for (size_t i = 0; i < kfd->node_count; i++)
-        if (kfd->nodes[i].gpu && !parts_at(parts, kfd->nodes[i].pci))
-            parts_add(parts, GPUD_PART_GPU, kfd->nodes[i].pci, "");
-}
-
 static int parts_compare(const void *a, const void *b)
 {
     const struct gpud_part_info *x = a, *y = b;
@@ -430,7 +367,10 @@ static void parts_find(struct gpud_parts *parts)
     hwloc_topology_t topology = gpud_topology_hwloc();
     for (hwloc_obj_t card = NULL; topology && (card = hwloc_get_next_pcidev(topology, card));)
         parts_add_card(parts, card);
-    add_kfd(parts);
+    const struct gpud_kfd *kfd = gpud_kfd_get();
+    for (size_t i = 0; i < kfd->node_count; i++)
+        if (kfd->nodes[i].gpu && !parts_at(parts, kfd->nodes[i].pci))
+            parts_add(parts, GPUD_PART_GPU, kfd->nodes[i].pci, "");
     add_captures(parts);
     if (parts->count > 0)
         qsort(parts->list, parts->count, sizeof(*parts->list), parts_compare);
@@ -543,15 +483,22 @@ struct devices {
     size_t count;
 };
 
+/* Devices come first, so that their cards are not listed twice. If several drivers serve a card,
+ * the first names it: see device/device.h. */
 static void machine_open_device(const struct gpud_device *probed, void *arg)
 {
     struct devices *devices = arg;
+    struct gpud_parts *parts = &devices->topology->parts;
     const struct gpud_device_info *info = &probed->info;
     if (devices->count == DEVICES_MAX || !info->available || !info->pci[0] ||
         gpud_device_open(devices->context, info->name, &devices->open[devices->count], NULL) !=
             GPUD_OK)
         return;
-    parts_add_device(&devices->topology->parts, info);
+    struct gpud_part_info *part = parts_at(parts, info->pci);
+    if (!part)
+        part = parts_add(parts, GPUD_PART_GPU, info->pci, info->description);
+    if (part)
+        add_name(part, info->name);
     devices->count++;
 }
 
@@ -578,20 +525,6 @@ static bool ask_devices(const struct devices *devices, const struct gpud_part_in
     return asked;
 }
 
-/* No driver here serves both: asks the kernel. */
-static void ask_kernel(const struct gpud_part_info *from, const struct gpud_part_info *to,
-                       struct gpud_device_link *link)
-{
-    gpud_print(link->reason,
-               "the two have no driver in common that lets one write the other's memory: frames go "
-               "through the host's");
-    if (link_add_kfd(from->pci, to->pci, link))
-        gpud_print(link->reason,
-                   "%s would carry it, but no HIP device was found on both: install ROCm's runtime "
-                   "(libamdhip64), and see gpudirect-info",
-                   link->hops ? "xGMI" : "PCIe peer-to-peer");
-}
-
 static void find_link(const struct devices *devices, const struct gpud_part_info *from,
                       const struct gpud_part_info *to, struct gpud_device_link *link)
 {
@@ -606,17 +539,17 @@ static void find_link(const struct devices *devices, const struct gpud_part_info
     }
     if (from->kind != GPUD_PART_GPU || to->kind != GPUD_PART_GPU)
         return;
-    if (!ask_devices(devices, from, to, link))
-        ask_kernel(from, to, link);
-}
-
-static void find_links(struct gpud_topology *topology, const struct devices *devices)
-{
-    size_t count = topology->parts.count;
-    for (size_t i = 0; i < count; i++)
-        for (size_t j = 0; j < count; j++)
-            find_link(devices, &topology->parts.list[i], &topology->parts.list[j],
-                      &topology->links[i * count + j]);
+    if (ask_devices(devices, from, to, link))
+        return;
+    /* No driver here serves both: asks the kernel. */
+    gpud_print(link->reason,
+               "the two have no driver in common that lets one write the other's memory: frames go "
+               "through the host's");
+    if (link_add_kfd(from->pci, to->pci, link))
+        gpud_print(link->reason,
+                   "%s would carry it, but no HIP device was found on both: install ROCm's runtime "
+                   "(libamdhip64), and see gpudirect-info",
+                   link->hops ? "xGMI" : "PCIe peer-to-peer");
 }
 
 /* --- the object ------------------------------------------------------------------------------- */
@@ -688,8 +621,10 @@ enum gpud_status gpud_topology_create(struct gpud_context *context, struct gpud_
     size_t count = made->parts.count;
     made->links = calloc(count ? count : 1, (count ? count : 1) * sizeof(*made->links));
     bool enough = made->links && !made->parts.cut && find_nodes(made) && machine_publish(made);
-    if (enough)
-        find_links(made, &devices);
+    for (size_t i = 0; enough && i < count; i++)
+        for (size_t j = 0; j < count; j++)
+            find_link(&devices, &made->parts.list[i], &made->parts.list[j],
+                      &made->links[i * count + j]);
     for (size_t i = 0; i < devices.count; i++)
         gpud_device_close(&devices.open[i]);
     if (!enough) {

@@ -79,11 +79,6 @@ struct gpud_kfd {
 
 /* --- kfd.c: parsing a file. `text` is any bytes ----------------------------------------- */
 
-/* The number behind a key, once, on a line of its own. false: the key is missing, or its value is
- * not a number up to `max`. */
-bool gpud_kfd_find_value(const char *text, size_t size, const char *key, uint64_t max,
-                         uint64_t *value);
-
 /* false: *why says what is wrong; the record is untouched. The caller sets the number and
  * `peer`. */
 bool gpud_kfd_parse_node(const char *text, size_t size, struct gpud_kfd_node *node,
@@ -95,8 +90,7 @@ bool gpud_kfd_parse_link(const char *text, size_t size, struct gpud_kfd_link *li
 bool gpud_kfd_parse_bank(const char *text, size_t size, struct gpud_kfd_node *node,
                          char why[GPUD_REASON_MAX]);
 
-/* --- kfd.c: the whole tree
- * ---------------------------------------------------------------- */
+/* --- kfd.c: the whole tree -------------------------------------------------------------- */
 
 /* Reads what is below gpud_sysfs_root now. A machine without amdkfd has no nodes, and that is
  * GPUD_OK. Fails only when out of memory. */
