@@ -123,14 +123,6 @@ static void member_on_event(void *user, enum gpud_event event, const void *data)
 
 /* --- frames -------------------------------------------------------------------------------- */
 
-static uint64_t duration_of(const struct gpud_media *media, const struct gpud_frame_info *info)
-{
-    uint64_t duration = gpud_media_get_duration(media, info->bytes);
-    if (!duration && info->duration_ns != GPUD_TIME_NONE)
-        duration = info->duration_ns;
-    return duration;
-}
-
 static enum gpud_match_kind kind_of(const struct gpud_media *media)
 {
     if (gpud_media_get_rate(media) > 0)
@@ -149,20 +141,14 @@ static void log_fault(struct gpud_group_member *member, enum gpud_match_fault fa
                      member->receiver->address.place, gpud_match_describe(fault));
 }
 
-static bool member_is_due(struct gpud_group *group, int64_t *until)
-{
-    struct gpud_match_decision decision;
-    gpud_match_decide(&group->match, &group->request, gpud_now(), &decision);
-    *until = decision.until;
-    return decision.verdict != GPUD_MATCH_WAIT;
-}
-
 /* Wakes the application's thread if it has something to do now. Under the lock. */
 static void group_wake(struct gpud_group *group)
 {
-    int64_t until;
-    if ((!group->waits && !group->armed) ||
-        (!member_is_due(group, &until) && until >= group->waits_until))
+    struct gpud_match_decision decision;
+    if (!group->waits && !group->armed)
+        return;
+    gpud_match_decide(&group->match, &group->request, gpud_now(), &decision);
+    if (decision.verdict == GPUD_MATCH_WAIT && decision.until >= group->waits_until)
         return;
     if (group->armed)
         gpud_event_raise(group->loop.event);
@@ -261,13 +247,16 @@ static void member_take_frame(struct gpud_group_member *member, struct gpud_fram
     item->link = member->link;
     atomic_fetch_add(&item->link->references, 1);
     item->events = take_events(member);
-    bool frozen = group->freeze_timeout && member->link->format.media.kind == GPUD_MEDIA_PICTURE &&
-                  gpud_freeze_note(&member->freeze, frame, time, group->freeze_timeout);
     const struct gpud_media *media = &member->link->format.media;
+    bool frozen = group->freeze_timeout && media->kind == GPUD_MEDIA_PICTURE &&
+                  gpud_freeze_note(&member->freeze, frame, time, group->freeze_timeout);
+    uint64_t duration = gpud_media_get_duration(media, info.bytes);
+    if (!duration && info.duration_ns != GPUD_TIME_NONE)
+        duration = info.duration_ns;
     struct gpud_match_entry entry = {
         .kind = kind_of(media),
         .time = time,
-        .duration = duration_of(media, &info),
+        .duration = duration,
         .rate = gpud_media_get_rate(media),
         .gap = info.flags & GPUD_FRAME_DISCONTINUITY,
         .arrival = gpud_now(),
@@ -389,27 +378,6 @@ static enum gpud_status group_member_join(struct gpud_group_member *member,
     return GPUD_OK;
 }
 
-static enum gpud_status group_member_start(struct gpud_group_member *member,
-                                           struct gpud_error *error)
-{
-    int failed = pthread_create(&member->thread, NULL, member_run, member);
-    if (failed)
-        return gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
-                                "cannot start a member's thread: raise the limits of this "
-                                "process's memory (ulimit -v) or threads (ulimit -u)");
-    member->runs = true;
-    return GPUD_OK;
-}
-
-/* Makes its thread end; group->stopping is set. Does not wait. */
-static void group_member_stop(struct gpud_group_member *member)
-{
-    if (!member->receiver)
-        return;
-    member->was_interrupted = atomic_load(&member->receiver->interrupted);
-    gpud_receiver_interrupt(member->receiver, true);
-}
-
 /* Waits for its thread, and gives the receiver back. */
 static void group_member_leave(struct gpud_group_member *member)
 {
@@ -433,30 +401,6 @@ static void group_member_leave(struct gpud_group_member *member)
 
 /* --- creating and destroying --------------------------------------------------------------- */
 
-static enum gpud_status check_history(const struct gpud_receiver *receiver, uint32_t member,
-                                      uint32_t history, struct gpud_error *error)
-{
-    uint32_t slots = receiver->slots ? receiver->slots : receiver->picture_slots;
-    if (history == 0 || history + 2 <= slots)
-        return GPUD_OK;
-    return gpud_fail(error, GPUD_INVALID,
-                     "a history of %u frames needs %u slots, and receiver %u, of %s, has %u: the "
-                     "sender and the application need one each",
-                     history, history + 2, member, receiver->address.place, slots);
-}
-
-static enum gpud_status check_freeze(const struct gpud_group_params *params,
-                                     const struct gpud_receiver *receiver, struct gpud_error *error)
-{
-    if (params->freeze_timeout_ns == 0)
-        return GPUD_OK;
-    if (params->mode != GPUD_GROUP_ANY)
-        return gpud_fail(error, GPUD_INVALID,
-                         "a freeze timeout is for the mode ANY of a group, where another member "
-                         "can be taken");
-    return gpud_freeze_check_device(receiver->device, error);
-}
-
 static enum gpud_status group_check_params(const struct gpud_group_params *params,
                                            struct gpud_receiver *const *receivers, uint32_t count,
                                            struct gpud_error *error)
@@ -476,11 +420,23 @@ static enum gpud_status group_check_params(const struct gpud_group_params *param
         return gpud_fail(error, GPUD_INVALID, "a history of %u frames: %d are possible",
                          params->history, GPUD_SLOTS_MAX - 2);
     for (uint32_t i = 0; i < count; i++) {
-        if (!receivers[i])
+        const struct gpud_receiver *receiver = receivers[i];
+        if (!receiver)
             return gpud_fail(error, GPUD_INVALID, "receiver %u of the group is NULL", i);
-        enum gpud_status status = check_history(receivers[i], i, params->history, error);
-        if (status == GPUD_OK)
-            status = check_freeze(params, receivers[i], error);
+        uint32_t slots = receiver->slots ? receiver->slots : receiver->picture_slots;
+        if (params->history && params->history + 2 > slots)
+            return gpud_fail(
+                error, GPUD_INVALID,
+                "a history of %u frames needs %u slots, and receiver %u, of %s, has %u: the "
+                "sender and the application need one each",
+                params->history, params->history + 2, i, receiver->address.place, slots);
+        if (params->freeze_timeout_ns == 0)
+            continue;
+        if (params->mode != GPUD_GROUP_ANY)
+            return gpud_fail(error, GPUD_INVALID,
+                             "a freeze timeout is for the mode ANY of a group, where another "
+                             "member can be taken");
+        enum gpud_status status = gpud_freeze_check_device(receiver->device, error);
         if (status != GPUD_OK)
             return status;
     }
@@ -525,29 +481,21 @@ enum gpud_status gpud_group_create(struct gpud_context *context,
         made->members[i].index = i;
         status = group_member_join(&made->members[i], receivers[i], error);
     }
-    for (uint32_t i = 0; i < count && status == GPUD_OK; i++)
-        status = group_member_start(&made->members[i], error);
+    for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
+        struct gpud_group_member *member = &made->members[i];
+        int failed = pthread_create(&member->thread, NULL, member_run, member);
+        if (failed)
+            status = gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
+                                      "cannot start a member's thread: raise the limits of this "
+                                      "process's memory (ulimit -v) or threads (ulimit -u)");
+        member->runs = failed == 0;
+    }
     if (status != GPUD_OK) {
         gpud_group_destroy(&made);
         return status;
     }
     *group = made;
     return GPUD_OK;
-}
-
-static void release_all(struct gpud_group *group)
-{
-    struct gpud_group_item *list = NULL;
-    for (uint32_t i = 0; i < group->count; i++) {
-        struct gpud_match_member *m = &group->match.members[i];
-        for (uint32_t k = 0; k < m->count; k++) {
-            struct gpud_group_item *item = m->entries[k].what;
-            item->next = list;
-            list = item;
-        }
-        group_link_unref(&group->reported[i]);
-    }
-    group_release(list);
 }
 
 void gpud_group_destroy(struct gpud_group **group)
@@ -560,11 +508,26 @@ void gpud_group_destroy(struct gpud_group **group)
     gone->stopping = true;
     pthread_cond_broadcast(&gone->room);
     gpud_lock_release(&gone->lock);
-    for (uint32_t i = 0; i < gone->count; i++)
-        group_member_stop(&gone->members[i]);
+    for (uint32_t i = 0; i < gone->count; i++) { /* their threads end: nothing waits yet */
+        struct gpud_group_member *member = &gone->members[i];
+        if (!member->receiver)
+            continue;
+        member->was_interrupted = atomic_load(&member->receiver->interrupted);
+        gpud_receiver_interrupt(member->receiver, true);
+    }
     for (uint32_t i = 0; i < gone->count; i++)
         group_member_leave(&gone->members[i]);
-    release_all(gone);
+    struct gpud_group_item *list = NULL;
+    for (uint32_t i = 0; i < gone->count; i++) {
+        struct gpud_match_member *m = &gone->match.members[i];
+        for (uint32_t k = 0; k < m->count; k++) {
+            struct gpud_group_item *item = m->entries[k].what;
+            item->next = list;
+            list = item;
+        }
+        group_link_unref(&gone->reported[i]);
+    }
+    group_release(list);
     gpud_loop_close(&gone->loop);
     pthread_cond_destroy(&gone->due);
     pthread_cond_destroy(&gone->room);
@@ -597,16 +560,6 @@ static bool is_spoiled(const struct gpud_group *group, struct gpud_match_decisio
         return false;
     entry->corrupted = true;
     return true;
-}
-
-/* The frame's own flag is about its sender's frames, not about the group's. */
-static void set_discontinuity(struct gpud_frame *frame, bool discontinuity)
-{
-    if (discontinuity)
-        __atomic_fetch_or(&frame->info.flags, GPUD_FRAME_DISCONTINUITY, __ATOMIC_RELAXED);
-    else
-        __atomic_fetch_and(&frame->info.flags, ~(uint32_t)GPUD_FRAME_DISCONTINUITY,
-                           __ATOMIC_RELAXED);
 }
 
 static void note_handed(struct gpud_group *group, const struct gpud_match_decision *decision)
@@ -652,8 +605,12 @@ static void take_out(struct gpud_group *group, struct gpud_match_decision *decis
         atomic_fetch_add(&item->link->references, 1);
         handed->events[i] = item->events;
         item->events = NULL;
-        if (group->match.mode == GPUD_GROUP_ANY && !again)
-            set_discontinuity(item->frame, is_discontinuous(decision));
+        /* The frame's own flag is about its sender's frames, not about the group's. */
+        uint32_t *flags = &item->frame->info.flags, flag = GPUD_FRAME_DISCONTINUITY;
+        if (group->match.mode == GPUD_GROUP_ANY && !again && is_discontinuous(decision))
+            __atomic_fetch_or(flags, flag, __ATOMIC_RELAXED);
+        else if (group->match.mode == GPUD_GROUP_ANY && !again)
+            __atomic_fetch_and(flags, ~flag, __ATOMIC_RELAXED);
     }
     handed->dropped = group_take_dropped(group);
     for (uint32_t i = 0; i < group->count; i++) {

@@ -195,8 +195,9 @@ int64_t gpud_match_latency(const struct gpud_match *match);
 /* The state that a group's files share. A thread for each member acquires from its receiver and
  * puts the frames into the match; the application's thread decides and takes them out.
  *
- *     match.c  which frames are of one instant, and when, a state machine; and pictures that stand
- * still group.c  the members' threads, their frames and events; the public object, waiting */
+ *     match.c  which frames are of one instant, and when: a state machine; and pictures that stand
+ *              still
+ *     group.c  the members' threads, their frames and events; the public object, waiting */
 
 /* USER events that wait for a member's next frame; more than these are lost. */
 #define GPUD_GROUP_EVENTS_MAX 64

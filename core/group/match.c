@@ -9,10 +9,6 @@
 #include <string.h>
 
 /* === freeze ================================================================================== */
-/* Notices a frozen picture: one whose contents have been the same for a while, though its times go
- * on. A hash over a part of each row is compared, so that a change in the rest alone is not seen,
- * and a picture of any size costs no more than a small one. */
-
 /* What is compared of a picture: pieces of so many bytes, which are spread over it. */
 #define PIECES 4096
 #define PIECE 64
@@ -89,24 +85,7 @@ bool gpud_freeze_note(struct gpud_freeze *freeze, struct gpud_frame *frame, uint
 #endif
 
 /* === match =================================================================================== */
-/* Which frames of several members belong to one instant, when that instant is to be handed on, and
- * which frames to drop. A state machine: no clock, no thread, no receiver. Times and arrivals go
- * in, decisions come out. Model: group.pml in tests/model.
- *
- * An instant is, by the frames' kind:
- *     PICTURE  a time: one frame of each member, within the tolerance
- *     DATA     one packet of each member; packets of one member are never of one instant, however
- *              near their times are
- *     SOUND    in mode ANY a position between samples: each member's block that has the sample
- *              behind it, of which the samples before it are skipped
- *
- * Words: `last` is the instant that was handed on last; of sound, where its block ended. A frame is
- * *passed* when its instant was handed on or passed over; it stays for the history. Otherwise it is
- * *pending* if it is in reach of `last`, and *apart* if it is not, as after a sender began a new
- * time line.
- *
- * What a member says of its frames' duration widens its own reach and tolerance; two members are
- * matched by what both say, and no third one's word counts. */
+/* What it is for, and its words, are in group.h. Model: group.pml in tests/model. */
 
 /* Instants in a row after which a member is not waited for any more. */
 #define MISSES_MAX 3
@@ -843,9 +822,16 @@ static void decide_in_order(struct gpud_match *match, const struct gpud_match_re
     decision->until = until;
 }
 
-static void decide_at(struct gpud_match *match, const struct gpud_match_request *request,
-                      int64_t now, struct gpud_match_decision *decision)
+void gpud_match_decide(struct gpud_match *match, const struct gpud_match_request *request,
+                       int64_t now, struct gpud_match_decision *decision)
 {
+    *decision = (struct gpud_match_decision){.until = INT64_MAX};
+    match->keeps_newest = request->select != GPUD_GROUP_NEXT;
+    match->preferred = request->preferred;
+    if (request->select != GPUD_GROUP_AT) {
+        decide_in_order(match, request, now, decision);
+        return;
+    }
     look_at(match, request, request->time, 0, false, now, decision);
     if (decision->member < match->count)
         return;
@@ -855,18 +841,6 @@ static void decide_at(struct gpud_match *match, const struct gpud_match_request 
         passed |= is_behind(match, m, request->time, 0);
     }
     decision->verdict = delivers && !passed ? GPUD_MATCH_GONE : GPUD_MATCH_WAIT;
-}
-
-void gpud_match_decide(struct gpud_match *match, const struct gpud_match_request *request,
-                       int64_t now, struct gpud_match_decision *decision)
-{
-    *decision = (struct gpud_match_decision){.until = INT64_MAX};
-    match->keeps_newest = request->select != GPUD_GROUP_NEXT;
-    match->preferred = request->preferred;
-    if (request->select == GPUD_GROUP_AT)
-        decide_at(match, request, now, decision);
-    else
-        decide_in_order(match, request, now, decision);
 }
 
 /* Whom the instant waited for in vain. */
