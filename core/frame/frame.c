@@ -94,27 +94,6 @@ void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_frame_info 
         info->flags |= GPUD_FRAME_CORRUPTED;
 }
 
-/* The frame keeps its own if that is what the caller read from it. */
-static enum gpud_status set_large_meta(struct gpud_frame_info *own,
-                                       const struct gpud_frame_info *info, struct gpud_error *error)
-{
-    void *copy = NULL;
-    if (info->large_meta_size > 0 && info->large_meta == own->large_meta &&
-        info->large_meta_size == own->large_meta_size)
-        return GPUD_OK;
-    if (info->large_meta_size > 0) {
-        copy = gpud_large_meta_create(info->large_meta_size);
-        if (!copy)
-            return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for %zu bytes of meta",
-                             info->large_meta_size);
-        memcpy(copy, info->large_meta, info->large_meta_size);
-    }
-    gpud_large_meta_clear(own);
-    own->large_meta = copy;
-    own->large_meta_size = info->large_meta_size;
-    return GPUD_OK;
-}
-
 enum gpud_status gpud_frame_set_info(struct gpud_frame *frame, const struct gpud_frame_info *info,
                                      struct gpud_error *error)
 {
@@ -132,12 +111,25 @@ enum gpud_status gpud_frame_set_info(struct gpud_frame *frame, const struct gpud
         return gpud_fail(
             error, GPUD_INVALID, "a large meta of %zu bytes%s: at most %d are possible",
             info->large_meta_size, info->large_meta ? "" : " at NULL", GPUD_LARGE_META_MAX);
-    enum gpud_status status = set_large_meta(&frame->info, info, error);
-    if (status != GPUD_OK)
-        return status;
-    uint32_t own = frame->info.flags & ~GPUD_FRAME_TRAVELS;
-    copy_settable(&frame->info, info);
-    frame->info.flags = own | (info->flags & GPUD_FRAME_TRAVELS);
+    struct gpud_frame_info *own = &frame->info;
+    bool same = info->large_meta_size > 0 && info->large_meta == own->large_meta &&
+                info->large_meta_size == own->large_meta_size;
+    if (!same) { /* it keeps its own if that is what the caller read from it */
+        void *copy = NULL;
+        if (info->large_meta_size > 0) {
+            copy = gpud_large_meta_create(info->large_meta_size);
+            if (!copy)
+                return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for %zu bytes of meta",
+                                 info->large_meta_size);
+            memcpy(copy, info->large_meta, info->large_meta_size);
+        }
+        gpud_large_meta_clear(own);
+        own->large_meta = copy;
+        own->large_meta_size = info->large_meta_size;
+    }
+    uint32_t kept = own->flags & ~GPUD_FRAME_TRAVELS;
+    copy_settable(own, info);
+    own->flags = kept | (info->flags & GPUD_FRAME_TRAVELS);
     return GPUD_OK;
 }
 
@@ -340,25 +332,17 @@ struct gpud_frame *gpud_frame_ref(struct gpud_frame *frame)
     return frame;
 }
 
-/* Drops an extra reference; false: the caller is the last holder. */
-static bool drop_extra_ref(struct gpud_frame *frame)
-{
-    unsigned refs = atomic_load_explicit(&frame->extra_refs, memory_order_acquire);
-    while (refs)
-        if (atomic_compare_exchange_weak_explicit(&frame->extra_refs, &refs, refs - 1,
-                                                  memory_order_acq_rel, memory_order_acquire))
-            return true;
-    return false;
-}
-
 void gpud_frame_release(struct gpud_frame **frame)
 {
     if (!frame || !*frame)
         return;
     struct gpud_frame *released = *frame;
     *frame = NULL;
-    if (drop_extra_ref(released))
-        return;
+    unsigned refs = atomic_load_explicit(&released->extra_refs, memory_order_acquire);
+    while (refs)
+        if (atomic_compare_exchange_weak_explicit(&released->extra_refs, &refs, refs - 1,
+                                                  memory_order_acq_rel, memory_order_acquire))
+            return; /* others hold it still */
     while (released->maps)
         gpud_frame_unmap(released);
     released->write_error.status = GPUD_OK;
@@ -488,12 +472,6 @@ static enum gpud_status wait_host_second(struct gpud_frame *frame, int64_t deadl
     return status;
 }
 
-static enum gpud_status post_second(struct gpud_frame *frame, struct gpud_queue *queue,
-                                    struct gpud_error *error)
-{
-    return mark_written(frame, queue, error);
-}
-
 static bool is_second_poisoned(const struct gpud_frame *frame)
 {
     const struct gpud_frame *of = frame->owner;
@@ -504,7 +482,7 @@ static const struct gpud_frame_owner_ops second_ops = {
     .release = release_second,
     .wait = wait_second,
     .wait_host = wait_host_second,
-    .post = post_second,
+    .post = mark_written,
     .is_poisoned = is_second_poisoned,
 };
 

@@ -20,144 +20,73 @@ struct plane_geometry {
 };
 
 struct format {
-    const char *name; /* GStreamer's name */
     struct plane_geometry plane[GPUD_PLANES_MAX];
+    const char *names[24]; /* GStreamer's names for what lies so; NULL ends them */
 };
 
 static const struct format formats[] = {
-    {"UYVY", {{2, 4, 1}}},
-    {"YUY2", {{2, 4, 1}}},
-    {"YVYU", {{2, 4, 1}}},
-    {"VYUY", {{2, 4, 1}}},
-    {"v210", {{48, 128, 1}}},
-    {"v216", {{2, 8, 1}}},
-    {"Y210", {{2, 8, 1}}},
-    {"Y212_LE", {{2, 8, 1}}},
-    {"Y216_LE", {{2, 8, 1}}},
-    {"UYVP", {{2, 5, 1}}},
-    {"NV12", {{1, 1, 1}, {2, 2, 2}}},
-    {"NV21", {{1, 1, 1}, {2, 2, 2}}},
-    {"NV16", {{1, 1, 1}, {2, 2, 1}}},
-    {"NV61", {{1, 1, 1}, {2, 2, 1}}},
-    {"NV24", {{1, 1, 1}, {1, 2, 1}}},
-    {"NV42", {{1, 1, 1}, {1, 2, 1}}},
-    {"P010_10LE", {{1, 2, 1}, {2, 4, 2}}},
-    {"P012_LE", {{1, 2, 1}, {2, 4, 2}}},
-    {"P016_LE", {{1, 2, 1}, {2, 4, 2}}},
-    {"I420", {{1, 1, 1}, {2, 1, 2}, {2, 1, 2}}},
-    {"YV12", {{1, 1, 1}, {2, 1, 2}, {2, 1, 2}}},
-    {"Y42B", {{1, 1, 1}, {2, 1, 1}, {2, 1, 1}}},
-    {"Y444", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
-    {"I420_10LE", {{1, 2, 1}, {2, 2, 2}, {2, 2, 2}}},
-    {"I422_10LE", {{1, 2, 1}, {2, 2, 1}, {2, 2, 1}}},
-    {"Y444_10LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
-    {"I420_12LE", {{1, 2, 1}, {2, 2, 2}, {2, 2, 2}}},
-    {"I422_12LE", {{1, 2, 1}, {2, 2, 1}, {2, 2, 1}}},
-    {"Y444_12LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
-    {"Y444_16LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
-    {"Y41B", {{1, 1, 1}, {4, 1, 1}, {4, 1, 1}}},
-    {"YUV9", {{1, 1, 1}, {4, 1, 4}, {4, 1, 4}}},
-    {"YVU9", {{1, 1, 1}, {4, 1, 4}, {4, 1, 4}}},
-    {"A420", {{1, 1, 1}, {2, 1, 2}, {2, 1, 2}, {1, 1, 1}}},
-    {"A420_10LE", {{1, 2, 1}, {2, 2, 2}, {2, 2, 2}, {1, 2, 1}}},
-    {"A420_12LE", {{1, 2, 1}, {2, 2, 2}, {2, 2, 2}, {1, 2, 1}}},
-    {"A420_16LE", {{1, 2, 1}, {2, 2, 2}, {2, 2, 2}, {1, 2, 1}}},
-    {"A422", {{1, 1, 1}, {2, 1, 1}, {2, 1, 1}, {1, 1, 1}}},
-    {"A422_10LE", {{1, 2, 1}, {2, 2, 1}, {2, 2, 1}, {1, 2, 1}}},
-    {"A422_12LE", {{1, 2, 1}, {2, 2, 1}, {2, 2, 1}, {1, 2, 1}}},
-    {"A422_16LE", {{1, 2, 1}, {2, 2, 1}, {2, 2, 1}, {1, 2, 1}}},
-    {"A444", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
-    {"A444_10LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
-    {"A444_12LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
-    {"A444_16LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
-    {"AV12", {{1, 1, 1}, {2, 2, 2}, {1, 1, 1}}},
-    {"GBR", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
-    {"GBR_10LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
-    {"GBR_12LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
-    {"GBR_16LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
-    {"GBRA", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
-    {"GBRA_10LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
-    {"GBRA_12LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
-    {"RGBP", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
-    {"BGRP", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
-    {"BGRx", {{1, 4, 1}}},
-    {"BGRA", {{1, 4, 1}}},
-    {"RGBx", {{1, 4, 1}}},
-    {"RGBA", {{1, 4, 1}}},
-    {"xRGB", {{1, 4, 1}}},
-    {"ARGB", {{1, 4, 1}}},
-    {"xBGR", {{1, 4, 1}}},
-    {"ABGR", {{1, 4, 1}}},
-    {"RBGA", {{1, 4, 1}}},
-    {"AYUV", {{1, 4, 1}}},
-    {"VUYA", {{1, 4, 1}}},
-    {"Y410", {{1, 4, 1}}},
-    {"v308", {{1, 3, 1}}},
-    {"IYU2", {{1, 3, 1}}},
-    {"AYUV64", {{1, 8, 1}}},
-    {"ARGB64", {{1, 8, 1}}},
-    {"Y412_LE", {{1, 8, 1}}},
-    {"Y416_LE", {{1, 8, 1}}},
-    {"r210", {{1, 4, 1}}},
-    {"RGB10A2_LE", {{1, 4, 1}}},
-    {"BGR10A2_LE", {{1, 4, 1}}},
-    {"RGBA64_LE", {{1, 8, 1}}},
-    {"BGRA64_LE", {{1, 8, 1}}},
-    {"ARGB64_LE", {{1, 8, 1}}},
-    {"ABGR64_LE", {{1, 8, 1}}},
-    {"RGB", {{1, 3, 1}}},
-    {"BGR", {{1, 3, 1}}},
-    {"RGB16", {{1, 2, 1}}},
-    {"BGR16", {{1, 2, 1}}},
-    {"RGB15", {{1, 2, 1}}},
-    {"BGR15", {{1, 2, 1}}},
-    {"GRAY8", {{1, 1, 1}}},
-    {"GRAY16_LE", {{1, 2, 1}}},
-    {"GRAY10_LE16", {{1, 2, 1}}},
-    {"bggr", {{1, 1, 1}}},
-    {"gbrg", {{1, 1, 1}}},
-    {"grbg", {{1, 1, 1}}},
-    {"rggb", {{1, 1, 1}}},
-    {"bggr10le", {{1, 2, 1}}},
-    {"gbrg10le", {{1, 2, 1}}},
-    {"grbg10le", {{1, 2, 1}}},
-    {"rggb10le", {{1, 2, 1}}},
-    {"bggr12le", {{1, 2, 1}}},
-    {"gbrg12le", {{1, 2, 1}}},
-    {"grbg12le", {{1, 2, 1}}},
-    {"rggb12le", {{1, 2, 1}}},
-    {"bggr14le", {{1, 2, 1}}},
-    {"gbrg14le", {{1, 2, 1}}},
-    {"grbg14le", {{1, 2, 1}}},
-    {"rggb14le", {{1, 2, 1}}},
-    {"bggr16le", {{1, 2, 1}}},
-    {"gbrg16le", {{1, 2, 1}}},
-    {"grbg16le", {{1, 2, 1}}},
-    {"rggb16le", {{1, 2, 1}}},
+    {{{2, 4, 1}}, {"UYVY", "YUY2", "YVYU", "VYUY"}},
+    {{{48, 128, 1}}, {"v210"}},
+    {{{2, 8, 1}}, {"v216", "Y210", "Y212_LE", "Y216_LE"}},
+    {{{2, 5, 1}}, {"UYVP"}},
+    {{{1, 1, 1}, {2, 2, 2}}, {"NV12", "NV21"}},
+    {{{1, 1, 1}, {2, 2, 1}}, {"NV16", "NV61"}},
+    {{{1, 1, 1}, {1, 2, 1}}, {"NV24", "NV42"}},
+    {{{1, 2, 1}, {2, 4, 2}}, {"P010_10LE", "P012_LE", "P016_LE"}},
+    {{{1, 1, 1}, {2, 1, 2}, {2, 1, 2}}, {"I420", "YV12"}},
+    {{{1, 1, 1}, {2, 1, 1}, {2, 1, 1}}, {"Y42B"}},
+    {{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, {"Y444", "GBR", "RGBP", "BGRP"}},
+    {{{1, 2, 1}, {2, 2, 2}, {2, 2, 2}}, {"I420_10LE", "I420_12LE"}},
+    {{{1, 2, 1}, {2, 2, 1}, {2, 2, 1}}, {"I422_10LE", "I422_12LE"}},
+    {{{1, 2, 1}, {1, 2, 1}, {1, 2, 1}},
+     {"Y444_10LE", "Y444_12LE", "Y444_16LE", "GBR_10LE", "GBR_12LE", "GBR_16LE"}},
+    {{{1, 1, 1}, {4, 1, 1}, {4, 1, 1}}, {"Y41B"}},
+    {{{1, 1, 1}, {4, 1, 4}, {4, 1, 4}}, {"YUV9", "YVU9"}},
+    {{{1, 1, 1}, {2, 1, 2}, {2, 1, 2}, {1, 1, 1}}, {"A420"}},
+    {{{1, 2, 1}, {2, 2, 2}, {2, 2, 2}, {1, 2, 1}}, {"A420_10LE", "A420_12LE", "A420_16LE"}},
+    {{{1, 1, 1}, {2, 1, 1}, {2, 1, 1}, {1, 1, 1}}, {"A422"}},
+    {{{1, 2, 1}, {2, 2, 1}, {2, 2, 1}, {1, 2, 1}}, {"A422_10LE", "A422_12LE", "A422_16LE"}},
+    {{{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, {"A444", "GBRA"}},
+    {{{1, 2, 1}, {1, 2, 1}, {1, 2, 1}, {1, 2, 1}},
+     {"A444_10LE", "A444_12LE", "A444_16LE", "GBRA_10LE", "GBRA_12LE"}},
+    {{{1, 1, 1}, {2, 2, 2}, {1, 1, 1}}, {"AV12"}},
+    {{{1, 4, 1}},
+     {"BGRx", "BGRA", "RGBx", "RGBA", "xRGB", "ARGB", "xBGR", "ABGR", "RBGA", "AYUV", "VUYA",
+      "Y410", "r210", "RGB10A2_LE", "BGR10A2_LE"}},
+    {{{1, 3, 1}}, {"v308", "IYU2", "RGB", "BGR"}},
+    {{{1, 8, 1}},
+     {"AYUV64", "ARGB64", "Y412_LE", "Y416_LE", "RGBA64_LE", "BGRA64_LE", "ARGB64_LE",
+      "ABGR64_LE"}},
+    {{{1, 2, 1}}, {"RGB16",    "BGR16",    "RGB15",    "BGR15",    "GRAY16_LE", "GRAY10_LE16",
+                   "bggr10le", "gbrg10le", "grbg10le", "rggb10le", "bggr12le",  "gbrg12le",
+                   "grbg12le", "rggb12le", "bggr14le", "gbrg14le", "grbg14le",  "rggb14le",
+                   "bggr16le", "gbrg16le", "grbg16le", "rggb16le"}},
+    {{{1, 1, 1}}, {"GRAY8", "bggr", "gbrg", "grbg", "rggb"}},
 };
+
+#define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
 /* NULL: it is not known. Big-endian samples lie as little-endian ones do. */
 static const struct format *layout_find_format(const char *name)
 {
     size_t length = strlen(name), order = length - 2;
     bool big = length > 2 && strcmp(name + order, "BE") == 0;
-    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-        const char *known = formats[i].name;
-        if (strcmp(known, name) == 0 ||
-            (big && strlen(known) == length && strncmp(known, name, order) == 0 &&
-             strcmp(known + order, "LE") == 0))
-            return &formats[i];
-    }
+    for (size_t i = 0; i < FORMATS; i++)
+        for (const char *const *known = formats[i].names; *known; known++)
+            if (strcmp(*known, name) == 0 ||
+                (big && strlen(*known) == length && strncmp(*known, name, order) == 0 &&
+                 strcmp(*known + order, "LE") == 0))
+                return &formats[i];
     return NULL;
 }
 
 static enum gpud_status fail_unknown(const char *name, struct gpud_error *error)
 {
-    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-        if (strcasecmp(formats[i].name, name) == 0)
-            return gpud_fail(error, GPUD_UNSUPPORTED,
-                             "there is no format \"%s\": it is spelled \"%s\"", name,
-                             formats[i].name);
+    for (size_t i = 0; i < FORMATS; i++)
+        for (const char *const *known = formats[i].names; *known; known++)
+            if (strcasecmp(*known, name) == 0)
+                return gpud_fail(error, GPUD_UNSUPPORTED,
+                                 "there is no format \"%s\": it is spelled \"%s\"", name, *known);
     return gpud_fail(error, GPUD_UNSUPPORTED,
                      "the geometry of format \"%.16s\" is not known: choose another, as RGBA "
                      "(videoconvert ! video/x-raw,format=RGBA), or describe its planes",

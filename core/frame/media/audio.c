@@ -34,15 +34,8 @@ static bool has_type(const char *type)
     return strcmp(type, "audio/x-raw") == 0;
 }
 
-static void audio_complete(struct gpud_media *media, const char *type)
-{
-    (void)media;
-    (void)type;
-}
-
 static const char *audio_get_type(const struct gpud_media *media)
 {
-    (void)media;
     return "audio/x-raw";
 }
 
@@ -109,7 +102,6 @@ const struct gpud_media_kind_ops gpud_media_audio = {
     .fields = fields,
     .field_count = sizeof(fields) / sizeof(fields[0]),
     .has_type = has_type,
-    .complete = audio_complete,
     .get_type = audio_get_type,
     .check = audio_check,
     .get_layout = audio_get_layout,

@@ -55,7 +55,6 @@ static void data_get_layout(const struct gpud_media *media, struct gpud_layout *
 
 static uint32_t data_get_unit(const struct gpud_media *media)
 {
-    (void)media;
     return 1;
 }
 

@@ -67,19 +67,6 @@ static bool text_read_name(const char **at, char *name, size_t size)
     return true;
 }
 
-static bool read_type(const char **at, char *type, size_t size)
-{
-    type[0] = '\0';
-    if (**at != '(')
-        return true;
-    ++*at;
-    if (!text_read_name(at, type, size) || **at != ')')
-        return false;
-    ++*at;
-    text_skip_blanks(at);
-    return true;
-}
-
 /* The end of a value; NULL: no value, or several. A backslash quotes the next character, or a
  * number of three octal digits. */
 static const char *value_end(const char *at)
@@ -93,25 +80,7 @@ static const char *value_end(const char *at)
     return !quoted ? at : *at == '"' ? at + 1 : NULL;
 }
 
-static bool is_octal(char c)
-{
-    return c >= '0' && c <= '7';
-}
-
-/* Reads one character of the text, and moves on. */
-static char unescape(const char **at)
-{
-    if (**at == '\\')
-        ++*at;
-    else
-        return *(*at)++;
-    if (!is_octal((*at)[0]) || !is_octal((*at)[1]) || !is_octal((*at)[2]))
-        return *(*at)++;
-    int value = ((*at)[0] - '0') * 64 + ((*at)[1] - '0') * 8 + (*at)[2] - '0';
-    *at += 3;
-    return (char)value;
-}
-
+/* Reads the characters of the value: behind a backslash one as it is, or by three octal digits. */
 static void unquote(struct gpud_text_field *found)
 {
     const char *at = found->raw, *end = at + found->raw_size;
@@ -119,8 +88,16 @@ static void unquote(struct gpud_text_field *found)
     size_t length = 0;
     at += quoted;
     end -= quoted;
-    while (at < end && length < sizeof(found->value) - 1)
-        found->value[length++] = unescape(&at);
+    while (at < end && length < sizeof(found->value) - 1) {
+        bool escaped = *at == '\\';
+        at += escaped;
+        if (escaped && strspn(at, "01234567") >= 3) {
+            found->value[length++] = (char)((at[0] - '0') * 64 + (at[1] - '0') * 8 + at[2] - '0');
+            at += 3;
+        } else {
+            found->value[length++] = *at++;
+        }
+    }
     found->value[at < end ? 0 : length] = '\0';
 }
 
@@ -131,8 +108,14 @@ static bool text_read_field(const char **at, struct gpud_text_field *found)
         return false;
     ++*at;
     text_skip_blanks(at);
-    if (!read_type(at, found->type, sizeof(found->type)))
-        return false;
+    found->type[0] = '\0';
+    if (**at == '(') {
+        ++*at;
+        if (!text_read_name(at, found->type, sizeof(found->type)) || **at != ')')
+            return false;
+        ++*at;
+        text_skip_blanks(at);
+    }
     const char *end = value_end(*at);
     if (!end || end == *at)
         return false;
@@ -153,31 +136,31 @@ static bool is_number(const char *value, char also)
     return digits > 0 && !value[digits] && !also;
 }
 
-/* The type that GStreamer would guess. */
-static const char *guess_type(const struct gpud_text_field *found)
-{
-    if (found->raw[0] == '"')
-        return "string";
-    return is_number(found->value, '\0')                                             ? "int"
-           : is_number(found->value, '/')                                            ? "fraction"
-           : is_number(found->value, '.')                                            ? "double"
-           : strcmp(found->value, "true") == 0 || strcmp(found->value, "false") == 0 ? "boolean"
-                                                                                     : "string";
-}
-
-/* Adds a field to the extra ones of a media; false: no room. */
+/* Adds a field to the extra ones of a media, with the type that GStreamer would guess if it has
+ * none; false: no room. */
 static bool text_keep(struct gpud_media *media, const struct gpud_text_field *found)
 {
     size_t used = strlen(media->extra), room = sizeof(media->extra) - used;
+    const char *value = found->value, *type = "string";
+    if (found->type[0])
+        type = found->type;
+    else if (found->raw[0] == '"')
+        type = "string";
+    else if (is_number(value, '\0'))
+        type = "int";
+    else if (is_number(value, '/'))
+        type = "fraction";
+    else if (is_number(value, '.'))
+        type = "double";
+    else if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
+        type = "boolean";
     int length = gpud_print_n(media->extra + used, room, "%s%s=(%s)%.*s", used ? ", " : "",
-                              found->name, found->type[0] ? found->type : guess_type(found),
-                              (int)found->raw_size, found->raw);
+                              found->name, type, (int)found->raw_size, found->raw);
     return length >= 0 && (size_t)length < room;
 }
 
 /* Whether the text can be the extra fields of a media: "name=(type)value, …" without other blanks,
- * or "". */
-/* The text must be the same when it is written again from what was read. */
+ * or "". It must be the same when it is written again from what was read. */
 static enum gpud_status media_check_extra(const char *extra, struct gpud_error *error)
 {
     struct gpud_media again = {.extra = ""};
@@ -220,15 +203,6 @@ const struct gpud_media_kind_ops *gpud_media_find_kind(uint32_t kind)
     return kind < KINDS ? kinds[kind] : NULL;
 }
 
-/* The kind of caps of this type. */
-static enum gpud_media_kind media_kind_of_type(const char *type)
-{
-    for (uint32_t kind = 0; kind < KINDS; kind++)
-        if (kind != GPUD_MEDIA_DATA && kinds[kind]->has_type(type))
-            return (enum gpud_media_kind)kind;
-    return GPUD_MEDIA_DATA;
-}
-
 /* --- members ------------------------------------------------------------------------------- */
 
 uint64_t gpud_media_get_number(const void *at, uint8_t width)
@@ -268,14 +242,6 @@ bool gpud_media_allows(const struct gpud_media_member *member, uint64_t value)
     for (uint8_t i = 0; i < member->codes_count; i++)
         listed |= member->codes[i] == value;
     return listed && (member->limit == 0 || value <= member->limit);
-}
-
-static bool members_are_equal(const struct gpud_media_member *member, const struct gpud_media *a,
-                              const struct gpud_media *b)
-{
-    const char *x = (const char *)a + member->offset, *y = (const char *)b + member->offset;
-    return member->width ? memcmp(x, y, (size_t)member->width * member->count) == 0
-                         : strncmp(x, y, member->count) == 0;
 }
 
 static enum gpud_status check_member(const struct gpud_media_member *member,
@@ -321,7 +287,8 @@ void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint
 
 uint32_t gpud_media_get_unit(const struct gpud_media *media)
 {
-    return gpud_media_find_kind(media->kind)->get_unit(media);
+    const struct gpud_media_kind_ops *kind = gpud_media_find_kind(media->kind);
+    return kind->get_unit ? kind->get_unit(media) : 0;
 }
 
 uint32_t gpud_media_get_rate(const struct gpud_media *media)
@@ -371,8 +338,12 @@ bool gpud_media_equal(const struct gpud_media *a, const struct gpud_media *b)
 {
     const struct gpud_media_kind_ops *kind = gpud_media_find_kind(a->kind);
     bool equal = kind && a->kind == b->kind && strcmp(a->extra, b->extra) == 0;
-    for (size_t i = 0; equal && i < kind->member_count; i++)
-        equal = members_are_equal(&kind->members[i], a, b);
+    for (size_t i = 0; equal && i < kind->member_count; i++) {
+        const struct gpud_media_member *member = &kind->members[i];
+        const char *x = (const char *)a + member->offset, *y = (const char *)b + member->offset;
+        equal = member->width ? memcmp(x, y, (size_t)member->width * member->count) == 0
+                              : strncmp(x, y, member->count) == 0;
+    }
     return equal;
 }
 
@@ -411,7 +382,6 @@ bool gpud_text_read_numbers(const char *text, int base, bool open, uint32_t *num
 static bool read_u32(const struct gpud_media_field *field, const char *value, void *part)
 {
     uint64_t number;
-    (void)field;
     if (!forms_read_number(&value, 10, INT32_MAX, &number) || *value || number == 0)
         return false;
     *(uint32_t *)part = (uint32_t)number;
@@ -421,7 +391,6 @@ static bool read_u32(const struct gpud_media_field *field, const char *value, vo
 static bool write_u32(const struct gpud_media_field *field, const void *part,
                       char value[GPUD_VALUE_MAX])
 {
-    (void)field;
     gpud_print_n(value, GPUD_VALUE_MAX, "%" PRIu32, *(const uint32_t *)part);
     return *(const uint32_t *)part != 0;
 }
@@ -429,7 +398,6 @@ static bool write_u32(const struct gpud_media_field *field, const void *part,
 static bool read_u64(const struct gpud_media_field *field, const char *value, void *part)
 {
     uint64_t number;
-    (void)field;
     if (!forms_read_number(&value, 0, UINT64_MAX, &number) || *value || number == 0)
         return false;
     *(uint64_t *)part = number;
@@ -439,7 +407,6 @@ static bool read_u64(const struct gpud_media_field *field, const char *value, vo
 static bool write_u64(const struct gpud_media_field *field, const void *part,
                       char value[GPUD_VALUE_MAX])
 {
-    (void)field;
     gpud_print_n(value, GPUD_VALUE_MAX, "%" PRIu64, *(const uint64_t *)part);
     return *(const uint64_t *)part != 0;
 }
@@ -447,7 +414,6 @@ static bool write_u64(const struct gpud_media_field *field, const void *part,
 static bool write_mask(const struct gpud_media_field *field, const void *part,
                        char value[GPUD_VALUE_MAX])
 {
-    (void)field;
     gpud_print_n(value, GPUD_VALUE_MAX, "0x%016" PRIx64, *(const uint64_t *)part);
     return *(const uint64_t *)part != 0;
 }
@@ -462,7 +428,6 @@ const struct gpud_media_form gpud_form_mask = {"bitmask", read_u64, write_mask};
 static bool read_fraction(const struct gpud_media_field *field, const char *value, void *part)
 {
     uint64_t num, den = 1;
-    (void)field;
     if (!forms_read_number(&value, 10, INT32_MAX, &num) ||
         (*value == '/' && (value++, !forms_read_number(&value, 10, INT32_MAX, &den))) || *value ||
         den == 0)
@@ -485,7 +450,6 @@ static bool write_ratio(const struct gpud_media_field *field, const void *part,
                         char value[GPUD_VALUE_MAX])
 {
     const struct gpud_fraction *ratio = part;
-    (void)field;
     gpud_print_n(value, GPUD_VALUE_MAX, "%" PRIu32 "/%" PRIu32, ratio->num, ratio->den);
     return ratio->num != 0;
 }
@@ -507,7 +471,6 @@ const struct gpud_media_form gpud_form_rate = {"fraction", read_fraction, write_
 
 static bool read_text(const struct gpud_media_field *field, const char *value, void *part)
 {
-    (void)field;
     if (!value[0] || strlen(value) >= SHORT_TEXT)
         return false;
     gpud_print_n(part, SHORT_TEXT, "%s", value);
@@ -517,7 +480,6 @@ static bool read_text(const struct gpud_media_field *field, const char *value, v
 static bool write_text(const struct gpud_media_field *field, const void *part,
                        char value[GPUD_VALUE_MAX])
 {
-    (void)field;
     gpud_print_n(value, GPUD_VALUE_MAX, "%.*s", SHORT_TEXT, (const char *)part);
     return value[0] != '\0';
 }
@@ -586,8 +548,11 @@ enum gpud_status gpud_media_from_string(struct gpud_media *media, const char *te
         at += *at == ')';
         text_skip_blanks(&at);
     }
-    made.kind = media_kind_of_type(type);
-    const struct gpud_media_kind_ops *kind = gpud_media_find_kind(made.kind);
+    uint32_t of = 0; /* the first kind that has the type; what no other has is data */
+    while (of < KINDS && (of == GPUD_MEDIA_DATA || !kinds[of]->has_type(type)))
+        of++;
+    made.kind = of < KINDS ? (enum gpud_media_kind)of : GPUD_MEDIA_DATA;
+    const struct gpud_media_kind_ops *kind = kinds[made.kind];
     while (*at == ',') {
         struct gpud_text_field found;
         const char *begin = ++at;
@@ -605,7 +570,8 @@ enum gpud_status gpud_media_from_string(struct gpud_media *media, const char *te
     text_skip_blanks(&at);
     if (*at)
         return no_caps(text, at, error);
-    kind->complete(&made, type);
+    if (kind->complete)
+        kind->complete(&made, type);
     *media = made;
     return GPUD_OK;
 }

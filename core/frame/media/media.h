@@ -52,14 +52,15 @@ struct gpud_media_kind_ops {
     size_t field_count;
     /* Whether caps of this type describe this kind. */
     bool (*has_type)(const char *type);
-    /* Completes the media after its type and all its fields were read. */
+    /* Completes the media after its type and all its fields were read. NULL: it is complete. */
     void (*complete)(struct gpud_media *media, const char *type);
     /* The type, with the features that GStreamer asks for. */
     const char *(*get_type)(const struct gpud_media *media);
     /* Checks the members against each other; each is valid by itself. */
     enum gpud_status (*check)(const struct gpud_media *media, struct gpud_error *error);
     void (*get_layout)(const struct gpud_media *media, struct gpud_layout *layout);
-    /* A frame may use any number of units of so many bytes. 0: it always uses all of its bytes. */
+    /* A frame may use any number of units of so many bytes. NULL: it always uses all of its
+     * bytes. */
     uint32_t (*get_unit)(const struct gpud_media *media);
     /* How long a frame lasts, in ns; 0: not known. NULL: it never is. */
     uint64_t (*get_duration)(const struct gpud_media *media, uint64_t bytes);

@@ -96,7 +96,6 @@ static bool write_height(const struct gpud_media_field *field, const void *part,
 {
     const struct gpud_picture *picture = part;
     uint32_t height = picture->layout.height;
-    (void)field;
     if (is_alternate(picture))
         height = picture->picture_height ? picture->picture_height : 2 * height;
     gpud_print_n(value, GPUD_VALUE_MAX, "%" PRIu32, height);
@@ -128,7 +127,6 @@ static bool read_colorimetry(const struct gpud_media_field *field, const char *v
 {
     struct gpud_colorimetry *to = part, read = {.chroma_site = to->chroma_site};
     uint32_t n[4];
-    (void)field;
     for (size_t i = 0; i < COLORIMETRIES; i++)
         if (strcmp(colorimetries[i].name, value) == 0)
             value = colorimetries[i].numbers;
@@ -158,7 +156,6 @@ static bool write_colorimetry(const struct gpud_media_field *field, const void *
                               char value[GPUD_VALUE_MAX])
 {
     const struct gpud_colorimetry *colors = part;
-    (void)field;
     gpud_print_n(value, GPUD_VALUE_MAX, "%u:%u:%u:%u", (unsigned)colors->range,
                  picture_place_of(matrices, MATRICES_WRITTEN, colors->matrix),
                  picture_place_of(transfers, TRANSFERS_WRITTEN, colors->transfer),
@@ -173,7 +170,6 @@ static bool read_display(const struct gpud_media_field *field, const char *value
 {
     struct gpud_hdr_metadata *hdr = part;
     uint32_t n[10];
-    (void)field;
     if (!gpud_text_read_numbers(value, 10, false, n, 10))
         return false;
     for (unsigned i = 0; i < 8; i++)
@@ -195,7 +191,6 @@ static bool write_display(const struct gpud_media_field *field, const void *part
                           char value[GPUD_VALUE_MAX])
 {
     const struct gpud_hdr_metadata *hdr = part;
-    (void)field;
     gpud_print_n(value, GPUD_VALUE_MAX, "%u:%u:%u:%u:%u:%u:%u:%u:%u:%u", hdr->display_x[0],
                  hdr->display_y[0], hdr->display_x[1], hdr->display_y[1], hdr->display_x[2],
                  hdr->display_y[2], hdr->white_x, hdr->white_y, hdr->max_luminance,
@@ -207,7 +202,6 @@ static bool read_light(const struct gpud_media_field *field, const char *value, 
 {
     struct gpud_hdr_metadata *hdr = part;
     uint32_t n[2];
-    (void)field;
     if (!gpud_text_read_numbers(value, 10, false, n, 2) || n[0] > UINT16_MAX || n[1] > UINT16_MAX)
         return false;
     hdr->max_content_light = (uint16_t)n[0];
@@ -220,7 +214,6 @@ static bool write_light(const struct gpud_media_field *field, const void *part,
                         char value[GPUD_VALUE_MAX])
 {
     const struct gpud_hdr_metadata *hdr = part;
-    (void)field;
     gpud_print_n(value, GPUD_VALUE_MAX, "%u:%u", hdr->max_content_light,
                  hdr->max_frame_average_light);
     return hdr->has_light_level;
@@ -231,7 +224,6 @@ static bool read_flags(const struct gpud_media_field *field, const char *value, 
 {
     struct gpud_picture *picture = part;
     uint32_t n[2];
-    (void)field;
     if (!gpud_text_read_numbers(value, 16, true, n, 2) || n[1] == 0)
         return false;
     picture->multiview_flags = n[0];
@@ -243,7 +235,6 @@ static bool write_flags(const struct gpud_media_field *field, const void *part,
                         char value[GPUD_VALUE_MAX])
 {
     const struct gpud_picture *picture = part;
-    (void)field;
     gpud_print_n(value, GPUD_VALUE_MAX, "%x:%x", picture->multiview_flags,
                  picture->multiview_flags_mask);
     return picture->multiview_flags_mask != 0;
@@ -318,7 +309,6 @@ static void picture_complete(struct gpud_media *media, const char *type)
 {
     struct gpud_picture *picture = &media->picture;
     struct gpud_layout *layout = &picture->layout, known;
-    (void)type; /* the format implies it */
     if (is_alternate(picture)) {
         picture->picture_height = layout->height % 2 ? layout->height : 0;
         layout->height = (layout->height + 1) / 2;
@@ -346,24 +336,18 @@ static enum gpud_status check_fraction(const char *what, const struct gpud_fract
     return gpud_fail(error, GPUD_INVALID, "a picture with %s of %u/0", what, fraction->num);
 }
 
-/* A format that was only named has no planes if its name says nothing. */
-static enum gpud_status check_format(const struct gpud_layout *layout, struct gpud_error *error)
-{
-    struct gpud_layout known;
-    struct gpud_error why;
-    if (layout->planes > 0 || !layout->format[0] ||
-        gpud_layout_init(&known, layout->format, layout->width, layout->height, 0, &why) == GPUD_OK)
-        return GPUD_OK;
-    return gpud_fail(error, GPUD_INVALID, "%s", why.reason);
-}
-
 static enum gpud_status picture_check(const struct gpud_media *media, struct gpud_error *error)
 {
     const struct gpud_picture *picture = &media->picture;
     uint32_t height = picture->picture_height;
-    enum gpud_status status = check_format(&picture->layout, error);
-    if (status == GPUD_OK)
-        status = gpud_layout_check(&picture->layout, error);
+    const struct gpud_layout *layout = &picture->layout;
+    struct gpud_layout known;
+    struct gpud_error why;
+    /* A format that was only named has no planes if its name says nothing. */
+    if (layout->planes == 0 && layout->format[0] &&
+        gpud_layout_init(&known, layout->format, layout->width, layout->height, 0, &why) != GPUD_OK)
+        return gpud_fail(error, GPUD_INVALID, "%s", why.reason);
+    enum gpud_status status = gpud_layout_check(layout, error);
     if (status == GPUD_OK)
         status = check_fraction("a rate", &picture->rate, error);
     if (status == GPUD_OK)
@@ -371,9 +355,9 @@ static enum gpud_status picture_check(const struct gpud_media *media, struct gpu
     if (status == GPUD_OK)
         status = check_fraction("pixels", &picture->pixel_aspect, error);
     if (status == GPUD_OK && height &&
-        (!is_alternate(picture) || height / 2 + height % 2 != picture->layout.height))
+        (!is_alternate(picture) || height / 2 + height % 2 != layout->height))
         status = gpud_fail(error, GPUD_INVALID, "a picture of %u rows in frames of %u", height,
-                           picture->layout.height);
+                           layout->height);
     return status;
 }
 
@@ -384,17 +368,10 @@ static void picture_get_layout(const struct gpud_media *media, struct gpud_layou
 
 static uint64_t get_duration(const struct gpud_media *media, uint64_t bytes)
 {
-    (void)bytes;
     const struct gpud_picture *picture = &media->picture;
     uint64_t frames = picture->scan == GPUD_SCAN_ALTERNATE ? 2 : 1; /* each is a field */
     uint64_t num = picture->rate.num * frames;
     return num ? (uint64_t)GPUD_SEC * picture->rate.den / num : 0;
-}
-
-static uint32_t picture_get_unit(const struct gpud_media *media)
-{
-    (void)media;
-    return 0;
 }
 
 const struct gpud_media_kind_ops gpud_media_picture = {
@@ -408,6 +385,5 @@ const struct gpud_media_kind_ops gpud_media_picture = {
     .get_type = picture_get_type,
     .check = picture_check,
     .get_layout = picture_get_layout,
-    .get_unit = picture_get_unit,
     .get_duration = get_duration,
 };
