@@ -46,21 +46,6 @@ static void count_change(struct gpud_capture *capture)
     gpud_lock_release(&capture->lock);
 }
 
-/* The card was unplugged, or has returned. */
-static void publish_card(struct gpud_capture *capture)
-{
-    gpud_lock_take(&capture->lock);
-    struct gpud_capture_info *info = &capture->info;
-    bool was = info->unplugged;
-    info->unplugged = capture->state.card != GPUD_CARD_PRESENT;
-    if (was && !info->unplugged) {
-        info->returns++;
-        gpud_print(info->driver, "%s", capture->node.driver);
-        gpud_print(info->card, "%s", capture->node.card);
-    }
-    gpud_lock_release(&capture->lock);
-}
-
 void gpud_capture_publish_path(struct gpud_capture *capture)
 {
     const struct gpud_capture_ring *ring = capture->ring;
@@ -782,8 +767,18 @@ enum gpud_status gpud_capture_report(struct gpud_capture *capture, enum gpud_cap
         bool moved = step.state.card != capture->state.card;
         capture->state = step.state;
         event = carry_out(capture, step.action, &now);
-        if (moved)
-            publish_card(capture);
+        if (!moved)
+            continue;
+        gpud_lock_take(&capture->lock);
+        struct gpud_capture_info *info = &capture->info;
+        bool was = info->unplugged;
+        info->unplugged = capture->state.card != GPUD_CARD_PRESENT;
+        if (was && !info->unplugged) {
+            info->returns++;
+            gpud_print(info->driver, "%s", capture->node.driver);
+            gpud_print(info->card, "%s", capture->node.card);
+        }
+        gpud_lock_release(&capture->lock);
     }
     if (now.status != GPUD_OK && error)
         *error = now;
@@ -796,31 +791,6 @@ enum gpud_status gpud_capture_report(struct gpud_capture *capture, enum gpud_cap
 
 /* Limits a driver that always has one more event. */
 #define EVENTS_MAX 64
-
-/* Looks at the signal: whether it needs another ring. If only colours or the rate changed, the next
- * frame's epoch says so. */
-static bool needs_ring(struct gpud_capture *capture)
-{
-    struct gpud_input found;
-    bool was_present = capture->signal.now.present;
-    gpud_input_detect(&capture->node, &found);
-    bool moved = found.width != capture->signal.now.width ||
-                 found.height != capture->signal.now.height ||
-                 found.interlaced != capture->signal.now.interlaced;
-    capture->signal.now = found;
-    publish_signal(capture);
-    if (!found.present)
-        return false;
-    if (!was_present)
-        capture->count.discontinuity = true;
-    if (!gpud_input_is_set(&capture->node, &found) || (moved && !capture->wanted.mode.width_min))
-        return true;
-    if (publish_format(capture)) {
-        capture->count.epoch++;
-        count_change(capture);
-    }
-    return false;
-}
 
 bool gpud_capture_follow(struct gpud_capture *capture, bool look)
 {
@@ -839,9 +809,26 @@ bool gpud_capture_follow(struct gpud_capture *capture, bool look)
         event |= taken.type == V4L2_EVENT_SOURCE_CHANGE;
     }
     /* A driver with an event for changes is asked without one only while the signal is lost. */
-    if ((!event && capture->signal.has_event && capture->signal.now.present) ||
-        !needs_ring(capture))
+    if (!event && capture->signal.has_event && capture->signal.now.present)
         return false;
+    struct gpud_input found, before = capture->signal.now;
+    gpud_input_detect(&capture->node, &found);
+    capture->signal.now = found;
+    publish_signal(capture);
+    if (!found.present)
+        return false;
+    if (!before.present)
+        capture->count.discontinuity = true;
+    bool moved = found.width != before.width || found.height != before.height ||
+                 found.interlaced != before.interlaced;
+    if (gpud_input_is_set(&capture->node, &found) && (!moved || capture->wanted.mode.width_min)) {
+        /* If only colours or the rate changed, the next frame's epoch says so. */
+        if (publish_format(capture)) {
+            capture->count.epoch++;
+            count_change(capture);
+        }
+        return false;
+    }
     gpud_log_info(&capture->context->log, "capture", "%s has another signal: %ux%u",
                   capture->node.path, capture->signal.now.width, capture->signal.now.height);
     gpud_capture_report(capture, GPUD_CAPTURE_ON_CHANGED, NULL, NULL);

@@ -158,20 +158,6 @@ static bool menu_entry(const struct gpud_v4l2 *node, const struct control *contr
     return true;
 }
 
-static enum gpud_status refuse_entry(const struct gpud_v4l2 *node, const struct control *control,
-                                     const char *wanted, struct gpud_error *error)
-{
-    char offered[300] = "", text[40];
-    for (int64_t i = control->minimum; i <= control->maximum && i < MENU_MAX; i++) {
-        size_t used = strlen(offered);
-        if (menu_entry(node, control, i, text))
-            gpud_print_n(offered + used, sizeof(offered) - used, "%s%lld \"%s\"", used ? ", " : "",
-                         (long long)i, text);
-    }
-    return gpud_fail(error, GPUD_INVALID, "the control \"%s\" of %s has no entry %.40s; it has %s",
-                     control->name, node->path, wanted, offered);
-}
-
 /* The value to set, from what the user gave. */
 static enum gpud_status controls_read_value(const struct gpud_v4l2 *node,
                                             const struct control *control,
@@ -201,8 +187,17 @@ static enum gpud_status controls_read_value(const struct gpud_v4l2 *node,
             *value = i;
             return GPUD_OK;
         }
+        char offered[300] = "";
+        for (int64_t i = control->minimum; i <= control->maximum && i < MENU_MAX; i++) {
+            size_t used = strlen(offered);
+            if (menu_entry(node, control, i, text))
+                gpud_print_n(offered + used, sizeof(offered) - used, "%s%lld \"%s\"",
+                             used ? ", " : "", (long long)i, text);
+        }
         gpud_print(number, "%lld", (long long)wanted->value);
-        return refuse_entry(node, control, wanted->text ? wanted->text : number, error);
+        return gpud_fail(error, GPUD_INVALID,
+                         "the control \"%s\" of %s has no entry %.40s; it has %s", control->name,
+                         node->path, wanted->text ? wanted->text : number, offered);
     }
     if (wanted->text)
         return gpud_fail(error, GPUD_INVALID, "the control \"%s\" of %s takes a number",

@@ -246,31 +246,44 @@ enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
 /* === colorimetry ============================================================================= */
 /* Colours as V4L2 describes them. */
 
-static enum gpud_primaries primaries_of(uint32_t colorspace)
+/* By V4L2's numbers; what is not here is unknown, 0. */
+static const uint8_t primaries[] = {
+    [V4L2_COLORSPACE_SMPTE170M] = GPUD_PRIMARIES_SMPTE170M,
+    [V4L2_COLORSPACE_BT878] = GPUD_PRIMARIES_SMPTE170M,
+    [V4L2_COLORSPACE_SMPTE240M] = GPUD_PRIMARIES_SMPTE240M,
+    [V4L2_COLORSPACE_REC709] = GPUD_PRIMARIES_BT709,
+    [V4L2_COLORSPACE_SRGB] = GPUD_PRIMARIES_BT709,
+    [V4L2_COLORSPACE_JPEG] = GPUD_PRIMARIES_BT709,
+    [V4L2_COLORSPACE_470_SYSTEM_M] = GPUD_PRIMARIES_BT470M,
+    [V4L2_COLORSPACE_470_SYSTEM_BG] = GPUD_PRIMARIES_BT470BG,
+    [V4L2_COLORSPACE_OPRGB] = GPUD_PRIMARIES_OPRGB,
+    [V4L2_COLORSPACE_BT2020] = GPUD_PRIMARIES_BT2020,
+    /* V4L2 means the theatre's white point: SMPTE RP 431-2 */
+    [V4L2_COLORSPACE_DCI_P3] = GPUD_PRIMARIES_SMPTE431,
+};
+static const uint8_t transfers[] = {
+    [V4L2_XFER_FUNC_SRGB] = GPUD_TRANSFER_SRGB,
+    [V4L2_XFER_FUNC_OPRGB] = GPUD_TRANSFER_OPRGB,
+    [V4L2_XFER_FUNC_SMPTE240M] = GPUD_TRANSFER_SMPTE240M,
+    [V4L2_XFER_FUNC_NONE] = GPUD_TRANSFER_LINEAR,
+    [V4L2_XFER_FUNC_DCI_P3] = GPUD_TRANSFER_SMPTE428,
+    [V4L2_XFER_FUNC_SMPTE2084] = GPUD_TRANSFER_PQ,
+};
+/* V4L2's xvYCC encodings have the matrices of 601 and 709. */
+static const uint8_t matrices[] = {
+    [V4L2_YCBCR_ENC_601] = GPUD_MATRIX_BT601,
+    [V4L2_YCBCR_ENC_XV601] = GPUD_MATRIX_BT601,
+    [V4L2_YCBCR_ENC_SYCC] = GPUD_MATRIX_BT601,
+    [V4L2_YCBCR_ENC_709] = GPUD_MATRIX_BT709,
+    [V4L2_YCBCR_ENC_XV709] = GPUD_MATRIX_BT709,
+    [V4L2_YCBCR_ENC_BT2020] = GPUD_MATRIX_BT2020,
+    [V4L2_YCBCR_ENC_BT2020_CONST_LUM] = GPUD_MATRIX_BT2020_CL,
+    [V4L2_YCBCR_ENC_SMPTE240M] = GPUD_MATRIX_SMPTE240M,
+};
+
+static unsigned look_up(const uint8_t *list, size_t count, uint32_t number)
 {
-    switch (colorspace) {
-    case V4L2_COLORSPACE_SMPTE170M:
-    case V4L2_COLORSPACE_BT878:
-        return GPUD_PRIMARIES_SMPTE170M;
-    case V4L2_COLORSPACE_SMPTE240M:
-        return GPUD_PRIMARIES_SMPTE240M;
-    case V4L2_COLORSPACE_REC709:
-    case V4L2_COLORSPACE_SRGB:
-    case V4L2_COLORSPACE_JPEG:
-        return GPUD_PRIMARIES_BT709;
-    case V4L2_COLORSPACE_470_SYSTEM_M:
-        return GPUD_PRIMARIES_BT470M;
-    case V4L2_COLORSPACE_470_SYSTEM_BG:
-        return GPUD_PRIMARIES_BT470BG;
-    case V4L2_COLORSPACE_OPRGB:
-        return GPUD_PRIMARIES_OPRGB;
-    case V4L2_COLORSPACE_BT2020:
-        return GPUD_PRIMARIES_BT2020;
-    case V4L2_COLORSPACE_DCI_P3:
-        return GPUD_PRIMARIES_SMPTE431; /* V4L2 means the theatre's white point: SMPTE RP 431-2 */
-    default:
-        return GPUD_PRIMARIES_UNKNOWN;
-    }
+    return number < count ? list[number] : 0;
 }
 
 /* H.273 has four numbers for the one curve of BT.709: this returns the system's own. */
@@ -290,57 +303,6 @@ static enum gpud_transfer_function curve_709(uint32_t colorspace, const char *na
     }
 }
 
-static enum gpud_transfer_function colorimetry_transfer_of(const struct gpud_v4l2_format *format,
-                                                           const char *name)
-{
-    uint32_t transfer = format->transfer;
-    if (transfer == V4L2_XFER_FUNC_DEFAULT)
-        transfer = V4L2_MAP_XFER_FUNC_DEFAULT(format->colorspace);
-    switch (transfer) {
-    case V4L2_XFER_FUNC_709:
-        return curve_709(format->colorspace, name);
-    case V4L2_XFER_FUNC_SRGB:
-        return GPUD_TRANSFER_SRGB;
-    case V4L2_XFER_FUNC_OPRGB:
-        return GPUD_TRANSFER_OPRGB;
-    case V4L2_XFER_FUNC_SMPTE240M:
-        return GPUD_TRANSFER_SMPTE240M;
-    case V4L2_XFER_FUNC_NONE:
-        return GPUD_TRANSFER_LINEAR;
-    case V4L2_XFER_FUNC_DCI_P3:
-        return GPUD_TRANSFER_SMPTE428;
-    case V4L2_XFER_FUNC_SMPTE2084:
-        return GPUD_TRANSFER_PQ;
-    default:
-        return GPUD_TRANSFER_UNKNOWN;
-    }
-}
-
-/* V4L2's xvYCC encodings have the matrices of 601 and 709. */
-static enum gpud_matrix matrix_of(const struct gpud_v4l2_format *format)
-{
-    uint32_t encoding = format->encoding;
-    if (encoding == V4L2_YCBCR_ENC_DEFAULT)
-        encoding = V4L2_MAP_YCBCR_ENC_DEFAULT(format->colorspace);
-    switch (encoding) {
-    case V4L2_YCBCR_ENC_601:
-    case V4L2_YCBCR_ENC_XV601:
-    case V4L2_YCBCR_ENC_SYCC:
-        return GPUD_MATRIX_BT601;
-    case V4L2_YCBCR_ENC_709:
-    case V4L2_YCBCR_ENC_XV709:
-        return GPUD_MATRIX_BT709;
-    case V4L2_YCBCR_ENC_BT2020:
-        return GPUD_MATRIX_BT2020;
-    case V4L2_YCBCR_ENC_BT2020_CONST_LUM:
-        return GPUD_MATRIX_BT2020_CL;
-    case V4L2_YCBCR_ENC_SMPTE240M:
-        return GPUD_MATRIX_SMPTE240M;
-    default:
-        return GPUD_MATRIX_UNKNOWN;
-    }
-}
-
 void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
                               struct gpud_colorimetry *colorimetry)
 {
@@ -355,11 +317,19 @@ void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
     if (!name || samples == GPUD_SAMPLES_RAW || format->colorspace == V4L2_COLORSPACE_DEFAULT ||
         format->colorspace == V4L2_COLORSPACE_RAW)
         return;
-    colorimetry->primaries = primaries_of(format->colorspace);
-    colorimetry->transfer = colorimetry_transfer_of(format, name);
+    uint32_t transfer = format->transfer, encoding = format->encoding, range = format->quantization;
+    if (transfer == V4L2_XFER_FUNC_DEFAULT)
+        transfer = V4L2_MAP_XFER_FUNC_DEFAULT(format->colorspace);
+    if (encoding == V4L2_YCBCR_ENC_DEFAULT)
+        encoding = V4L2_MAP_YCBCR_ENC_DEFAULT(format->colorspace);
+    colorimetry->primaries =
+        (enum gpud_primaries)look_up(primaries, sizeof(primaries), format->colorspace);
+    colorimetry->transfer =
+        transfer == V4L2_XFER_FUNC_709
+            ? curve_709(format->colorspace, name)
+            : (enum gpud_transfer_function)look_up(transfers, sizeof(transfers), transfer);
     if (samples != GPUD_SAMPLES_RGB)
-        colorimetry->matrix = matrix_of(format);
-    uint32_t range = format->quantization;
+        colorimetry->matrix = (enum gpud_matrix)look_up(matrices, sizeof(matrices), encoding);
     if (range == V4L2_QUANTIZATION_DEFAULT)
         range = V4L2_MAP_QUANTIZATION_DEFAULT(samples == GPUD_SAMPLES_RGB, format->colorspace,
                                               format->encoding);
@@ -638,19 +608,6 @@ static void add_scans(struct mode_list *list, uint32_t fourcc, struct gpud_captu
     }
 }
 
-/* A card that follows its signal lists no sizes; its current one is listed. */
-static void add_current(struct mode_list *list, uint32_t fourcc, struct gpud_capture_mode *mode)
-{
-    struct gpud_v4l2_format format;
-    if (gpud_v4l2_get_format(list->node, &format) < 0)
-        return;
-    bool own = list->source->width && list->source->height;
-    uint32_t fields = format.field == V4L2_FIELD_ALTERNATE ? 2 : 1;
-    mode->width_min = mode->width_max = own ? list->source->width : format.width;
-    mode->height_min = mode->height_max = own ? list->source->height : format.height * fields;
-    add_scans(list, fourcc, mode);
-}
-
 size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
                              const char *format, struct gpud_capture_mode *modes, size_t max)
 {
@@ -667,8 +624,15 @@ size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_inp
         uint32_t sizes = 0;
         for (; sizes < LIST_MAX && enum_size(node, fourcc, sizes, &mode); sizes++)
             add_scans(&list, fourcc, &mode);
-        if (sizes == 0)
-            add_current(&list, fourcc, &mode);
+        struct gpud_v4l2_format current;
+        if (sizes > 0 || gpud_v4l2_get_format(node, &current) < 0)
+            continue;
+        /* A card that follows its signal lists no sizes; its current one is listed. */
+        bool own = source->width && source->height;
+        uint32_t fields = current.field == V4L2_FIELD_ALTERNATE ? 2 : 1;
+        mode.width_min = mode.width_max = own ? source->width : current.width;
+        mode.height_min = mode.height_max = own ? source->height : current.height * fields;
+        add_scans(&list, fourcc, &mode);
     }
     return list.count;
 }

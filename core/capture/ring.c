@@ -271,8 +271,8 @@ static void ring_wake(struct gpud_capture_ring *ring, bool by_device)
         ring_set_woken(ring, true);
 }
 
-/* From begin, which may be called again, to end, a returned buffer makes wake_fd readable if only
- * this thread can queue it. */
+/* From here, which may be called again, to the end of an acquire a returned buffer makes wake_fd
+ * readable if only this thread can queue it. */
 struct ring_wait {
     bool fed;  /* the driver has a buffer, so its node is to be polled */
     bool back; /* a buffer was returned before, without wake_fd */
@@ -292,20 +292,6 @@ static struct ring_wait ring_wait_begin(struct gpud_capture_ring *ring)
     ring_set_woken(ring, false);
     gpud_lock_release(&ring->lock);
     return wait;
-}
-
-static void ring_wait_end(struct gpud_capture_ring *ring)
-{
-    gpud_lock_take(&ring->lock);
-    ring->waiting = false;
-    ring_set_woken(ring, ring_is_due(ring));
-    bool watched = ring->watch_fd >= 0;
-    gpud_lock_release(&ring->lock);
-    if (!watched)
-        return;
-    gpud_lock_take(&ring->driver_lock);
-    ring_update_watch(ring);
-    gpud_lock_release(&ring->driver_lock);
 }
 
 /* Gives a dequeued buffer back unseen. */
@@ -672,39 +658,6 @@ static enum gpud_status ring_set_canaries(struct gpud_capture_ring *ring, struct
     return status;
 }
 
-/* Checks that a complete frame really arrived in its buffer, if that is not proven yet. */
-static enum gpud_status ring_prove(struct gpud_capture_ring *ring, uint32_t index,
-                                   struct gpud_error *error)
-{
-    struct gpud_memory *memory = ring->buffers[index].memory;
-    struct gpud_queue *queue = ring->frames[index].queue;
-    bool looked = false, written = false;
-    for (uint32_t number = 0; number < SPOTS && !written; number++) {
-        uint64_t offset;
-        unsigned char spot[SPOT];
-        void *data;
-        uint32_t size = place(&ring->placement.layout, number, &offset);
-        if (!size)
-            continue;
-        paint(spot, number);
-        enum gpud_status status = canary_map(memory, queue, offset, size, GPUD_READ, &data, error);
-        if (status != GPUD_OK)
-            return status;
-        looked = true;
-        written = memcmp(data, spot, size) != 0;
-        status = canary_unmap(memory, queue, data, GPUD_READ, error);
-        if (status != GPUD_OK)
-            return status;
-    }
-    if (looked && !written)
-        return gpud_fail(error, GPUD_UNSUPPORTED,
-                         "the driver took the memory of %s and wrote elsewhere",
-                         ring->device->info.name);
-    ring->unproven &= ~bit_of(index);
-    ring->proven = true;
-    return GPUD_OK;
-}
-
 /* === ring ==================================================================================== */
 /* A ring's life with its driver: created by the first method that works, started, stopped. */
 
@@ -738,17 +691,6 @@ static enum gpud_status try_method(struct gpud_capture_ring *ring,
     return GPUD_OK;
 }
 
-/* Whether to try a method. */
-static bool ring_is_wanted(const struct gpud_capture_ring *ring,
-                           const struct gpud_capture_choice *choice,
-                           const struct gpud_capture_method *method)
-{
-    bool host = ring->device == ring->host;
-    if (choice->method)
-        return strcmp(choice->method, method->name) == 0 && !(host && method->by_cpu);
-    return !(host && (method->by_name || method->by_cpu));
-}
-
 /* Takes the first method that works. fallback_reason holds the reasons against the better ones. */
 static enum gpud_status try_methods(struct gpud_capture_ring *ring,
                                     const struct gpud_capture_choice *choice,
@@ -760,12 +702,14 @@ static enum gpud_status try_methods(struct gpud_capture_ring *ring,
         gpud_v4l2_call(ring->node, VIDIOC_REQBUFS, &asked) < 0 ? 0 : asked.capabilities;
     char reasons[sizeof(ring->fallback_reason)] = "";
     struct gpud_error why = {.status = GPUD_UNSUPPORTED};
-    bool below = !choice->below;
+    bool below = !choice->below, host = ring->device == ring->host;
     if (choice->below)
         gpud_print(reasons, "%s", choice->reason);
     for (size_t i = 0; gpud_capture_methods[i]; i++) {
         const struct gpud_capture_method *method = gpud_capture_methods[i];
-        if (below && ring_is_wanted(ring, choice, method)) {
+        bool wanted =
+            choice->method ? strcmp(choice->method, method->name) == 0 : !(host && method->by_name);
+        if (below && wanted && !(host && method->by_cpu)) {
             if (try_method(ring, method, capabilities, choice->direct, &why) == GPUD_OK) {
                 gpud_print(ring->fallback_reason, "%s", reasons);
                 return GPUD_OK;
@@ -994,19 +938,6 @@ static uint32_t field_flags(const struct gpud_capture *capture, uint32_t field)
     }
 }
 
-/* Whether the driver's time stamp uses the monotonic clock. A frame is captured after the stream
- * began and before it is dequeued, with some slack: some drivers stamp a frame's start with its
- * estimated end. A "monotonic" stamp outside of that is another clock's. */
-static bool is_monotonic(const struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
-                         int64_t came)
-{
-    if ((raw->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) != V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC ||
-        raw->timestamp > INT64_MAX)
-        return false;
-    int64_t stamp = (int64_t)raw->timestamp;
-    return stamp >= capture->stream.began - STAMP_SLACK && stamp <= came + STAMP_SLACK;
-}
-
 /* room: a frame can be acquired. An impossible data_offset in *raw is made 0. */
 static struct arrival judge(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw, bool room)
 {
@@ -1014,7 +945,14 @@ static struct arrival judge(struct gpud_capture *capture, struct gpud_v4l2_buffe
     arrival.action = !capture->signal.now.present ? ARRIVAL_NO_SIGNAL
                      : !room                      ? ARRIVAL_OVERRUN
                                                   : ARRIVAL_ACQUIRE;
-    bool monotonic = is_monotonic(capture, raw, arrival.time);
+    /* A frame is captured after the stream began and before it is dequeued, with some slack: some
+     * drivers stamp a frame's start with its estimated end. A "monotonic" stamp outside of that is
+     * another clock's. */
+    int64_t stamp = (int64_t)raw->timestamp;
+    bool monotonic =
+        (raw->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC &&
+        raw->timestamp <= INT64_MAX && stamp >= capture->stream.began - STAMP_SLACK &&
+        stamp <= arrival.time + STAMP_SLACK;
     if (monotonic)
         arrival.pts = raw->timestamp;
     arrival.at_start = (raw->flags & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
@@ -1110,23 +1048,47 @@ struct news {
     bool failed; /* the next dequeue shall explain it */
 };
 
-/* Makes the card's writes into a device's memory visible, and checks that they arrived there.
- * flags: in an incomplete frame the canary may remain. */
-static bool check_memory(struct gpud_capture *capture, uint32_t index, uint32_t flags,
-                         struct gpud_error *why)
+/* Makes the card's writes into a device's memory visible, and checks that they arrived there, if
+ * that is not proven yet. flags: in an incomplete frame the canary may remain. */
+static enum gpud_status check_memory(struct gpud_capture *capture, uint32_t index, uint32_t flags,
+                                     struct gpud_error *why)
 {
     struct gpud_capture_ring *ring = capture->ring;
-    bool proven = ring->proven;
-    if (ring->method->on_device &&
-        gpud_memory_flush_remote(ring->buffers[index].memory, why) != GPUD_OK)
-        return false;
-    if (!(ring->unproven >> index & 1) || flags & GPUD_FRAME_CORRUPTED)
-        return true;
-    if (ring_prove(ring, index, why) != GPUD_OK)
-        return false;
-    if (!proven)
+    struct gpud_memory *memory = ring->buffers[index].memory;
+    struct gpud_queue *queue = ring->frames[index].queue;
+    enum gpud_status status = GPUD_OK;
+    if (ring->method->on_device)
+        status = gpud_memory_flush_remote(memory, why);
+    if (status != GPUD_OK || !(ring->unproven >> index & 1) || flags & GPUD_FRAME_CORRUPTED)
+        return status;
+    bool looked = false, written = false;
+    for (uint32_t number = 0; number < SPOTS && !written; number++) {
+        uint64_t offset;
+        unsigned char spot[SPOT];
+        void *data;
+        uint32_t size = place(&ring->placement.layout, number, &offset);
+        if (!size)
+            continue;
+        paint(spot, number);
+        status = canary_map(memory, queue, offset, size, GPUD_READ, &data, why);
+        if (status != GPUD_OK)
+            return status;
+        looked = true;
+        written = memcmp(data, spot, size) != 0;
+        status = canary_unmap(memory, queue, data, GPUD_READ, why);
+        if (status != GPUD_OK)
+            return status;
+    }
+    if (looked && !written)
+        return gpud_fail(why, GPUD_UNSUPPORTED,
+                         "the driver took the memory of %s and wrote elsewhere",
+                         ring->device->info.name);
+    ring->unproven &= ~bit_of(index);
+    if (!ring->proven) {
+        ring->proven = true;
         gpud_capture_publish_path(capture);
-    return true;
+    }
+    return GPUD_OK;
 }
 
 /* Dequeues one buffer, if the driver has one. *frame stays NULL if it gives no frame; *idle: no
@@ -1175,7 +1137,7 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct news *news,
         capture->stream.said_full |= full;
         return GPUD_OK;
     }
-    if (!check_memory(capture, raw.index, arrival.flags, &why)) {
+    if (check_memory(capture, raw.index, arrival.flags, &why) != GPUD_OK) {
         count_arrival(capture, &arrival, false);
         ring_give_back(ring, raw.index);
         return gpud_capture_report(capture, GPUD_CAPTURE_ON_METHOD_FAILED, &why, error);
@@ -1330,7 +1292,18 @@ enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t time
         acquire_frame(capture, timeout_ns > 0, gpud_deadline(timeout_ns), &found, error);
     if (status == GPUD_OK)
         *frame = found;
-    if (capture->ring)
-        ring_wait_end(capture->ring);
+    struct gpud_capture_ring *ring = capture->ring;
+    if (!ring)
+        return status;
+    gpud_lock_take(&ring->lock);
+    ring->waiting = false;
+    ring_set_woken(ring, ring_is_due(ring));
+    bool watched = ring->watch_fd >= 0;
+    gpud_lock_release(&ring->lock);
+    if (watched) {
+        gpud_lock_take(&ring->driver_lock);
+        ring_update_watch(ring);
+        gpud_lock_release(&ring->driver_lock);
+    }
     return status;
 }
