@@ -78,35 +78,31 @@ static enum gpud_status make_one(struct gpud_target_ring *ring, enum gpud_usage 
     return status;
 }
 
-static enum gpud_status make_bus_address(struct gpud_target_ring *ring, struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-    ring->kind = GPUD_TARGET_BUS_ADDRESS;
-    for (uint32_t i = 0; i < ring->slots && status == GPUD_OK; i++) {
-        struct gpud_target_place *place = &ring->place[i];
-        status = gpud_memory_alloc_for(ring->device, ring->slot_size, GPUD_USAGE_TARGET,
-                                       &ring->memory[i], error);
-        if (status != GPUD_OK)
-            return status;
-        ring->memories++;
-        status = gpud_memory_export(ring->memory[i], &place->bus, error);
-        if (status == GPUD_OK)
-            status = gpud_signal_create(ring->memory[i], 0, &place->signal, error);
-    }
-    return status;
-}
-
 static enum gpud_status make_memory(struct gpud_target_ring *ring, struct gpud_error *error)
 {
-    const struct gpud_device *device = ring->device;
+    struct gpud_device *device = ring->device;
     enum gpud_status status;
     if (device == ring->host) {
         ring->kind = GPUD_TARGET_HOST;
         status = make_one(ring, GPUD_USAGE_TARGET, error);
         return status == GPUD_OK ? export_fd(ring->memory[0], &ring->memory_fd, error) : status;
     }
-    if (device->caps & GPUD_CAP_BUS_ADDRESSABLE)
-        return make_bus_address(ring, error);
+    if (device->caps & GPUD_CAP_BUS_ADDRESSABLE) {
+        ring->kind = GPUD_TARGET_BUS_ADDRESS;
+        status = GPUD_OK;
+        for (uint32_t i = 0; i < ring->slots && status == GPUD_OK; i++) {
+            struct gpud_target_place *place = &ring->place[i];
+            status = gpud_memory_alloc_for(device, ring->slot_size, GPUD_USAGE_TARGET,
+                                           &ring->memory[i], error);
+            if (status != GPUD_OK)
+                return status;
+            ring->memories++;
+            status = gpud_memory_export(ring->memory[i], &place->bus, error);
+            if (status == GPUD_OK)
+                status = gpud_signal_create(ring->memory[i], 0, &place->signal, error);
+        }
+        return status;
+    }
     if (!device->ops->dmabuf)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "other writers cannot write memory of %s%s%s; use device=host",
@@ -263,20 +259,6 @@ struct gap {
     uint32_t number, missing;
 };
 
-/* Whether the frames of the last round before frame `newest` are written too. */
-static enum gpud_status check_round(const struct gpud_target_ring *ring, uint32_t newest,
-                                    struct gap *gap, struct gpud_error *error)
-{
-    for (uint32_t i = 1; i < ring->slots && !gap->found; i++) {
-        bool written;
-        enum gpud_status status = is_written(ring, newest - i, true, &written, error);
-        if (status != GPUD_OK)
-            return status;
-        *gap = (struct gap){!written, newest, newest - i};
-    }
-    return GPUD_OK;
-}
-
 /* Brings ring->posted up to date. */
 static enum gpud_status advance(struct gpud_target_ring *ring, bool patient, struct gap *gap,
                                 struct gpud_error *error)
@@ -299,8 +281,12 @@ static enum gpud_status advance(struct gpud_target_ring *ring, bool patient, str
     }
     if (posted >= GPUD_TARGET_FRAMES_MAX)
         status = GPUD_OK;
-    if (status == GPUD_OK && rounds)
-        status = check_round(ring, posted - 1, gap, error);
+    /* After a jump: whether the frames of the last round before the newest are written too. */
+    for (uint32_t i = 1; rounds && i < ring->slots && status == GPUD_OK && !gap->found; i++) {
+        status = is_written(ring, posted - 1 - i, true, &written, error);
+        if (status == GPUD_OK)
+            *gap = (struct gap){!written, posted - 1, posted - 1 - i};
+    }
     if (status == GPUD_OK && !gap->found)
         ring->posted = posted;
     return status;
@@ -325,22 +311,6 @@ static enum gpud_status look_at_lines(struct gpud_target_ring *ring, uint32_t nu
                      number % ring->slots, number, ring->layout.height);
 }
 
-/* Notes what was seen. A writer that starts again writes the frame once more. */
-static enum gpud_status check_lines(struct gpud_target_place *place, uint32_t lines,
-                                    struct gpud_error *error)
-{
-    uint32_t before = atomic_load(&place->lines);
-    if (lines < before || atomic_load(&place->torn)) {
-        atomic_store(&place->torn, true);
-        return gpud_fail(error, GPUD_PEER,
-                         "frame %u is incomplete: its writer announced %u rows, and then %u",
-                         place->number, before, lines);
-    }
-    while (before < lines && !atomic_compare_exchange_weak(&place->lines, &before, lines))
-        ;
-    return GPUD_OK;
-}
-
 /* GPUD_TIMEOUT: not yet. */
 static enum gpud_status try_lines(struct gpud_target_ring *ring, uint32_t number, uint32_t lines,
                                   struct gpud_error *error)
@@ -355,10 +325,20 @@ static enum gpud_status try_lines(struct gpud_target_ring *ring, uint32_t number
         status = look_at_lines(ring, number, &seen, error);
     if (status == GPUD_PEER)
         atomic_store(&place->torn, true);
-    if (status == GPUD_OK && !written)
-        status = check_lines(place, seen, error);
-    if (status != GPUD_OK || written || seen >= lines)
+    if (status != GPUD_OK || written)
         return status;
+    /* Notes what was seen. A writer that starts again writes the frame once more. */
+    uint32_t before = atomic_load(&place->lines);
+    if (seen < before || atomic_load(&place->torn)) {
+        atomic_store(&place->torn, true);
+        return gpud_fail(error, GPUD_PEER,
+                         "frame %u is incomplete: its writer announced %u rows, and then %u",
+                         place->number, before, seen);
+    }
+    while (before < seen && !atomic_compare_exchange_weak(&place->lines, &before, seen))
+        ;
+    if (seen >= lines)
+        return GPUD_OK;
     return gpud_fail(error, GPUD_TIMEOUT, "%u of frame %u's %u rows are written", seen, number,
                      ring->layout.height);
 }
@@ -584,24 +564,6 @@ static const struct gpud_frame_owner_ops frame_ops = {
     .wait_lines = frames_wait_lines,
 };
 
-/* Makes the frames of a new ring. */
-static enum gpud_status make_frames(struct gpud_target_ring *ring, struct gpud_error *error)
-{
-    for (uint32_t i = 0; i < ring->slots; i++) {
-        struct gpud_frame *frame = &ring->frames[i];
-        frame->ops = &frame_ops;
-        frame->owner = ring;
-        frame->slot = i;
-        frame->memory = gpud_target_slot_memory(ring, i, &frame->offset);
-        if (ring->device == ring->host)
-            continue; /* no queue: host memory */
-        enum gpud_status status = gpud_queue_create(ring->device, &frame->queue, error);
-        if (status != GPUD_OK)
-            return status;
-    }
-    return GPUD_OK;
-}
-
 /* --- handing out --------------------------------------------------------------------------- */
 
 /* The number of the next frame, with the lock held. false: there is no frame. */
@@ -752,8 +714,15 @@ static enum gpud_status ring_make(struct gpud_context *context, struct gpud_devi
         status = export_fd(made->words, &made->words_fd, error);
     if (status == GPUD_OK)
         status = make_memory(made, error);
-    if (status == GPUD_OK)
-        status = make_frames(made, error);
+    for (uint32_t i = 0; i < made->slots && status == GPUD_OK; i++) {
+        struct gpud_frame *frame = &made->frames[i];
+        frame->ops = &frame_ops;
+        frame->owner = made;
+        frame->slot = i;
+        frame->memory = gpud_target_slot_memory(made, i, &frame->offset);
+        if (device != host) /* host memory needs no queue */
+            status = gpud_queue_create(device, &frame->queue, error);
+    }
     if (status != GPUD_OK)
         ring_unref(made);
     else

@@ -151,12 +151,6 @@ static bool is_inside(uint64_t offset, uint64_t length, uint64_t size)
 /* Keeps transfers, connections and completion queues alive, and frees them with the last
  * reference. */
 
-static struct gpud_transfer *transfer_ref(struct gpud_transfer *transfer)
-{
-    atomic_fetch_add_explicit(&transfer->references, 1, memory_order_relaxed);
-    return transfer;
-}
-
 void gpud_transfer_unref(struct gpud_transfer *transfer)
 {
     if (atomic_fetch_sub_explicit(&transfer->references, 1, memory_order_acq_rel) != 1)
@@ -629,7 +623,8 @@ enum gpud_status gpud_connection_create(struct gpud_transfer *transfer,
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
     }
     atomic_init(&made->references, 1);
-    made->transfer = transfer_ref(transfer);
+    atomic_fetch_add_explicit(&transfer->references, 1, memory_order_relaxed);
+    made->transfer = transfer;
     made->channel = channel;
     made->accepted = accepted;
     made->deadline = INT64_MAX; /* until it is open, the channel has a deadline of its own */
@@ -1043,23 +1038,7 @@ _Static_assert((int)GPUD_REGION_REMOTE_WRITE == (int)GPUD_VERBS_REMOTE_WRITE &&
 
 /* --- registering --------------------------------------------------------------------------- */
 
-/* The device of the memory, by the caller's word or the drivers'. */
-static enum gpud_status region_find_device(struct gpud_context *context,
-                                           const struct gpud_region_params *params,
-                                           struct gpud_device **device, struct gpud_error *error)
-{
-    struct gpud_pointer_info info = GPUD_INFO_INIT(info);
-    if (params->device && strcmp(params->device, "auto") != 0)
-        return gpud_device_open(context, params->device, device, error);
-    gpud_pointer_get_info(params->address, &info);
-    if (info.kind == GPUD_POINTER_MANAGED)
-        return gpud_fail(error, GPUD_UNSUPPORTED,
-                         "the address is managed memory, which moves between %s and the host by "
-                         "itself: no card can follow; allocate it on the device (cuMemAlloc)",
-                         info.device);
-    return gpud_device_open(context, info.device, device, error);
-}
-
+/* The memory that the caller gives, or its bytes on the device that it, or the drivers, name. */
 static enum gpud_status find_memory(struct gpud_context *context,
                                     const struct gpud_region_params *params,
                                     struct gpud_memory **memory, struct gpud_error *error)
@@ -1076,32 +1055,24 @@ static enum gpud_status find_memory(struct gpud_context *context,
     if (!params->address || params->length == 0 ||
         __builtin_add_overflow((uintptr_t)params->address, params->length, &end))
         return gpud_fail(error, GPUD_INVALID, "no memory, and no bytes at an address");
-    enum gpud_status status = region_find_device(context, params, &device, error);
+    struct gpud_pointer_info info = GPUD_INFO_INIT(info);
+    const char *name = params->device;
+    if (!name || strcmp(name, "auto") == 0) {
+        gpud_pointer_get_info(params->address, &info);
+        name = info.device;
+        if (info.kind == GPUD_POINTER_MANAGED)
+            return gpud_fail(
+                error, GPUD_UNSUPPORTED,
+                "the address is managed memory, which moves between %s and the host by "
+                "itself: no card can follow; allocate it on the device (cuMemAlloc)",
+                name);
+    }
+    enum gpud_status status = gpud_device_open(context, name, &device, error);
     if (status == GPUD_OK)
         status =
             gpud_memory_wrap(device, params->address, params->length, NULL, NULL, memory, error);
     gpud_device_close(&device);
     return status;
-}
-
-static enum gpud_status find_slot_locked(struct gpud_connection *connection,
-                                         struct gpud_region *region, struct gpud_error *error)
-{
-    enum gpud_status status = gpud_connection_check_locked(connection, error);
-    uint32_t slot = 0;
-    if (status != GPUD_OK)
-        return status;
-    while (slot < GPUD_REGIONS_MAX && connection->regions[slot])
-        slot++;
-    if (slot == GPUD_REGIONS_MAX)
-        return gpud_fail(error, GPUD_NO_MEMORY,
-                         "%d regions are registered with this connection, which are the most: "
-                         "register larger ones, and use ranges of them",
-                         GPUD_REGIONS_MAX);
-    region->slot = slot;
-    region->generation = ++connection->generations[slot];
-    connection->regions[slot] = region;
-    return GPUD_OK;
 }
 
 static void region_discard(struct gpud_region *region)
@@ -1142,8 +1113,21 @@ enum gpud_status gpud_region_create(struct gpud_connection *connection,
         status = connection->channel->ops->verbs->register_memory(connection->channel, made->memory,
                                                                   own.access, &made->verbs, error);
     if (status == GPUD_OK) {
+        uint32_t slot = 0;
         gpud_lock_take(&connection->lock);
-        status = find_slot_locked(connection, made, error);
+        status = gpud_connection_check_locked(connection, error);
+        while (slot < GPUD_REGIONS_MAX && connection->regions[slot])
+            slot++;
+        if (status == GPUD_OK && slot == GPUD_REGIONS_MAX)
+            status = gpud_fail(error, GPUD_NO_MEMORY,
+                               "%d regions are registered with this connection, which are the "
+                               "most: register larger ones, and use ranges of them",
+                               GPUD_REGIONS_MAX);
+        if (status == GPUD_OK) {
+            made->slot = slot;
+            made->generation = ++connection->generations[slot];
+            connection->regions[slot] = made;
+        }
         gpud_lock_release(&connection->lock);
     }
     if (status == GPUD_OK)
@@ -1179,42 +1163,6 @@ void gpud_region_get_info(const struct gpud_region *region, struct gpud_region_i
 
 /* --- deregistering ------------------------------------------------------------------------- */
 
-/* Waits for this side's own operations. */
-static enum gpud_status await_own_locked(struct gpud_region *region, int64_t deadline,
-                                         struct gpud_error *error)
-{
-    struct gpud_connection *connection = region->connection;
-    gpud_connection_progress_locked(connection);
-    while (region->uses > 0) {
-        enum gpud_status status = gpud_connection_wait_locked(connection, deadline, error);
-        if (status == GPUD_TIMEOUT)
-            return gpud_fail(error, status,
-                             "%u operations of the region are not done: receives wait for a "
-                             "message of the peer's, and end with the connection",
-                             region->uses);
-        if (status != GPUD_OK)
-            return status;
-    }
-    return GPUD_OK;
-}
-
-/* Waits until the peer has finished its pending operations, or its time is over. */
-static void revoke_locked(struct gpud_region *region, int64_t deadline)
-{
-    struct gpud_connection *connection = region->connection;
-    const struct transfer_message message = {
-        .type = TRANSFER_REVOKE,
-        .slot = region->slot,
-        .generation = region->generation,
-    };
-    if (region->access == GPUD_REGION_LOCAL || connection->phase != CONNECTION_OPEN)
-        return;
-    connection_say_locked(connection, &message);
-    while (!region->revoked && connection->phase == CONNECTION_OPEN &&
-           gpud_connection_wait_locked(connection, deadline, NULL) == GPUD_OK)
-        ;
-}
-
 enum gpud_status gpud_region_destroy(struct gpud_region **region, int64_t timeout_ns,
                                      struct gpud_error *error)
 {
@@ -1224,19 +1172,41 @@ enum gpud_status gpud_region_destroy(struct gpud_region **region, int64_t timeou
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
     struct gpud_region *gone = *region;
     struct gpud_connection *connection = gone->connection;
+    enum gpud_status status = GPUD_OK;
     int64_t now = gpud_now();
     gpud_lock_take(&connection->lock);
     gone->closing = true;
-    enum gpud_status status = await_own_locked(gone, gpud_deadline_from(now, timeout_ns), error);
-    gone->closing = status == GPUD_OK;
-    if (status == GPUD_OK) {
-        revoke_locked(gone,
-                      gpud_deadline_from(now, timeout_ns < REVOKE_MIN ? REVOKE_MIN : timeout_ns));
-        connection->regions[gone->slot] = NULL;
-    }
-    gpud_lock_release(&connection->lock);
-    if (status != GPUD_OK)
+    gpud_connection_progress_locked(connection);
+    /* Waits for this side's own operations. */
+    while (status == GPUD_OK && gone->uses > 0)
+        status =
+            gpud_connection_wait_locked(connection, gpud_deadline_from(now, timeout_ns), error);
+    if (status == GPUD_TIMEOUT)
+        status = gpud_fail(error, status,
+                           "%u operations of the region are not done: receives wait for a "
+                           "message of the peer's, and end with the connection",
+                           gone->uses);
+    if (status != GPUD_OK) {
+        gone->closing = false;
+        gpud_lock_release(&connection->lock);
         return status;
+    }
+    if (gone->access != GPUD_REGION_LOCAL && connection->phase == CONNECTION_OPEN) {
+        /* Waits until the peer has finished its pending operations, or its time is over. */
+        const struct transfer_message message = {
+            .type = TRANSFER_REVOKE,
+            .slot = gone->slot,
+            .generation = gone->generation,
+        };
+        int64_t deadline =
+            gpud_deadline_from(now, timeout_ns < REVOKE_MIN ? REVOKE_MIN : timeout_ns);
+        connection_say_locked(connection, &message);
+        while (!gone->revoked && connection->phase == CONNECTION_OPEN &&
+               gpud_connection_wait_locked(connection, deadline, NULL) == GPUD_OK)
+            ;
+    }
+    connection->regions[gone->slot] = NULL;
+    gpud_lock_release(&connection->lock);
     *region = NULL;
     region_discard(gone);
     return GPUD_OK;

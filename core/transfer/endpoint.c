@@ -296,21 +296,6 @@ enum gpud_status gpud_transfer_create(struct gpud_context *context,
     return status;
 }
 
-/* A GPU's queue that still has to call back needs the connection, so a connection with a stuck
- * queue is kept. */
-static void await_callbacks(struct gpud_connection *connection)
-{
-    int64_t deadline = gpud_deadline(GPUD_SEC);
-    const struct timespec nap = {.tv_nsec = GPUD_MSEC / 2};
-    while (atomic_load(&connection->callbacks) > 0 && gpud_now() < deadline)
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
-    if (atomic_load(&connection->callbacks) > 0)
-        gpud_log_error(&connection->transfer->context->log, AREA,
-                       "a GPU's queue does not go on: a connection that waits for it is kept");
-    else
-        gpud_connection_unref(connection);
-}
-
 void gpud_transfer_destroy(struct gpud_transfer **transfer)
 {
     if (!transfer || !*transfer)
@@ -338,7 +323,17 @@ void gpud_transfer_destroy(struct gpud_transfer **transfer)
         gpud_lock_take(&last->lock);
         gpud_connection_leave_locked(last, deadline);
         gpud_lock_release(&last->lock);
-        await_callbacks(last);
+        /* A GPU's queue that still has to call back needs the connection, so a connection with a
+         * stuck queue is kept. */
+        const struct timespec nap = {.tv_nsec = GPUD_MSEC / 2};
+        int64_t until = gpud_deadline(GPUD_SEC);
+        while (atomic_load(&last->callbacks) > 0 && gpud_now() < until)
+            clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+        if (atomic_load(&last->callbacks) > 0)
+            gpud_log_error(&gone->context->log, AREA,
+                           "a GPU's queue does not go on: a connection that waits for it is kept");
+        else
+            gpud_connection_unref(last);
     }
     gpud_transfer_unref(gone);
 }
