@@ -123,24 +123,6 @@ static void member_on_event(void *user, enum gpud_event event, const void *data)
 
 /* --- frames -------------------------------------------------------------------------------- */
 
-static enum gpud_match_kind kind_of(const struct gpud_media *media)
-{
-    if (gpud_media_get_rate(media) > 0)
-        return GPUD_MATCH_SOUND;
-    return media->kind == GPUD_MEDIA_PICTURE ? GPUD_MATCH_PICTURE : GPUD_MATCH_DATA;
-}
-
-/* Once a connection. */
-static void log_fault(struct gpud_group_member *member, enum gpud_match_fault fault)
-{
-    uint32_t bit = 1u << fault;
-    if (fault == GPUD_MATCH_NO_FAULT || (member->faults & bit))
-        return;
-    member->faults |= bit;
-    gpud_log_warning(&member->group->context->log, AREA, "member %u, of %s: %s", member->index,
-                     member->receiver->address.place, gpud_match_describe(fault));
-}
-
 /* Wakes the application's thread if it has something to do now. Under the lock. */
 static void group_wake(struct gpud_group *group)
 {
@@ -204,22 +186,20 @@ static uint32_t room_of(const struct gpud_receiver *receiver)
     return slots > 3 ? slots - 2 : 1;
 }
 
-static bool is_stopping(struct gpud_group *group)
-{
-    gpud_lock_take(&group->lock);
-    bool stopping = group->stopping;
-    gpud_lock_release(&group->lock);
-    return stopping;
-}
-
 /* Waits for the bytes: a frame that its sender or a device never finishes must not be taken for the
  * instant's, because another member has a whole one. */
 static void await_bytes(struct gpud_group_member *member, struct gpud_frame *frame)
 {
     int64_t deadline = gpud_deadline(GPUD_WATCHDOG_TIMEOUT);
     enum gpud_status status = GPUD_TIMEOUT;
-    while (status == GPUD_TIMEOUT && gpud_now() < deadline && !is_stopping(member->group))
+    while (status == GPUD_TIMEOUT && gpud_now() < deadline) {
+        gpud_lock_take(&member->group->lock);
+        bool stopping = member->group->stopping;
+        gpud_lock_release(&member->group->lock);
+        if (stopping)
+            break;
         status = frame->ops->wait_host(frame, gpud_deadline(LOOK), NULL);
+    }
     if (status != GPUD_OK)
         __atomic_fetch_or(&frame->info.flags, GPUD_FRAME_CORRUPTED, __ATOMIC_RELAXED);
 }
@@ -250,14 +230,17 @@ static void member_take_frame(struct gpud_group_member *member, struct gpud_fram
     const struct gpud_media *media = &member->link->format.media;
     bool frozen = group->freeze_timeout && media->kind == GPUD_MEDIA_PICTURE &&
                   gpud_freeze_note(&member->freeze, frame, time, group->freeze_timeout);
+    uint32_t rate = gpud_media_get_rate(media);
     uint64_t duration = gpud_media_get_duration(media, info.bytes);
     if (!duration && info.duration_ns != GPUD_TIME_NONE)
         duration = info.duration_ns;
     struct gpud_match_entry entry = {
-        .kind = kind_of(media),
+        .kind = rate > 0                            ? GPUD_MATCH_SOUND
+                : media->kind == GPUD_MEDIA_PICTURE ? GPUD_MATCH_PICTURE
+                                                    : GPUD_MATCH_DATA,
         .time = time,
         .duration = duration,
-        .rate = gpud_media_get_rate(media),
+        .rate = rate,
         .gap = info.flags & GPUD_FRAME_DISCONTINUITY,
         .arrival = gpud_now(),
         .what = item,
@@ -274,7 +257,11 @@ static void member_take_frame(struct gpud_group_member *member, struct gpud_fram
     group_wake(group);
     gpud_lock_release(&group->lock);
     group_release(dropped);
-    log_fault(member, fault);
+    if (fault == GPUD_MATCH_NO_FAULT || member->faults & 1u << fault)
+        return;
+    member->faults |= 1u << fault; /* logged once a connection */
+    gpud_log_warning(&group->context->log, AREA, "member %u, of %s: %s", member->index,
+                     member->receiver->address.place, gpud_match_describe(fault));
 }
 
 /* --- the thread ---------------------------------------------------------------------------- */
@@ -376,24 +363,6 @@ static enum gpud_status group_member_join(struct gpud_group_member *member,
     }
     member->group->match.members[member->index].room = room_of(receiver);
     return GPUD_OK;
-}
-
-/* Waits for its thread, and gives the receiver back. */
-static void group_member_leave(struct gpud_group_member *member)
-{
-    struct gpud_receiver *receiver = member->receiver;
-    if (!receiver)
-        return;
-    if (member->runs)
-        pthread_join(member->thread, NULL);
-    receiver->on_event = member->on_event;
-    receiver->user = member->user;
-    gpud_lock_take(&receiver->lock);
-    receiver->on_interrupt = NULL;
-    gpud_lock_release(&receiver->lock);
-    gpud_receiver_interrupt(receiver, member->was_interrupted);
-    group_link_unref(&member->link);
-    free_events(member->events);
 }
 
 /* === group =================================================================================== */
@@ -515,8 +484,22 @@ void gpud_group_destroy(struct gpud_group **group)
         member->was_interrupted = atomic_load(&member->receiver->interrupted);
         gpud_receiver_interrupt(member->receiver, true);
     }
-    for (uint32_t i = 0; i < gone->count; i++)
-        group_member_leave(&gone->members[i]);
+    for (uint32_t i = 0; i < gone->count; i++) {
+        struct gpud_group_member *member = &gone->members[i];
+        struct gpud_receiver *receiver = member->receiver;
+        if (!receiver)
+            continue;
+        if (member->runs)
+            pthread_join(member->thread, NULL);
+        receiver->on_event = member->on_event;
+        receiver->user = member->user;
+        gpud_lock_take(&receiver->lock);
+        receiver->on_interrupt = NULL;
+        gpud_lock_release(&receiver->lock);
+        gpud_receiver_interrupt(receiver, member->was_interrupted);
+        group_link_unref(&member->link);
+        free_events(member->events);
+    }
     struct gpud_group_item *list = NULL;
     for (uint32_t i = 0; i < gone->count; i++) {
         struct gpud_match_member *m = &gone->match.members[i];
@@ -548,18 +531,6 @@ struct handed {
 static bool is_discontinuous(const struct gpud_match_decision *decision)
 {
     return decision->gap || decision->new_line;
-}
-
-/* In mode ANY a frame that is known to be broken by now gives way to another member's. */
-static bool is_spoiled(const struct gpud_group *group, struct gpud_match_decision *decision)
-{
-    struct gpud_match_entry *entry = decision->entries[decision->member];
-    const struct gpud_group_item *item = entry->what;
-    if (group->match.mode != GPUD_GROUP_ANY || entry->corrupted ||
-        !item->frame->ops->is_poisoned(item->frame))
-        return false;
-    entry->corrupted = true;
-    return true;
 }
 
 static void note_handed(struct gpud_group *group, const struct gpud_match_decision *decision)
@@ -627,43 +598,38 @@ static void take_out(struct gpud_group *group, struct gpud_match_decision *decis
     }
 }
 
-static void group_report(struct gpud_group *group, uint32_t member, struct handed *handed)
-{
-    bool any = group->match.mode == GPUD_GROUP_ANY;
-    struct gpud_group_link **before = &group->reported[any ? 0 : member];
-    struct gpud_group_link *link = handed->links[member];
-    bool other = any && group->reported_member != member;
-    if (group->on_event && (!*before || other || (*before)->connection != link->connection))
-        group->on_event(group->user, member, GPUD_EVENT_CONNECTED, &link->peer);
-    if (group->on_event && *before != link)
-        group->on_event(group->user, member, GPUD_EVENT_FORMAT, &link->format);
-    group_link_unref(before);
-    *before = link;
-    handed->links[member] = NULL;
-    group->reported_member = member;
-    while (handed->events[member]) {
-        struct gpud_group_event *event = handed->events[member];
-        handed->events[member] = event->next;
-        group->on_event(group->user, member, GPUD_EVENT_USER, &event->said);
-        free(event);
-    }
-}
-
+/* Tells what is new of each frame's connection, format and events, and fills in the instant. */
 static void group_fill(struct gpud_group *group, const struct gpud_match_decision *decision,
                        struct handed *handed, struct gpud_group_instant *instant)
 {
+    bool any = group->match.mode == GPUD_GROUP_ANY;
     struct gpud_group_instant filled = {
         .time_ns = decision->time,
         .discontinuity = is_discontinuous(decision),
         .member = decision->member,
-        .missing = group->match.mode == GPUD_GROUP_ALL ? decision->missing : 0,
+        .missing = any ? 0 : decision->missing,
         .skip = decision->skip,
     };
     for (uint32_t i = 0; i < group->count; i++) {
         filled.frames[i] = handed->frames[i];
         filled.states[i] = decision->states[i];
-        if (handed->frames[i])
-            group_report(group, i, handed);
+        if (!handed->frames[i])
+            continue;
+        struct gpud_group_link **before = &group->reported[any ? 0 : i], *link = handed->links[i];
+        bool other = any && group->reported_member != i;
+        if (group->on_event && (!*before || other || (*before)->connection != link->connection))
+            group->on_event(group->user, i, GPUD_EVENT_CONNECTED, &link->peer);
+        if (group->on_event && *before != link)
+            group->on_event(group->user, i, GPUD_EVENT_FORMAT, &link->format);
+        group_link_unref(before);
+        *before = link;
+        group->reported_member = i;
+        while (handed->events[i]) {
+            struct gpud_group_event *event = handed->events[i];
+            handed->events[i] = event->next;
+            group->on_event(group->user, i, GPUD_EVENT_USER, &event->said);
+            free(event);
+        }
     }
     group_release(handed->dropped);
     gpud_sized_copy(instant, instant->size, &filled, sizeof(filled));
@@ -749,9 +715,14 @@ static enum gpud_status decide(struct gpud_group *group, int64_t deadline,
                              "stream");
         }
         if (decision->verdict == GPUD_MATCH_TAKE) {
-            if (is_spoiled(group, decision))
-                continue;
-            return GPUD_OK;
+            struct gpud_match_entry *entry = decision->entries[decision->member];
+            const struct gpud_group_item *item = entry->what;
+            if (group->match.mode != GPUD_GROUP_ANY || entry->corrupted ||
+                !item->frame->ops->is_poisoned(item->frame))
+                return GPUD_OK;
+            /* A frame that is known to be broken by now gives way to another member's. */
+            entry->corrupted = true;
+            continue;
         }
         group->waits_until = decision->until;
         if (now >= deadline) {

@@ -369,11 +369,6 @@ const struct gpud_kfd_node *gpud_kfd_find(const struct gpud_kfd *kfd, const char
     return found;
 }
 
-bool gpud_kfd_has_large_bar(const struct gpud_kfd_node *node)
-{
-    return node->visible > 0 && node->hidden == 0;
-}
-
 /* === kfd_reach =============================================================================== */
 /* Whether one AMD GPU reaches the memory of another, and what prevents it. The rules are those of
  * amdgpu_device_is_peer_accessible() and kfd_add_peer_prop() in Linux 6.1. The kernel lists a link
@@ -395,22 +390,22 @@ static bool is_usable(const struct gpud_kfd_link *link)
     return link->flags & GPUD_KFD_ENABLED && !(link->flags & GPUD_KFD_NO_PEER_DMA);
 }
 
-/* xGMI before PCIe, usable before unusable, then the nearest. */
-static bool kfd_reach_is_better(const struct gpud_kfd_link *link, const struct gpud_kfd_link *than)
-{
-    if (!than || is_usable(link) != is_usable(than))
-        return !than || is_usable(link);
-    if ((link->type == GPUD_KFD_XGMI) != (than->type == GPUD_KFD_XGMI))
-        return link->type == GPUD_KFD_XGMI;
-    return link->weight < than->weight;
-}
-
+/* Of several links a usable one, then one of xGMI, then the nearest. */
 static const struct gpud_kfd_link *find_link(const struct gpud_kfd *kfd, uint32_t from, uint32_t to)
 {
     const struct gpud_kfd_link *best = NULL;
     for (size_t i = 0; i < kfd->link_count; i++) {
         const struct gpud_kfd_link *link = &kfd->links[i];
-        if (link->from == from && link->to == to && kfd_reach_is_better(link, best))
+        if (link->from != from || link->to != to)
+            continue;
+        bool xgmi = link->type == GPUD_KFD_XGMI, better = !best;
+        if (best && is_usable(link) != is_usable(best))
+            better = is_usable(link);
+        else if (best && xgmi != (best->type == GPUD_KFD_XGMI))
+            better = xgmi;
+        else if (best)
+            better = link->weight < best->weight;
+        if (better)
             best = link;
     }
     return best;

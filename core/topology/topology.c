@@ -295,48 +295,25 @@ static void add_network(struct gpud_parts *parts, hwloc_obj_t card, const char *
     }
 }
 
-static void parts_add_card(struct gpud_parts *parts, hwloc_obj_t card)
-{
-    const struct hwloc_pcidev_attr_s *attr = &card->attr->pcidev;
-    char pci[GPUD_SYSFS_PCI_MAX];
-    gpud_print(pci, "%04x:%02x:%02x.%x", attr->domain, attr->bus, attr->dev, attr->func);
-    if (parts_at(parts, pci))
-        return;
-    unsigned class = attr->class_id >> 8;
-    if ((class == CLASS_DISPLAY || class == CLASS_PROCESSING) &&
-        (attr->vendor_id == VENDOR_AMD || attr->vendor_id == VENDOR_NVIDIA))
-        parts_add(parts, GPUD_PART_GPU, pci, "");
-    else if (attr->class_id == CLASS_VIDEO || attr->class_id == CLASS_MULTIMEDIA)
-        parts_add(parts, GPUD_PART_CAPTURE, pci, "");
-    else
-        add_network(parts, card, pci);
-}
-
 /* --- what the kernel knows -------------------------------------------------------------------- */
-
-/* A USB camera is not part of the PCI bus, although the bridge to USB is. */
-static bool is_on_usb(const char *link)
-{
-    char path[GPUD_SYSFS_PATH_MAX];
-    gpud_sysfs_path(path, "%s", link);
-    char *resolved = realpath(path, NULL);
-    bool found = resolved && strstr(resolved, "/usb");
-    free(resolved);
-    return found;
-}
 
 static void add_captures(struct gpud_parts *parts)
 {
     size_t count;
     struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/video4linux");
     for (size_t i = 0; i < count; i++) {
-        char link[GPUD_SYSFS_PATH_MAX], pci[GPUD_SYSFS_PCI_MAX], node[80];
-        char description[128];
+        char link[GPUD_SYSFS_PATH_MAX], path[GPUD_SYSFS_PATH_MAX], pci[GPUD_SYSFS_PCI_MAX];
+        char description[128], node[80];
         if (strncmp(names[i].text, "video", 5) != 0)
             continue;
         gpud_print(link, "/sys/class/video4linux/%s/device", names[i].text);
         gpud_sysfs_find_pci(pci, sizeof(pci), link);
-        if (!pci[0] || is_on_usb(link))
+        gpud_sysfs_path(path, "%s", link);
+        char *resolved = pci[0] ? realpath(path, NULL) : NULL;
+        /* A USB camera is not part of the PCI bus, although the bridge to USB is. */
+        bool on_usb = resolved && strstr(resolved, "/usb");
+        free(resolved);
+        if (!pci[0] || on_usb)
             continue;
         gpud_sysfs_read(description, sizeof(description), "/sys/class/video4linux/%s/name",
                         names[i].text);
@@ -365,8 +342,21 @@ static int parts_compare(const void *a, const void *b)
 static void parts_find(struct gpud_parts *parts)
 {
     hwloc_topology_t topology = gpud_topology_hwloc();
-    for (hwloc_obj_t card = NULL; topology && (card = hwloc_get_next_pcidev(topology, card));)
-        parts_add_card(parts, card);
+    for (hwloc_obj_t card = NULL; topology && (card = hwloc_get_next_pcidev(topology, card));) {
+        const struct hwloc_pcidev_attr_s *attr = &card->attr->pcidev;
+        unsigned class = attr->class_id >> 8;
+        char pci[GPUD_SYSFS_PCI_MAX];
+        gpud_print(pci, "%04x:%02x:%02x.%x", attr->domain, attr->bus, attr->dev, attr->func);
+        if (parts_at(parts, pci))
+            continue;
+        if ((class == CLASS_DISPLAY || class == CLASS_PROCESSING) &&
+            (attr->vendor_id == VENDOR_AMD || attr->vendor_id == VENDOR_NVIDIA))
+            parts_add(parts, GPUD_PART_GPU, pci, "");
+        else if (attr->class_id == CLASS_VIDEO || attr->class_id == CLASS_MULTIMEDIA)
+            parts_add(parts, GPUD_PART_CAPTURE, pci, "");
+        else
+            add_network(parts, card, pci);
+    }
     const struct gpud_kfd *kfd = gpud_kfd_get();
     for (size_t i = 0; i < kfd->node_count; i++)
         if (kfd->nodes[i].gpu && !parts_at(parts, kfd->nodes[i].pci))

@@ -104,9 +104,6 @@ const struct gpud_kfd *gpud_kfd_get(void);
  * If a card has several (partitions), the one with that function, else the first. */
 const struct gpud_kfd_node *gpud_kfd_find(const struct gpud_kfd *kfd, const char *pci);
 
-/* Whether the bus shows all its memory. */
-bool gpud_kfd_has_large_bar(const struct gpud_kfd_node *node);
-
 /* --- kfd.c: reachable devices ----------------------------------------------------------- */
 
 /* How one GPU reaches the memory of another. */

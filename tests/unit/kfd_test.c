@@ -101,7 +101,7 @@ static void check_tree(void)
     CHECK(node && node->number == 2 && node->gpu && node->gfx == 90010 && node->vendor == 4098,
           "node 2 is at %s", FIRST);
     CHECK_EQUAL(node->render_minor, 128);
-    CHECK(gpud_kfd_has_large_bar(node) && node->visible == 68702699520, "64 GB, all visible");
+    CHECK(node->hidden == 0 && node->visible == 68702699520, "64 GB, all visible");
     CHECK(gpud_kfd_find(&kfd, SECOND)->hive == node->hive, "one hive");
     CHECK(gpud_kfd_find(&kfd, OTHER)->hive != node->hive, "another hive");
     CHECK(gpud_kfd_find(&kfd, "0000:63:00.3") == node, "another function of the card");
