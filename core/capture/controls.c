@@ -17,14 +17,6 @@
 #define CONTROLS_MAX 1024
 #define MENU_MAX 256
 
-struct control {
-    uint32_t id, type, flags;
-    uint32_t element_size; /* of a string: with its NUL */
-    int64_t minimum, maximum;
-    uint64_t step;
-    char name[32];
-};
-
 /* --- names --------------------------------------------------------------------------------- */
 
 /* The name as v4l2-ctl and v4l2src write it: "Exposure, Auto" is exposure_auto. */
@@ -46,22 +38,12 @@ static void normalise(const char *name, char *text, size_t size)
 }
 
 /* The first control after this id; false: no more. Old drivers know 32-bit ones only. */
-static bool next_control(const struct gpud_v4l2 *node, uint32_t after, struct control *control)
+static bool next_control(const struct gpud_v4l2 *node, uint32_t after,
+                         struct v4l2_query_ext_ctrl *control)
 {
-    struct v4l2_query_ext_ctrl query = {
-        .id = after | V4L2_CTRL_FLAG_NEXT_CTRL,
-    };
-    if (gpud_v4l2_call(node, VIDIOC_QUERY_EXT_CTRL, &query) == 0) {
-        *control = (struct control){
-            .id = query.id,
-            .type = query.type,
-            .flags = query.flags,
-            .element_size = query.elem_size,
-            .minimum = query.minimum,
-            .maximum = query.maximum,
-            .step = query.step,
-        };
-        gpud_print(control->name, "%.*s", (int)sizeof(query.name), query.name);
+    *control = (struct v4l2_query_ext_ctrl){.id = after | V4L2_CTRL_FLAG_NEXT_CTRL};
+    if (gpud_v4l2_call(node, VIDIOC_QUERY_EXT_CTRL, control) == 0) {
+        control->name[sizeof(control->name) - 1] = '\0';
         return control->id > after;
     }
     if (errno != ENOTTY)
@@ -69,7 +51,7 @@ static bool next_control(const struct gpud_v4l2 *node, uint32_t after, struct co
     struct v4l2_queryctrl old = {.id = after | V4L2_CTRL_FLAG_NEXT_CTRL};
     if (gpud_v4l2_call(node, VIDIOC_QUERYCTRL, &old) < 0)
         return false;
-    *control = (struct control){
+    *control = (struct v4l2_query_ext_ctrl){
         .id = old.id,
         .type = old.type,
         .flags = old.flags,
@@ -81,7 +63,7 @@ static bool next_control(const struct gpud_v4l2 *node, uint32_t after, struct co
     return control->id > after;
 }
 
-static bool can_be_set(const struct control *control)
+static bool can_be_set(const struct v4l2_query_ext_ctrl *control)
 {
     if (control->flags & V4L2_CTRL_FLAG_DISABLED)
         return false;
@@ -104,7 +86,7 @@ static bool can_be_set(const struct control *control)
 /* Lists those first that the user may have meant, because a long list is cut. */
 static void name_controls(const struct gpud_v4l2 *node, char *text, size_t size)
 {
-    struct control control;
+    struct v4l2_query_ext_ctrl control;
     text[0] = '\0';
     for (uint32_t id = 0, i = 0; i < CONTROLS_MAX && next_control(node, id, &control); i++) {
         char name[sizeof(control.name) + 1];
@@ -124,7 +106,7 @@ static void name_controls(const struct gpud_v4l2 *node, char *text, size_t size)
 }
 
 static enum gpud_status controls_find(const struct gpud_v4l2 *node, const char *wanted,
-                                      struct control *control, struct gpud_error *error)
+                                      struct v4l2_query_ext_ctrl *control, struct gpud_error *error)
 {
     char name[sizeof(control->name) + 1], own[64], offered[300];
     char *end;
@@ -145,8 +127,8 @@ static enum gpud_status controls_find(const struct gpud_v4l2 *node, const char *
 /* --- values -------------------------------------------------------------------------------- */
 
 /* A menu entry as text; false: no entry has this number. */
-static bool menu_entry(const struct gpud_v4l2 *node, const struct control *control, int64_t number,
-                       char text[40])
+static bool menu_entry(const struct gpud_v4l2 *node, const struct v4l2_query_ext_ctrl *control,
+                       int64_t number, char text[40])
 {
     struct v4l2_querymenu entry = {.id = control->id, .index = (uint32_t)number};
     if (gpud_v4l2_call(node, VIDIOC_QUERYMENU, &entry) < 0)
@@ -160,7 +142,7 @@ static bool menu_entry(const struct gpud_v4l2 *node, const struct control *contr
 
 /* The value to set, from what the user gave. */
 static enum gpud_status controls_read_value(const struct gpud_v4l2 *node,
-                                            const struct control *control,
+                                            const struct v4l2_query_ext_ctrl *control,
                                             const struct gpud_capture_control *wanted,
                                             int64_t *value, struct gpud_error *error)
 {
@@ -220,8 +202,8 @@ static enum gpud_status controls_read_value(const struct gpud_v4l2 *node,
 
 /* --- setting ------------------------------------------------------------------------------- */
 
-static int controls_set(const struct gpud_v4l2 *node, const struct control *control, int64_t value,
-                        const char *text)
+static int controls_set(const struct gpud_v4l2 *node, const struct v4l2_query_ext_ctrl *control,
+                        int64_t value, const char *text)
 {
     bool plain =
         control->type != V4L2_CTRL_TYPE_STRING && control->type != V4L2_CTRL_TYPE_INTEGER64;
@@ -254,7 +236,7 @@ static enum gpud_status set_one(const struct gpud_v4l2 *node,
                                 const struct gpud_capture_control *wanted, bool *asleep,
                                 struct gpud_error *error)
 {
-    struct control control;
+    struct v4l2_query_ext_ctrl control;
     int64_t value;
     *asleep = false;
     enum gpud_status status = controls_find(node, wanted->name, &control, error);
@@ -305,7 +287,7 @@ enum gpud_status gpud_controls_set(const struct gpud_v4l2 *node,
     return GPUD_OK;
 }
 
-static bool find_alpha(const struct gpud_v4l2 *node, struct control *control)
+static bool find_alpha(const struct gpud_v4l2 *node, struct v4l2_query_ext_ctrl *control)
 {
     return next_control(node, V4L2_CID_ALPHA_COMPONENT - 1, control) &&
            control->id == V4L2_CID_ALPHA_COMPONENT && can_be_set(control) &&
@@ -314,13 +296,13 @@ static bool find_alpha(const struct gpud_v4l2 *node, struct control *control)
 
 bool gpud_controls_have_alpha(const struct gpud_v4l2 *node)
 {
-    struct control control;
+    struct v4l2_query_ext_ctrl control;
     return find_alpha(node, &control);
 }
 
 bool gpud_controls_make_opaque(const struct gpud_v4l2 *node)
 {
-    struct control control;
+    struct v4l2_query_ext_ctrl control;
     return find_alpha(node, &control) && controls_set(node, &control, control.maximum, NULL) == 0;
 }
 

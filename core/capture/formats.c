@@ -126,15 +126,18 @@ const char *gpud_format_name(uint32_t fourcc)
     return known ? known->name : NULL;
 }
 
-/* The name for a format whose alpha is not filled in: "BGRx" for "BGRA"; NULL: it has no alpha, or
- * no such name. */
+/* The names of formats with alpha, and of the same ones whose alpha is not filled in. */
+static const char *const opaque[][2] = {
+    {"BGRA", "BGRx"}, {"RGBA", "RGBx"}, {"ARGB", "xRGB"}, {"ABGR", "xBGR"}};
+
+#define OPAQUE (sizeof(opaque) / sizeof(opaque[0]))
+
+/* NULL: it has no alpha, or no such name. */
 static const char *format_opaque(const char *name)
 {
-    static const char *const pairs[][2] = {
-        {"BGRA", "BGRx"}, {"RGBA", "RGBx"}, {"ARGB", "xRGB"}, {"ABGR", "xBGR"}};
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
-        if (strcmp(pairs[i][0], name) == 0)
-            return pairs[i][1];
+    for (size_t i = 0; i < OPAQUE; i++)
+        if (strcmp(opaque[i][0], name) == 0)
+            return opaque[i][1];
     return NULL;
 }
 
@@ -415,21 +418,20 @@ static uint32_t find_offer(const struct offers *offers, const char *name)
  * called by the name without. */
 static uint32_t modes_find_format(const struct offers *offers, const char *name)
 {
-    static const char *const with_alpha[] = {"BGRA", "RGBA", "ARGB", "ABGR"};
     if (format_has_alpha(name) && !offers->alpha)
         return 0;
     uint32_t fourcc = find_offer(offers, name);
-    for (size_t i = 0; i < sizeof(with_alpha) / sizeof(with_alpha[0]) && !fourcc; i++)
-        if (!offers->alpha && strcmp(format_opaque(with_alpha[i]), name) == 0)
-            fourcc = find_offer(offers, with_alpha[i]);
+    for (size_t i = 0; i < OPAQUE && !fourcc; i++)
+        if (!offers->alpha && strcmp(opaque[i][1], name) == 0)
+            fourcc = find_offer(offers, opaque[i][0]);
     return fourcc;
 }
 
 static const char *modes_name_of(uint32_t fourcc, bool alpha)
 {
     const char *name = gpud_format_name(fourcc);
-    const char *opaque = name ? format_opaque(name) : NULL;
-    return opaque && !alpha ? opaque : name;
+    const char *plain = name ? format_opaque(name) : NULL;
+    return plain && !alpha ? plain : name;
 }
 
 const char *gpud_capture_name_format(const struct gpud_v4l2 *node, uint32_t fourcc)
@@ -768,9 +770,9 @@ enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
                          scan == GPUD_SCAN_ANY ? ": set the source to progressive"
                                                : ": ask for these");
     enum gpud_status status = gpud_format_place(format, placement, error);
-    const char *opaque = status == GPUD_OK ? format_opaque(placement->layout.format) : NULL;
-    if (opaque && strcmp(opaque, name) == 0) /* its alpha is meaningless */
-        gpud_print(placement->layout.format, "%s", opaque);
+    const char *plain = status == GPUD_OK ? format_opaque(placement->layout.format) : NULL;
+    if (plain && strcmp(plain, name) == 0) /* its alpha is meaningless */
+        gpud_print(placement->layout.format, "%s", plain);
     else if (format_has_alpha(name) && !gpud_controls_set_alpha(&capture->wanted.controls))
         gpud_controls_make_opaque(&capture->node);
     if (status == GPUD_OK && strcmp(placement->layout.format, name) != 0)
