@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/v4l2-controls.h>
 #include <linux/videodev2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +97,41 @@ static void set_duration(struct gpud_capture *capture, uint32_t fps_num, uint32_
         fps_num ? (uint64_t)fps_den * UINT64_C(1000000000) / fps_num / fields : GPUD_TIME_NONE;
 }
 
+static bool get_compound(const struct gpud_v4l2 *node, uint32_t id, void *value, uint32_t size)
+{
+    struct v4l2_ext_control control = {.id = id, .size = size, .ptr = value};
+    struct v4l2_ext_controls controls = {
+        .which = V4L2_CTRL_WHICH_CUR_VAL, .count = 1, .controls = &control};
+    return gpud_v4l2_call(node, VIDIOC_G_EXT_CTRLS, &controls) == 0;
+}
+
+/* Reads the signal's static metadata, if the driver has controls for it. */
+static void read_hdr(const struct gpud_v4l2 *node, struct gpud_hdr_metadata *hdr)
+{
+    struct v4l2_ctrl_hdr10_cll_info light = {0};
+    struct v4l2_ctrl_hdr10_mastering_display display = {0};
+    *hdr = (struct gpud_hdr_metadata){0};
+    if (get_compound(node, V4L2_CID_COLORIMETRY_HDR10_CLL_INFO, &light, sizeof(light)) &&
+        light.max_content_light_level) {
+        hdr->has_light_level = true;
+        hdr->max_content_light = light.max_content_light_level;
+        hdr->max_frame_average_light = light.max_pic_average_light_level;
+    }
+    if (!get_compound(node, V4L2_CID_COLORIMETRY_HDR10_MASTERING_DISPLAY, &display,
+                      sizeof(display)) ||
+        !display.max_display_mastering_luminance)
+        return;
+    hdr->has_display = true;
+    for (unsigned i = 0; i < 3; i++) { /* V4L2: green, blue, red */
+        hdr->display_x[i] = display.display_primaries_x[(i + 2) % 3];
+        hdr->display_y[i] = display.display_primaries_y[(i + 2) % 3];
+    }
+    hdr->white_x = display.white_point_x;
+    hdr->white_y = display.white_point_y;
+    hdr->max_luminance = display.max_display_mastering_luminance;
+    hdr->min_luminance = display.min_display_mastering_luminance;
+}
+
 /* What the driver says now of the colours and rate of what it captures. True: they changed. */
 static bool publish_format(struct gpud_capture *capture)
 {
@@ -104,7 +140,7 @@ static bool publish_format(struct gpud_capture *capture)
     uint32_t fps_num = 0, fps_den = 1;
     if (gpud_v4l2_get_format(&capture->node, &format) < 0)
         return false;
-    gpud_capture_read_hdr(&capture->node, &hdr);
+    read_hdr(&capture->node, &hdr);
     read_rate(capture, &fps_num, &fps_den);
     set_duration(capture, fps_num, fps_den);
     gpud_lock_take(&capture->lock);
@@ -124,7 +160,7 @@ static void publish(struct gpud_capture *capture, const struct gpud_v4l2_format 
     struct gpud_v4l2_buffer raw = ring->buffers[0].raw;
     uint32_t stamps = gpud_v4l2_query(ring->node, &raw) == 0 ? raw.flags : 0;
     struct gpud_hdr_metadata hdr;
-    gpud_capture_read_hdr(&capture->node, &hdr);
+    read_hdr(&capture->node, &hdr);
     gpud_lock_take(&capture->lock);
     struct gpud_capture_info *info = &capture->info;
     gpud_print(info->driver, "%s", capture->node.driver);
@@ -876,6 +912,60 @@ enum gpud_status gpud_capture_await_signal(struct gpud_capture *capture, int64_t
 #define SLOTS_DEFAULT 4
 #define SLOTS_MAX 30 /* drivers have 32 buffers */
 
+/* --- the controls to set again ------------------------------------------------------------ */
+
+/* Whether this is a valid list of controls. */
+static enum gpud_status controls_check(const struct gpud_capture_control *controls, uint32_t count,
+                                       struct gpud_error *error)
+{
+    if (count > GPUD_CAPTURE_CONTROLS_MAX || (count && !controls))
+        return gpud_fail(error, GPUD_INVALID, "%u controls: up to %d are possible", count,
+                         GPUD_CAPTURE_CONTROLS_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        if (!controls[i].name || !controls[i].name[0])
+            return gpud_fail(error, GPUD_INVALID, "control %u has no name", i);
+    return GPUD_OK;
+}
+
+static void controls_drop(struct gpud_capture_control *control)
+{
+    free((char *)control->name);
+    free((char *)control->text);
+}
+
+static void controls_clear(struct gpud_controls *kept)
+{
+    for (uint32_t i = 0; i < kept->count; i++)
+        controls_drop(&kept->control[i]);
+    kept->count = 0;
+}
+
+/* Copies; a later one of the same name replaces an earlier one. False: out of memory, or of room.
+ */
+static bool controls_keep(struct gpud_controls *kept, const struct gpud_capture_control *controls,
+                          uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_capture_control copy = {.name = strdup(controls[i].name),
+                                            .value = controls[i].value};
+        copy.text = controls[i].text ? strdup(controls[i].text) : NULL;
+        uint32_t place = 0;
+        while (copy.name && place < kept->count &&
+               strcmp(kept->control[place].name, copy.name) != 0)
+            place++;
+        if (!copy.name || (controls[i].text && !copy.text) || place == GPUD_CAPTURE_CONTROLS_MAX) {
+            controls_drop(&copy);
+            return false;
+        }
+        if (place < kept->count)
+            controls_drop(&kept->control[place]);
+        else
+            kept->count++;
+        kept->control[place] = copy;
+    }
+    return true;
+}
+
 /* --- create and destroy -------------------------------------------------------------------- */
 
 static enum gpud_status capture_read_params(struct gpud_capture_params *own,
@@ -897,7 +987,7 @@ static enum gpud_status capture_read_params(struct gpud_capture_params *own,
     if (own->input && strlen(own->input) >= sizeof(((struct gpud_capture *)0)->wanted.input))
         return gpud_fail(error, GPUD_INVALID, "the input's name is too long: \"%.40s…\"",
                          own->input);
-    status = gpud_controls_check(own->controls, own->control_count, error);
+    status = controls_check(own->controls, own->control_count, error);
     if (status != GPUD_OK)
         return status;
     if (own->slots > SLOTS_MAX)
@@ -946,7 +1036,7 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
     made->interrupt.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (made->interrupt.fd < 0)
         status = gpud_fail_errno(error, "cannot create an eventfd");
-    if (!gpud_controls_keep(&made->wanted.controls, params->controls, params->control_count))
+    if (!controls_keep(&made->wanted.controls, params->controls, params->control_count))
         status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for controls");
     if (status == GPUD_OK)
         status = gpud_v4l2_open(&made->node, error);
@@ -999,7 +1089,7 @@ void gpud_capture_destroy(struct gpud_capture **capture)
     gpud_v4l2_close(&gone->node);
     unwatch_folders(gone);
     disarm(gone);
-    gpud_controls_clear(&gone->wanted.controls);
+    controls_clear(&gone->wanted.controls);
     gpud_fd_close(&gone->watch_fd);
     gpud_fd_close(&gone->interrupt.fd);
     gpud_device_close(&gone->device);
@@ -1116,7 +1206,7 @@ static enum gpud_status set_controls(struct gpud_capture *capture,
                                      const struct gpud_capture_control *controls, uint32_t count,
                                      struct gpud_error *error)
 {
-    enum gpud_status status = gpud_controls_check(controls, count, error);
+    enum gpud_status status = controls_check(controls, count, error);
     if (status != GPUD_OK)
         return status;
     gpud_lock_take(&capture->node_lock);
@@ -1124,7 +1214,7 @@ static enum gpud_status set_controls(struct gpud_capture *capture,
         status = gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->card.home);
     else
         status = gpud_controls_set(&capture->node, controls, count, error);
-    if (status == GPUD_OK && !gpud_controls_keep(&capture->wanted.controls, controls, count))
+    if (status == GPUD_OK && !controls_keep(&capture->wanted.controls, controls, count))
         status = gpud_fail(error, GPUD_NO_MEMORY, "no room for more controls");
     gpud_lock_release(&capture->node_lock);
     return status;

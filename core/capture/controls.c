@@ -306,57 +306,6 @@ bool gpud_controls_make_opaque(const struct gpud_v4l2 *node)
     return find_alpha(node, &control) && controls_set(node, &control, control.maximum, NULL) == 0;
 }
 
-/* --- the list to keep ---------------------------------------------------------------------- */
-
-enum gpud_status gpud_controls_check(const struct gpud_capture_control *controls, uint32_t count,
-                                     struct gpud_error *error)
-{
-    if (count > GPUD_CAPTURE_CONTROLS_MAX || (count && !controls))
-        return gpud_fail(error, GPUD_INVALID, "%u controls: up to %d are possible", count,
-                         GPUD_CAPTURE_CONTROLS_MAX);
-    for (uint32_t i = 0; i < count; i++)
-        if (!controls[i].name || !controls[i].name[0])
-            return gpud_fail(error, GPUD_INVALID, "control %u has no name", i);
-    return GPUD_OK;
-}
-
-static void controls_drop(struct gpud_capture_control *control)
-{
-    free((char *)control->name);
-    free((char *)control->text);
-}
-
-void gpud_controls_clear(struct gpud_controls *kept)
-{
-    for (uint32_t i = 0; i < kept->count; i++)
-        controls_drop(&kept->control[i]);
-    kept->count = 0;
-}
-
-bool gpud_controls_keep(struct gpud_controls *kept, const struct gpud_capture_control *controls,
-                        uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        struct gpud_capture_control copy = {.name = strdup(controls[i].name),
-                                            .value = controls[i].value};
-        copy.text = controls[i].text ? strdup(controls[i].text) : NULL;
-        uint32_t place = 0;
-        while (copy.name && place < kept->count &&
-               strcmp(kept->control[place].name, copy.name) != 0)
-            place++;
-        if (!copy.name || (controls[i].text && !copy.text) || place == GPUD_CAPTURE_CONTROLS_MAX) {
-            controls_drop(&copy);
-            return false;
-        }
-        if (place < kept->count)
-            controls_drop(&kept->control[place]);
-        else
-            kept->count++;
-        kept->control[place] = copy;
-    }
-    return true;
-}
-
 bool gpud_controls_set_alpha(const struct gpud_controls *kept)
 {
     char name[64];

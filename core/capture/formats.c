@@ -7,7 +7,6 @@
 #include "base/base.h"
 
 #include <errno.h>
-#include <linux/v4l2-controls.h>
 #include <linux/videodev2.h>
 #include <string.h>
 #include <unistd.h>
@@ -339,42 +338,6 @@ void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
     colorimetry->range = range == V4L2_QUANTIZATION_FULL_RANGE  ? GPUD_RANGE_FULL
                          : range == V4L2_QUANTIZATION_LIM_RANGE ? GPUD_RANGE_LIMITED
                                                                 : GPUD_RANGE_UNKNOWN;
-}
-
-/* --- HDR ----------------------------------------------------------------------------------- */
-
-static bool get_compound(const struct gpud_v4l2 *node, uint32_t id, void *value, uint32_t size)
-{
-    struct v4l2_ext_control control = {.id = id, .size = size, .ptr = value};
-    struct v4l2_ext_controls controls = {
-        .which = V4L2_CTRL_WHICH_CUR_VAL, .count = 1, .controls = &control};
-    return gpud_v4l2_call(node, VIDIOC_G_EXT_CTRLS, &controls) == 0;
-}
-
-void gpud_capture_read_hdr(const struct gpud_v4l2 *node, struct gpud_hdr_metadata *hdr)
-{
-    struct v4l2_ctrl_hdr10_cll_info light = {0};
-    struct v4l2_ctrl_hdr10_mastering_display display = {0};
-    *hdr = (struct gpud_hdr_metadata){0};
-    if (get_compound(node, V4L2_CID_COLORIMETRY_HDR10_CLL_INFO, &light, sizeof(light)) &&
-        light.max_content_light_level) {
-        hdr->has_light_level = true;
-        hdr->max_content_light = light.max_content_light_level;
-        hdr->max_frame_average_light = light.max_pic_average_light_level;
-    }
-    if (!get_compound(node, V4L2_CID_COLORIMETRY_HDR10_MASTERING_DISPLAY, &display,
-                      sizeof(display)) ||
-        !display.max_display_mastering_luminance)
-        return;
-    hdr->has_display = true;
-    for (unsigned i = 0; i < 3; i++) { /* V4L2: green, blue, red */
-        hdr->display_x[i] = display.display_primaries_x[(i + 2) % 3];
-        hdr->display_y[i] = display.display_primaries_y[(i + 2) % 3];
-    }
-    hdr->white_x = display.white_point_x;
-    hdr->white_y = display.white_point_y;
-    hdr->max_luminance = display.max_display_mastering_luminance;
-    hdr->min_luminance = display.min_display_mastering_luminance;
 }
 
 /* === modes =================================================================================== */

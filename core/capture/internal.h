@@ -115,11 +115,7 @@ struct gpud_controls {
     uint32_t count;
 };
 
-/* Whether this is a valid list of controls. */
-enum gpud_status gpud_controls_check(const struct gpud_capture_control *controls, uint32_t count,
-                                     struct gpud_error *error);
-
-/* Sets them, in this order, except those that another one must enable first. If one is refused,
+/* Sets these, in this order, except those that another one must enable first. If one is refused,
  * earlier ones stay set. */
 enum gpud_status gpud_controls_set(const struct gpud_v4l2 *node,
                                    const struct gpud_capture_control *controls, uint32_t count,
@@ -130,12 +126,6 @@ bool gpud_controls_make_opaque(const struct gpud_v4l2 *node);
 
 /* Whether it has such a control; without one, the alpha in its frames is meaningless. */
 bool gpud_controls_have_alpha(const struct gpud_v4l2 *node);
-
-/* Copies; a later one of the same name replaces an earlier one. False: out of memory, or of room.
- */
-bool gpud_controls_keep(struct gpud_controls *kept, const struct gpud_capture_control *controls,
-                        uint32_t count);
-void gpud_controls_clear(struct gpud_controls *kept);
 
 /* Whether the application has set the alpha itself. */
 bool gpud_controls_set_alpha(const struct gpud_controls *kept);
@@ -499,9 +489,6 @@ enum gpud_status gpud_capture_report(struct gpud_capture *capture, enum gpud_cap
  * by V4L2's rules; unspecified ones stay unknown. */
 void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
                               struct gpud_colorimetry *colorimetry);
-
-/* Reads the signal's static metadata, if the driver has controls for it. */
-void gpud_capture_read_hdr(const struct gpud_v4l2 *node, struct gpud_hdr_metadata *hdr);
 
 /* === follow ================================================================================== */
 

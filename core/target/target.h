@@ -21,8 +21,8 @@
  *
  * The line of a marker also has the slot's word `lines`, by which the writer announces rows.
  *
- * ring.c owns the ring's memory, reads what the writer says, and makes frames of the slots. target.c
- * is the public object: it tells a writer in another process where the ring is. */
+ * ring.c owns the ring's memory, reads what the writer says, and makes frames of the slots.
+ * target.c is the public object: it tells a writer in another process where the ring is. */
 /* clang-format on */
 
 #define GPUD_TARGET_WORDS_SIZE 4096
