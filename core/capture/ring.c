@@ -172,7 +172,6 @@ static void drop_buffers(struct gpud_capture_ring *ring)
     ring->buffer_count = 0;
 }
 
-/* Frees buffers that were never streamed into. */
 /* Frees buffers that were never streamed into. The memory goes first: a driver may keep mapped
  * buffers. */
 static void buffers_undo(struct gpud_capture_ring *ring)
@@ -271,14 +270,15 @@ static void ring_wake(struct gpud_capture_ring *ring, bool by_device)
         ring_set_woken(ring, true);
 }
 
-/* From here, which may be called again, to the end of an acquire a returned buffer makes wake_fd
- * readable if only this thread can queue it. */
+/* What a wait begins with. */
 struct ring_wait {
     bool fed;  /* the driver has a buffer, so its node is to be polled */
     bool back; /* a buffer was returned before, without wake_fd */
     bool out;  /* a buffer may be returned, so wake_fd is to be polled */
 };
 
+/* From here, which may be called again, to the end of an acquire a returned buffer makes wake_fd
+ * readable if only this thread can queue it. */
 static struct ring_wait ring_wait_begin(struct gpud_capture_ring *ring)
 {
     gpud_lock_take(&ring->lock);
@@ -304,8 +304,8 @@ static void ring_give_back(struct gpud_capture_ring *ring, uint32_t index)
 
 /* --- returned buffers ---------------------------------------------------------------------- */
 
-/* Whether ring_requeue() has a buffer to queue, or an event loop's epoll to update. If
- * not, a thread need not wait for another that is in a call to the driver. */
+/* Whether ring_requeue() has a buffer to queue, or an event loop's epoll to update. If not, a
+ * thread need not wait for another that is in a call to the driver. */
 static bool ring_has_back(struct gpud_capture_ring *ring)
 {
     gpud_lock_take(&ring->lock);

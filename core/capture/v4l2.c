@@ -169,47 +169,25 @@ int gpud_v4l2_call_format(const struct gpud_v4l2 *node, unsigned long request,
                           struct gpud_v4l2_format *format)
 {
     struct v4l2_format raw = {.type = node->type};
+    /* Both structs begin with the same: width, height, pixelformat, field. */
     struct v4l2_pix_format *one = &raw.fmt.pix;
-    struct v4l2_pix_format_mplane *many = &raw.fmt.pix_mp;
-    if (multiplanar(node)) {
-        many->width = format->width;
-        many->height = format->height;
-        many->pixelformat = format->fourcc;
-        many->field = format->field;
-    } else {
-        one->width = format->width;
-        one->height = format->height;
-        one->pixelformat = format->fourcc;
-        one->field = format->field;
+    const struct v4l2_pix_format_mplane *many = &raw.fmt.pix_mp;
+    one->width = format->width;
+    one->height = format->height;
+    one->pixelformat = format->fourcc;
+    one->field = format->field;
+    if (!multiplanar(node))
         one->priv = V4L2_PIX_FMT_PRIV_MAGIC;
-    }
     if (gpud_v4l2_call(node, request, &raw) < 0)
         return -1;
 
-    struct gpud_v4l2_format got = {0};
-    if (multiplanar(node)) {
-        if (many->num_planes < 1 || many->num_planes > GPUD_PLANES_MAX) {
-            errno = EPROTO;
-            return -1;
-        }
-        got.fourcc = many->pixelformat;
-        got.width = many->width;
-        got.height = many->height;
-        got.field = many->field;
-        got.colorspace = many->colorspace;
-        got.transfer = many->xfer_func;
-        got.encoding = many->ycbcr_enc;
-        got.quantization = many->quantization;
-        got.planes = many->num_planes;
-        for (uint32_t i = 0; i < got.planes; i++) {
-            got.plane[i].stride = many->plane_fmt[i].bytesperline;
-            got.plane[i].size = many->plane_fmt[i].sizeimage;
-        }
-    } else {
-        got.fourcc = one->pixelformat;
-        got.width = one->width;
-        got.height = one->height;
-        got.field = one->field;
+    struct gpud_v4l2_format got = {
+        .fourcc = one->pixelformat,
+        .width = one->width,
+        .height = one->height,
+        .field = one->field,
+    };
+    if (!multiplanar(node)) {
         got.colorspace = one->colorspace;
         if (one->priv == V4L2_PIX_FMT_PRIV_MAGIC) { /* else the extended fields are not valid */
             got.transfer = one->xfer_func;
@@ -219,6 +197,21 @@ int gpud_v4l2_call_format(const struct gpud_v4l2 *node, unsigned long request,
         got.planes = 1;
         got.plane[0].stride = one->bytesperline;
         got.plane[0].size = one->sizeimage;
+        *format = got;
+        return 0;
+    }
+    if (many->num_planes < 1 || many->num_planes > GPUD_PLANES_MAX) {
+        errno = EPROTO;
+        return -1;
+    }
+    got.colorspace = many->colorspace;
+    got.transfer = many->xfer_func;
+    got.encoding = many->ycbcr_enc;
+    got.quantization = many->quantization;
+    got.planes = many->num_planes;
+    for (uint32_t i = 0; i < got.planes; i++) {
+        got.plane[i].stride = many->plane_fmt[i].bytesperline;
+        got.plane[i].size = many->plane_fmt[i].sizeimage;
     }
     *format = got;
     return 0;
