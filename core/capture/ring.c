@@ -1014,7 +1014,7 @@ static void describe_frame(struct gpud_capture *capture, const struct gpud_v4l2_
 }
 
 /* === acquire ================================================================================= */
-/* Waits for frames. Checks everything that the driver reports about them. */
+/* Waits for frames. */
 
 /* A wait looks at the driver again after this long, even if poll() reports nothing. */
 #define SLICE (500 * GPUD_MSEC)
@@ -1055,12 +1055,12 @@ static enum gpud_status check_memory(struct gpud_capture *capture, uint32_t inde
 {
     struct gpud_capture_ring *ring = capture->ring;
     struct gpud_memory *memory = ring->buffers[index].memory;
-    struct gpud_queue *queue = ring->frames[index].queue;
     enum gpud_status status = GPUD_OK;
     if (ring->method->on_device)
         status = gpud_memory_flush_remote(memory, why);
     if (status != GPUD_OK || !(ring->unproven >> index & 1) || flags & GPUD_FRAME_CORRUPTED)
         return status;
+    struct gpud_queue *queue = ring->frames[index].queue; /* in place: the frame is the buffer */
     bool looked = false, written = false;
     for (uint32_t number = 0; number < SPOTS && !written; number++) {
         uint64_t offset;
