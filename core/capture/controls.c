@@ -319,8 +319,6 @@ bool gpud_controls_set_alpha(const struct gpud_controls *kept)
 }
 
 /* === input =================================================================================== */
-/* The signal at a card's input: its properties, its presence, and the driver's events of changes.
- */
 
 /* Limits a driver that never ends its list. */
 #define INPUTS_MAX 64

@@ -12,8 +12,6 @@
 #include <unistd.h>
 
 /* === formats ================================================================================= */
-/* V4L2's pixel formats by our names, and where a driver places the planes of a picture. Strides and
- * sizes are always the driver's own, and are checked. */
 
 /* The kind of a format's samples. */
 enum gpud_samples {
@@ -246,7 +244,6 @@ enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
 }
 
 /* === colorimetry ============================================================================= */
-/* Colours as V4L2 describes them. */
 
 /* By V4L2's numbers; what is not here is unknown, 0. */
 static const uint8_t primaries[] = {

@@ -142,8 +142,6 @@ void gpud_ring_finish(struct gpud_ring *ring)
 }
 
 /* === large_meta ============================================================================== */
-/* The bytes of a large meta, shared by a frame and what is left of it where it waits. Each pointer
- * to them is a reference; NULL: none. */
 
 struct large_meta {
     atomic_uint references;
@@ -179,8 +177,6 @@ void gpud_large_meta_unref(const void *bytes)
 }
 
 /* === frame =================================================================================== */
-/* The inside of a frame. A ring's owner makes its frames with the ring, so that none is allocated
- * while frames flow; only wrapped frames are allocated one by one. */
 
 /* Copies what the application may set, except its size: up to the meta, of which only the used part
  * is copied. */

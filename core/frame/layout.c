@@ -220,7 +220,6 @@ bool gpud_layout_equal(const struct gpud_layout *a, const struct gpud_layout *b)
 }
 
 /* === rows ==================================================================================== */
-/* A part of a picture: some of its rows, and as large a part of each plane, rounded down. */
 
 /* The rows of a plane above a row of the picture. */
 static uint32_t rows_above(const struct gpud_layout *layout, const struct gpud_plane *plane,

@@ -12,8 +12,6 @@
 #include <string.h>
 
 /* === place =================================================================================== */
-/* Two PCI devices of this machine, by their addresses ("0000:63:00.0", also in capitals). An
- * address may come from a peer: an invalid or unused one counts as unknown. */
 
 /* Writes the address as sysfs does; false: not an address. */
 static bool read_place(const char *pci, char place[GPUD_SYSFS_PCI_MAX])
@@ -110,7 +108,6 @@ uint32_t gpud_place_bus_rate(const char *pci)
 }
 
 /* === near ==================================================================================== */
-/* The device that is nearest to a card. */
 
 /* For comparing: lower is nearer; unknown is the farthest. */
 static unsigned near_rank_of(enum gpud_distance distance)

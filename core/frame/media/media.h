@@ -105,7 +105,6 @@ uint32_t gpud_media_default_slots(const struct gpud_media *media, uint32_t pictu
 void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint64_t size);
 
 /* === syntax ================================================================================== */
-/* The syntax of caps, one field at a time. */
 
 #define GPUD_VALUE_MAX 128 /* of a field that represents a member */
 
@@ -113,10 +112,6 @@ void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint
 bool gpud_text_is_name(const char *text);
 
 /* === text ==================================================================================== */
-/* The syntax of GStreamer's caps, as far as one media needs it:
- *
- *     type(feature, …), name=(type)value, name=(type)"a \"quoted\" value", …;
- */
 
 /* A field of caps, and the part of a media that it represents. */
 struct gpud_media_field {
