@@ -69,15 +69,7 @@ struct gpud_v4l2_buffer {
     uint32_t field;     /* enum v4l2_field */
     uint64_t timestamp; /* ns, of the clock in flags */
     uint32_t planes;
-    struct {
-        uint32_t length, bytesused;
-        uint32_t data_offset; /* where the picture begins in the plane */
-        union {
-            uint32_t offset;       /* MMAP */
-            unsigned long address; /* USERPTR */
-            int fd;                /* DMABUF */
-        };
-    } plane[GPUD_PLANES_MAX];
+    struct v4l2_plane plane[GPUD_PLANES_MAX];
 };
 
 /* Opens the node in node->path; node->system is set. GPUD_NO_DEVICE, GPUD_NO_ACCESS, or

@@ -50,7 +50,7 @@ static enum gpud_status export_area(const struct gpud_capture_ring *ring,
                          "%s gives a dma-buf of %lld bytes where the picture has %llu",
                          ring->device->info.name, (long long)length, (unsigned long long)size);
     buffer->raw.plane[area].length = placement->area[area].size;
-    buffer->raw.plane[area].fd = buffer->dmabuf[area];
+    buffer->raw.plane[area].m.fd = buffer->dmabuf[area];
     return GPUD_OK;
 }
 
@@ -134,9 +134,9 @@ static enum gpud_status method_mmap_map(struct gpud_capture_ring *ring,
     mapping->data = range;
     for (uint32_t i = 0; i < placement->areas; i++) {
         void *at = (char *)range + placement->area[i].start;
-        void *mapped =
-            ring->node->system->mmap(at, raw->plane[i].length, PROT_READ | PROT_WRITE,
-                                     MAP_SHARED | MAP_FIXED, ring->node->fd, raw->plane[i].offset);
+        void *mapped = ring->node->system->mmap(at, raw->plane[i].length, PROT_READ | PROT_WRITE,
+                                                MAP_SHARED | MAP_FIXED, ring->node->fd,
+                                                raw->plane[i].m.mem_offset);
         if (mapped == MAP_FAILED)
             return gpud_fail_errno(error, "cannot map buffer %u of the driver", raw->index);
     }
@@ -208,7 +208,7 @@ static enum gpud_status method_userptr_setup(struct gpud_capture_ring *ring,
         for (uint32_t area = 0; area < placement->areas; area++) {
             char *start = (char *)buffer->memory->host + placement->area[area].start;
             buffer->raw.plane[area].length = placement->area[area].size;
-            buffer->raw.plane[area].address = (unsigned long)start;
+            buffer->raw.plane[area].m.userptr = (unsigned long)start;
         }
     }
     return GPUD_OK;

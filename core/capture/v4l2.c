@@ -239,77 +239,33 @@ void gpud_v4l2_rate(const struct gpud_v4l2 *node, uint32_t *num, uint32_t *den)
 
 /* --- buffers ------------------------------------------------------------------------------- */
 
-static void to_raw(const struct gpud_v4l2 *node, const struct gpud_v4l2_buffer *buffer,
-                   struct v4l2_buffer *raw, struct v4l2_plane *planes)
-{
-    *raw =
-        (struct v4l2_buffer){.index = buffer->index, .type = node->type, .memory = buffer->memory};
-    bool pointers = buffer->memory == V4L2_MEMORY_USERPTR,
-         handles = buffer->memory == V4L2_MEMORY_DMABUF;
-    if (!multiplanar(node)) {
-        raw->length = buffer->plane[0].length;
-        if (pointers)
-            raw->m.userptr = buffer->plane[0].address;
-        else if (handles)
-            raw->m.fd = buffer->plane[0].fd;
-        return;
-    }
-    memset(planes, 0, GPUD_PLANES_MAX * sizeof(*planes));
-    raw->m.planes = planes;
-    raw->length = buffer->planes ? buffer->planes : GPUD_PLANES_MAX;
-    for (uint32_t i = 0; i < buffer->planes; i++) {
-        planes[i].length = buffer->plane[i].length;
-        if (pointers)
-            planes[i].m.userptr = buffer->plane[i].address;
-        else if (handles)
-            planes[i].m.fd = buffer->plane[i].fd;
-    }
-}
-
-static void from_raw(const struct gpud_v4l2 *node, const struct v4l2_buffer *raw,
-                     const struct v4l2_plane *planes, struct gpud_v4l2_buffer *buffer)
-{
-    *buffer = (struct gpud_v4l2_buffer){
-        .index = raw->index,
-        .memory = raw->memory,
-        .flags = raw->flags,
-        .sequence = raw->sequence,
-        .field = raw->field,
-        .timestamp = (uint64_t)raw->timestamp.tv_sec * UINT64_C(1000000000) +
-                     (uint64_t)raw->timestamp.tv_usec * 1000,
-    };
-    bool pointers = raw->memory == V4L2_MEMORY_USERPTR;
-    if (!multiplanar(node)) {
-        buffer->planes = 1;
-        buffer->plane[0].length = raw->length;
-        buffer->plane[0].bytesused = raw->bytesused;
-        if (pointers)
-            buffer->plane[0].address = raw->m.userptr;
-        else
-            buffer->plane[0].offset = raw->m.offset;
-        return;
-    }
-    buffer->planes = raw->length < GPUD_PLANES_MAX ? raw->length : GPUD_PLANES_MAX;
-    for (uint32_t i = 0; i < buffer->planes; i++) {
-        buffer->plane[i].length = planes[i].length;
-        buffer->plane[i].bytesused = planes[i].bytesused;
-        buffer->plane[i].data_offset = planes[i].data_offset;
-        if (pointers)
-            buffer->plane[i].address = planes[i].m.userptr;
-        else
-            buffer->plane[i].offset = planes[i].m.mem_offset;
-    }
-}
-
 static int buffer_call(const struct gpud_v4l2 *node, unsigned long request,
                        struct gpud_v4l2_buffer *buffer)
 {
-    struct v4l2_buffer raw;
-    struct v4l2_plane planes[GPUD_PLANES_MAX];
-    to_raw(node, buffer, &raw, planes);
+    struct v4l2_plane *only = buffer->plane;
+    struct v4l2_buffer raw = {.index = buffer->index, .type = node->type, .memory = buffer->memory};
+    if (multiplanar(node)) {
+        raw.m.planes = buffer->plane;
+        raw.length = buffer->planes ? buffer->planes : GPUD_PLANES_MAX;
+    } else {
+        raw.length = only->length;
+        raw.m.userptr = only->m.userptr; /* the widest of the union, for any of it */
+    }
     if (gpud_v4l2_call(node, request, &raw) < 0)
         return -1;
-    from_raw(node, &raw, planes, buffer);
+    buffer->index = raw.index;
+    buffer->memory = raw.memory;
+    buffer->flags = raw.flags;
+    buffer->sequence = raw.sequence;
+    buffer->field = raw.field;
+    buffer->timestamp = (uint64_t)raw.timestamp.tv_sec * UINT64_C(1000000000) +
+                        (uint64_t)raw.timestamp.tv_usec * 1000;
+    buffer->planes = 1;
+    if (multiplanar(node))
+        buffer->planes = raw.length < GPUD_PLANES_MAX ? raw.length : GPUD_PLANES_MAX;
+    else
+        *only = (struct v4l2_plane){
+            .length = raw.length, .bytesused = raw.bytesused, .m.userptr = raw.m.userptr};
     return 0;
 }
 
@@ -320,10 +276,8 @@ int gpud_v4l2_query(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffe
 
 int gpud_v4l2_queue(const struct gpud_v4l2 *node, const struct gpud_v4l2_buffer *buffer)
 {
-    struct v4l2_buffer raw;
-    struct v4l2_plane planes[GPUD_PLANES_MAX];
-    to_raw(node, buffer, &raw, planes);
-    return gpud_v4l2_call(node, VIDIOC_QBUF, &raw);
+    struct gpud_v4l2_buffer own = *buffer; /* the driver writes into it */
+    return buffer_call(node, VIDIOC_QBUF, &own);
 }
 
 int gpud_v4l2_dequeue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer)

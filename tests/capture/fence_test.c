@@ -20,7 +20,7 @@ static enum gpud_status setup_on_device(struct gpud_capture_ring *ring, struct g
         if (status != GPUD_OK)
             return status;
         buffer->raw.plane[0].length = ring->placement.area[0].size;
-        buffer->raw.plane[0].address = (unsigned long)buffer->memory->native;
+        buffer->raw.plane[0].m.userptr = (unsigned long)buffer->memory->native;
     }
     return status;
 }
