@@ -466,7 +466,8 @@ struct gpud_capture {
     } count;
 };
 
-/* === actions ================================================================================= */
+/* === capture ================================================================================= */
+/* What capture.c does for a ring. */
 
 /* Moves the state machine by this event, and carries out what follows. why: of a failure, else
  * NULL; one with GPUD_NO_DEVICE is that the card was unplugged. Not GPUD_OK: that failure, or why
@@ -474,15 +475,8 @@ struct gpud_capture {
 enum gpud_status gpud_capture_report(struct gpud_capture *capture, enum gpud_capture_event event,
                                      const struct gpud_error *why, struct gpud_error *error);
 
-/* === colorimetry ============================================================================= */
-/* Colours as V4L2 describes them. */
-
-/* Reads a format's colours. Fields that the driver leaves to its colorspace's default are filled in
- * by V4L2's rules; unspecified ones stay unknown. */
-void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
-                              struct gpud_colorimetry *colorimetry);
-
-/* === follow ================================================================================== */
+/* The ring's method is known to work: tells get_info. */
+void gpud_capture_publish_path(struct gpud_capture *capture);
 
 /* Follows the signal, before each check for a frame. look: it may have changed. True: the state, or
  * the ring, is perhaps another one. */
@@ -495,8 +489,8 @@ enum gpud_status gpud_capture_await_signal(struct gpud_capture *capture, int64_t
 
 /* === method ================================================================================== */
 /* The methods of giving memory to a driver's DMA engine, best first. The first that works is used:
- * a driver accepts or refuses a kind of memory with the first buffer. A method is
- * a few functions in method.c, and a line of the table in methods.c, which a test replaces. */
+ * a driver accepts or refuses a kind of memory with the first buffer. A method is a few functions
+ * in method.c, and a line of the table in methods.c, which a test replaces. */
 
 struct gpud_capture_method {
     const char *name;
@@ -514,13 +508,9 @@ struct gpud_capture_method {
     enum gpud_status (*setup)(struct gpud_capture_ring *ring, struct gpud_error *error);
 };
 
-extern const struct gpud_capture_method gpud_capture_dmabuf;
-
-extern const struct gpud_capture_method gpud_capture_userptr;
-
-extern const struct gpud_capture_method gpud_capture_mmap;
-
-extern const struct gpud_capture_method gpud_capture_mmap_by_cpu; /* of the same name */
+/* The last two have one name. */
+extern const struct gpud_capture_method gpud_capture_dmabuf, gpud_capture_userptr,
+    gpud_capture_mmap, gpud_capture_mmap_by_cpu;
 
 /* Whether a card on this bus ("pci") may import the device's dma-bufs. GPUD_UNSUPPORTED, with the
  * reason. */
@@ -531,7 +521,12 @@ enum gpud_status gpud_capture_check_bus(const struct gpud_device *device, const 
 extern const struct gpud_capture_method *const gpud_capture_methods[];
 
 /* === modes =================================================================================== */
-/* The modes that the driver offers. */
+/* What the driver offers, and what is agreed on. */
+
+/* Reads a format's colours. Fields that the driver leaves to its colorspace's default are filled in
+ * by V4L2's rules; unspecified ones stay unknown. */
+void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
+                              struct gpud_colorimetry *colorimetry);
 
 /* gpud_capture_list_modes() of an open node with this signal at its input. Nothing is set. */
 size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
@@ -540,16 +535,11 @@ size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_inp
 /* The name of frames in this format; NULL: they cannot be captured. */
 const char *gpud_capture_name_format(const struct gpud_v4l2 *node, uint32_t fourcc);
 
-/* === negotiate =============================================================================== */
-
 /* Sets the card to what is wanted of its signal. *format is what the driver made of it, checked,
  * and *placement where its planes lie. */
 enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
                                         struct gpud_v4l2_format *format,
                                         struct gpud_placement *placement, struct gpud_error *error);
-
-/* The ring's method is known to work: tells get_info. */
-void gpud_capture_publish_path(struct gpud_capture *capture);
 
 /* === ring ==================================================================================== */
 
