@@ -59,6 +59,10 @@ GstEvent *collection_event(struct collection *collection, guint *version);
  * caps, and gets the group, the GstStream and the collection. Buffers are dropped while the pad is
  * not linked, so that a stream that is not used does not end the others. */
 
+/* The names of the pads. */
+#define PAD_MAIN "src"
+#define PAD_OTHERS "src_%s"
+
 struct stream;
 
 /* What the streams of a programme share; constant while there are any. */
@@ -120,8 +124,9 @@ void finder_wake(struct finder *finder);
 
 /* === programme =============================================================================== */
 /* The internals of gpudirectprogramsrc, a bin with a gpudirectsrc for each stream of a channel:
- *   element.c  class, properties, states, URIs; one stream: its source and its pad
- *   finder.c   finds the streams, removes those that have ended, and tells players of them */
+ *   element.c  class, properties, states, URIs
+ *   finder.c   finds the streams, each with its source and its pad, removes those that have ended,
+ *              and tells players of them */
 
 #define GST_TYPE_GPUDIRECT_PROGRAM_SRC (gst_gpudirect_program_src_get_type())
 

@@ -55,10 +55,9 @@ GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_sink_debug);
 
 /* === sink ==================================================================================== */
 /* The internals of gpudirectsink:
- *   element.c  class, properties, states; the sender and its device, policy, standby, stats
- *   render.c   the path of a buffer: prepare, copy, render; pictures in dma-bufs, sound and data;
- * waits events.c   events, also for receivers that connect late; receivers that come and go;
- * messages */
+ *   element.c  class, properties, states; the sender and its device, policy, standby, receivers,
+ * stats render.c   the path of a buffer: prepare, copy, render; pictures in dma-bufs, sound and
+ * data; waits, events, messages */
 
 #define GST_TYPE_GPUDIRECT_SINK (gst_gpudirect_sink_get_type())
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A frame's way into a buffer. */
+/* gpudirectsrc's loop: a frame's way into a buffer, and what is done while none comes. */
 #include "src/src.h"
 
 #include "base/plugin.h"
@@ -10,6 +10,80 @@
 #include "wire/codec.h"
 
 #include <string.h>
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+/* === blocks ================================================================================== */
+/* Blocks of sound and data, and the buffers that hold them. Each is copied, so that downstream may
+ * keep as many as it likes without a slot of the ring. */
+
+static gsize samples_of(const struct blocks *blocks, gsize bytes)
+{
+    return bytes / (gsize)blocks->info.bpf;
+}
+
+/* Each channel's samples, where they lie apart, or all. */
+static void blocks_fill(const struct blocks *blocks, GstBuffer *buffer, const guint8 *data,
+                        gsize bytes, gsize skipped)
+{
+    gboolean apart = blocks->are_sound && blocks->info.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
+    gsize planes = apart ? (gsize)blocks->info.channels : 1;
+    gsize plane = bytes / planes, left = (bytes - skipped) / planes;
+
+    for (gsize i = 0; i < planes; i++)
+        gst_buffer_fill(buffer, i * left, data + i * plane + (plane - left), left);
+}
+
+enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *frame, guint skip,
+                             GstAllocator *allocator, struct counters *counters, GstBuffer **buffer,
+                             struct gpud_error *error)
+{
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    void *data;
+
+    gpud_frame_get_info(frame, &info);
+    enum gpud_status status = gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, error);
+    if (status != GPUD_OK)
+        return status;
+    gsize skipped = blocks->are_sound ? skip * (gsize)blocks->info.bpf : 0;
+    gsize size = info.bytes > skipped ? (gsize)info.bytes - skipped : 0;
+    *buffer = gst_buffer_new_allocate(allocator, size, NULL);
+    if (!*buffer) /* of a file, say, where descriptors run out */
+        *buffer = gst_buffer_new_allocate(NULL, size, NULL);
+    blocks_fill(blocks, *buffer, data, (gsize)info.bytes, (gsize)info.bytes - size);
+    gpud_frame_unmap(frame);
+    counter_add(&counters->copies_cpu);
+    if (blocks->are_sound && blocks->info.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED)
+        gst_buffer_add_audio_meta(*buffer, &blocks->info, samples_of(blocks, size), NULL);
+    return GPUD_OK;
+}
+
+static guint64 moved_by(guint64 time, gint64 by)
+{
+    return GST_CLOCK_TIME_IS_VALID(wire_time(time)) ? time + (guint64)by : time;
+}
+
+void blocks_skip(const struct blocks *blocks, guint skip, struct gpud_frame_info *info)
+{
+    if (!blocks->are_sound || skip == 0)
+        return;
+    gint64 time = (gint64)gst_util_uint64_scale(skip, GST_SECOND, (guint64)blocks->info.rate);
+    info->pts_ns = moved_by(info->pts_ns, time);
+    info->dts_ns = moved_by(info->dts_ns, time);
+    info->duration_ns = moved_by(info->duration_ns, -MIN(time, (gint64)info->duration_ns));
+    if (info->offset != GST_BUFFER_OFFSET_NONE)
+        info->offset += skip;
+}
+
+void blocks_describe(const struct blocks *blocks, GstBuffer *buffer)
+{
+    /* Of a part, if the sender split the buffer. */
+    if (blocks->are_sound)
+        GST_BUFFER_OFFSET_END(buffer) =
+            GST_BUFFER_OFFSET_IS_VALID(buffer)
+                ? GST_BUFFER_OFFSET(buffer) + samples_of(blocks, gst_buffer_get_size(buffer))
+                : GST_BUFFER_OFFSET_NONE;
+}
 
 /* === pictures ================================================================================ */
 /* The format of the pictures, and the buffers that hold them.
@@ -21,8 +95,6 @@
  * Where the caps are of dma-bufs, buffers are the ring's, if its memory has some: that of a card or
  * a third-party writer has, and that which a sender writes to. Memory that a sender lends for
  * reading has none, because a dma-buf could be written to; its pictures are copied into others. */
-
-#define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 /* How long downstream has, once, to release a slot before it gets copies instead. */
 #define HOARD_TIMEOUT (20 * G_TIME_SPAN_MILLISECOND)
@@ -237,223 +309,689 @@ static GstFlowReturn pictures_wrap(struct pictures *pictures, struct gpud_frame 
     return flow;
 }
 
-/* === feed ==================================================================================== */
-/* The current input: opened, replaced, counted and interrupted. */
+/* === signal ================================================================================== */
+/* Whether pictures arrive, and what downstream gets while none do.
+ *
+ * The signal is present from a picture until the sender is lost, ends its stream, or sends nothing
+ * for half a second (or three frames, if that is longer). With on-disconnect=freeze or black the
+ * stream then continues at its last rate, in real time, with the last picture or a black one.
+ *
+ * For `freeze` each picture is kept until the next one arrives, which occupies one slot of the
+ * ring. When the signal is lost the picture is copied, and the slot released. */
 
-void feed_init(struct feed *feed, feed_open_input open_input, void *user)
+#define SIGNAL_TIMEOUT (500 * GST_MSECOND)
+
+/* How often a card without pictures is asked whether it has a signal. */
+#define SIGNAL_CHECK_INTERVAL (200 * GST_MSECOND)
+
+/* The interval between pictures if the caps have none, and its bounds if they do. */
+#define INTERVAL_DEFAULT (40 * GST_MSECOND)
+#define INTERVAL_MIN (1 * GST_MSECOND)
+#define INTERVAL_MAX (10 * GST_SECOND)
+
+/* How long a card may give no frames before that is reported. */
+#define SILENCE_REPORTED_AFTER (2 * GST_SECOND)
+#define NEVER G_MAXUINT64
+
+void src_signal_init(struct src_signal *signal, GstElement *element,
+                     const struct src_options *options, struct pictures *pictures,
+                     struct times *times, const struct latency *latency)
 {
-    feed->open_input = open_input;
-    feed->user = user;
-    g_mutex_init(&feed->lock);
-    g_cond_init(&feed->flushed);
+    signal->element = element;
+    signal->options = options;
+    signal->pictures = pictures;
+    signal->times = times;
+    signal->latency = latency;
 }
 
-void feed_finish(struct feed *feed)
+static GstClockTime get_interval(const struct src_signal *signal)
 {
-    g_mutex_clear(&feed->lock);
-    g_cond_clear(&feed->flushed);
-    g_free(feed->device);
+    GstClockTime interval = signal->latency->interval;
+
+    return GST_CLOCK_TIME_IS_VALID(interval) ? CLAMP(interval, INTERVAL_MIN, INTERVAL_MAX)
+                                             : INTERVAL_DEFAULT;
 }
 
-/* --- counting ----------------------------------------------------------------------------- */
-
-static void add_counters(struct input_info *info, const struct input_info *more)
+/* Whether stand-ins replace the sender's pictures. */
+static gboolean stands_in(const struct src_signal *signal)
 {
-    info->frames += more->frames;
-    info->dropped += more->dropped;
-    info->corrupted += more->corrupted;
-    info->connects += more->connects;
-    info->disconnects += more->disconnects;
-    info->copies_cpu += more->copies_cpu;
-    info->copies_gpu += more->copies_gpu;
-    info->waits_cpu += more->waits_cpu;
-    info->waits_device += more->waits_device;
-    info->kicks += more->kicks;
+    enum on_disconnect mode = src_options_on_disconnect(signal->options);
+
+    return !g_atomic_int_get(&signal->present) && signal->pictures->pool &&
+           (mode == ON_DISCONNECT_FREEZE || mode == ON_DISCONNECT_BLACK);
 }
 
-void feed_get_info(struct feed *feed, struct input_info *info)
+/* --- there or not ------------------------------------------------------------------------- */
+
+static void signal_report(struct src_signal *signal, gboolean present, const gchar *reason)
 {
-    memset(info, 0, sizeof(*info));
-    g_strlcpy(info->path, "none", sizeof(info->path));
-    g_mutex_lock(&feed->lock);
-    if (feed->input)
-        feed->input->ops->get_info(feed->input, info);
-    g_strlcpy(info->device, feed->device ? feed->device : "none", sizeof(info->device));
-    add_counters(info, &feed->past);
-    g_mutex_unlock(&feed->lock);
+    GstStructure *structure = gst_structure_new("gpudirect-signal", "signal", G_TYPE_BOOLEAN,
+                                                present, "reason", G_TYPE_STRING, reason, NULL);
+
+    GST_INFO_OBJECT(signal->element, "the signal is %s: %s", present ? "there" : "lost", reason);
+    g_atomic_int_set(&signal->present, present);
+    g_object_notify(G_OBJECT(signal->element), "signal");
+    gst_element_post_message(signal->element,
+                             gst_message_new_element(GST_OBJECT(signal->element), structure));
 }
 
-void feed_count_anew(struct feed *feed)
+static void src_signal_end_silence(struct src_signal *signal);
+
+void src_signal_here(struct src_signal *signal, GstBuffer *buffer)
+{
+    signal->seen = signal->times->acquired_at;
+    signal->due = NEVER;
+    src_signal_end_silence(signal);
+    gst_clear_buffer(&signal->stand_in);
+    gst_buffer_replace(&signal->last,
+                       src_options_on_disconnect(signal->options) == ON_DISCONNECT_FREEZE ? buffer
+                                                                                          : NULL);
+    if (GST_BUFFER_PTS_IS_VALID(buffer)) {
+        signal->pts = GST_BUFFER_PTS(buffer);
+        /* How late pictures arrive: a stand-in is pushed as late as they were. */
+        signal->lag = GST_CLOCK_TIME_IS_VALID(signal->times->stamped_at)
+                          ? GST_CLOCK_DIFF(signal->pts, signal->times->stamped_at)
+                          : 0;
+    }
+    if (!g_atomic_int_get(&signal->present))
+        signal_report(signal, TRUE, "pictures come");
+}
+
+/* The signal is lost. reason: a text for the user. */
+static void src_signal_gone(struct src_signal *signal, const gchar *reason)
+{
+    if (!g_atomic_int_get(&signal->present))
+        return;
+    signal->due = monotonic_now();
+    signal_report(signal, FALSE, reason);
+}
+
+static GstClockTime get_timeout(const struct src_signal *signal)
+{
+    return MAX(SIGNAL_TIMEOUT, 3 * get_interval(signal));
+}
+
+/* Whether it counts as lost if nothing comes. */
+static gboolean is_watched(const struct src_signal *signal)
+{
+    return g_atomic_int_get(&signal->present) && !signal->may_be_silent;
+}
+
+/* An acquire returned no picture; what: the other side, for messages. */
+static void src_signal_watch(struct src_signal *signal, const gchar *what)
+{
+    GstClockTime timeout = get_timeout(signal);
+
+    if (!is_watched(signal) || monotonic_now() - signal->seen < timeout)
+        return;
+    gchar *reason = g_strdup_printf("no picture for %" G_GUINT64_FORMAT " ms: %s is there, but "
+                                    "sends nothing",
+                                    timeout / GST_MSECOND, what);
+    src_signal_gone(signal, reason);
+    g_free(reason);
+}
+
+/* Ends a pause, in which no picture was requested. */
+static void src_signal_resume(struct src_signal *signal)
+{
+    signal->seen = monotonic_now();
+    signal->silent_since = 0;
+}
+
+void src_signal_forget_pictures(struct src_signal *signal)
+{
+    gst_clear_buffer(&signal->last);
+    gst_clear_buffer(&signal->stand_in);
+}
+
+void src_signal_forget(struct src_signal *signal)
+{
+    g_atomic_int_set(&signal->present, FALSE);
+    src_signal_forget_pictures(signal);
+    signal->due = NEVER;
+    signal->pts = 0;
+    signal->lag = 0;
+}
+
+/* A card gives no frames. TRUE, once in each silence: report it. */
+static gboolean src_signal_note_silence(struct src_signal *signal)
+{
+    GstClockTime now = monotonic_now();
+
+    if (!signal->silent_since)
+        signal->silent_since = now;
+    if (signal->silence_reported || now - signal->silent_since < SILENCE_REPORTED_AFTER)
+        return FALSE;
+    signal->silence_reported = TRUE;
+    return TRUE;
+}
+
+static void src_signal_end_silence(struct src_signal *signal)
+{
+    signal->silent_since = 0;
+    signal->silence_reported = FALSE;
+}
+
+/* --- stand-ins ---------------------------------------------------------------------------- */
+
+/* A field is painted as a picture of half the height: the converter cannot handle single fields. */
+static GstVideoFrame as_picture(const GstVideoFrame *frame)
+{
+    GstVideoFrame picture = *frame;
+    GstVideoInfo *info = &picture.info;
+
+    if (GST_VIDEO_INFO_INTERLACE_MODE(info) == GST_VIDEO_INTERLACE_MODE_ALTERNATE) {
+        info->height = GST_VIDEO_INFO_FIELD_HEIGHT(info);
+        info->interlace_mode = GST_VIDEO_INTERLACE_MODE_PROGRESSIVE;
+    }
+    return picture;
+}
+
+/* The converter knows black in each format, range and colour matrix. */
+static gboolean paint_black(GstVideoFrame *to)
+{
+    GstVideoFrame picture = as_picture(to);
+    const GstVideoInfo *info = &picture.info;
+    GstVideoInfo black;
+    GstVideoFrame from;
+
+    gst_video_info_set_interlaced_format(&black, GST_VIDEO_FORMAT_BGRx,
+                                         GST_VIDEO_INFO_INTERLACE_MODE(info), 16, 16);
+    black.fps_n = info->fps_n;
+    black.fps_d = info->fps_d;
+    GstBuffer *buffer = gst_buffer_new_allocate(NULL, black.size, NULL);
+    gst_buffer_memset(buffer, 0, 0, black.size);
+    /* Better methods overshoot: black would have stripes of a little colour. */
+    GstVideoConverter *converter = gst_video_converter_new(
+        &black, info,
+        gst_structure_new("GstVideoConverterConfig", GST_VIDEO_CONVERTER_OPT_RESAMPLER_METHOD,
+                          GST_TYPE_VIDEO_RESAMPLER_METHOD, GST_VIDEO_RESAMPLER_METHOD_NEAREST,
+                          GST_VIDEO_CONVERTER_OPT_CHROMA_RESAMPLER_METHOD,
+                          GST_TYPE_VIDEO_RESAMPLER_METHOD, GST_VIDEO_RESAMPLER_METHOD_NEAREST,
+                          NULL));
+    gboolean painted = converter && gst_video_frame_map(&from, &black, buffer, GST_MAP_READ);
+    if (painted) {
+        gst_video_converter_frame(converter, &from, &picture);
+        gst_video_frame_unmap(&from);
+    }
+    g_clear_pointer(&converter, gst_video_converter_free);
+    gst_buffer_unref(buffer);
+    return painted;
+}
+
+static GstBuffer *make_black(struct src_signal *signal)
+{
+    GstBuffer *buffer = NULL;
+    GstVideoFrame frame;
+    gboolean painted = FALSE;
+
+    if (pictures_alloc(signal->pictures, &buffer) == GST_FLOW_OK &&
+        gst_video_frame_map(&frame, &signal->pictures->info, buffer, GST_MAP_WRITE)) {
+        painted = paint_black(&frame);
+        gst_video_frame_unmap(&frame);
+    }
+    if (!painted)
+        gst_clear_buffer(&buffer);
+    return buffer;
+}
+
+static void copy_crop(GstBuffer *from, GstBuffer *to)
+{
+    const GstVideoCropMeta *meta = gst_buffer_get_video_crop_meta(from);
+
+    if (!meta)
+        return;
+    GstVideoCropMeta *copy = gst_buffer_add_video_crop_meta(to);
+    copy->x = meta->x;
+    copy->y = meta->y;
+    copy->width = meta->width;
+    copy->height = meta->height;
+}
+
+static GstBuffer *make_frozen(struct src_signal *signal)
+{
+    const GstBufferFlags unwanted =
+        GST_BUFFER_FLAG_DISCONT | GST_BUFFER_FLAG_CORRUPTED | GST_BUFFER_FLAG_TAG_MEMORY;
+    GstBuffer *last = g_steal_pointer(&signal->last), *copy = NULL;
+
+    if (pictures_copy(signal->pictures, last, &copy) == GST_FLOW_OK) {
+        gst_buffer_copy_into(copy, last, GST_BUFFER_COPY_FLAGS, 0, (gsize)-1);
+        copy_crop(last, copy);
+        GST_BUFFER_FLAG_UNSET(copy, unwanted);
+    }
+    gst_buffer_unref(last);
+    return copy;
+}
+
+/* Another buffer with the same memory, which gets its own times. */
+static GstBuffer *share(GstBuffer *stand_in)
+{
+    GstBuffer *buffer = gst_buffer_new();
+    GstVideoMeta *meta = gst_buffer_get_video_meta(stand_in);
+
+    gst_buffer_copy_into(buffer, stand_in, GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_MEMORY, 0,
+                         (gsize)-1);
+    if (meta)
+        gst_buffer_add_video_meta_full(buffer, meta->flags, meta->format, meta->width, meta->height,
+                                       meta->n_planes, meta->offset, meta->stride);
+    copy_crop(stand_in, buffer);
+    return buffer;
+}
+
+static gboolean make_stand_in(struct src_signal *signal)
+{
+    if (!signal->stand_in && signal->last &&
+        src_options_on_disconnect(signal->options) == ON_DISCONNECT_FREEZE)
+        signal->stand_in = make_frozen(signal);
+    if (!signal->stand_in)
+        signal->stand_in = make_black(signal);
+    if (signal->stand_in)
+        return TRUE;
+    signal->due = NEVER;
+    GST_ELEMENT_WARNING(signal->element, STREAM, FORMAT,
+                        ("No picture of this format can be made to replace a missing signal: "
+                         "the stream stops until the sender is back."),
+                        (NULL));
+    return FALSE;
+}
+
+/* Continues the times of the previous pictures, or follows the clock after a gap such as a pause.
+ */
+static GstClockTime next_pts(struct src_signal *signal, GstClockTime interval)
+{
+    GstClockTime next = signal->pts + interval;
+    GstClockTime running = gst_element_get_current_running_time(signal->element);
+
+    if (!GST_CLOCK_TIME_IS_VALID(running))
+        return next;
+    gint64 now = (gint64)running - signal->lag;
+    return now > (gint64)(next + interval) ? (GstClockTime)now : next;
+}
+
+/* Where buffers are fields, one picture serves as both of them. */
+static void set_field(GstBuffer *buffer, const GstVideoInfo *info, gboolean top)
+{
+    if (GST_VIDEO_INFO_INTERLACE_MODE(info) != GST_VIDEO_INTERLACE_MODE_ALTERNATE)
+        return;
+    GST_BUFFER_FLAG_UNSET(buffer, GST_VIDEO_BUFFER_FLAG_TOP_FIELD);
+    GST_BUFFER_FLAG_SET(buffer,
+                        top ? GST_VIDEO_BUFFER_FLAG_TOP_FIELD : GST_VIDEO_BUFFER_FLAG_BOTTOM_FIELD);
+}
+
+gboolean src_signal_stand_in(struct src_signal *signal, GstBuffer **buffer)
+{
+    if (!stands_in(signal))
+        return FALSE;
+    GstClockTime now = monotonic_now(), interval = get_interval(signal);
+    if (now < signal->due || !make_stand_in(signal))
+        return FALSE;
+    signal->due = MAX(signal->due + interval, now);
+    struct timeline_frame placed = {.mapped = (gint64)next_pts(signal, interval),
+                                    .arrived = TIMELINE_UNKNOWN,
+                                    .duration = interval,
+                                    .live = TRUE};
+    signal->pts = timeline_stamp(&signal->times->line, &placed);
+    *buffer = share(signal->stand_in);
+    GST_BUFFER_PTS(*buffer) = signal->pts;
+    GST_BUFFER_DURATION(*buffer) = interval;
+    guint64 count = __atomic_fetch_add(&signal->count, 1, __ATOMIC_RELAXED);
+    set_field(*buffer, &signal->pictures->info, count % 2 == 0);
+    GST_LOG_OBJECT(signal->element, "it stands in: %" GST_PTR_FORMAT, *buffer);
+    return TRUE;
+}
+
+/* When the next stand-in is due; G_MAXUINT64: none. */
+static GstClockTime src_signal_next_stand_in(const struct src_signal *signal)
+{
+    return stands_in(signal) ? signal->due : NEVER;
+}
+
+/* When the next stand-in, or the next check for pictures, is due. card: the input has a signal of
+ * its own. */
+static GstClockTime src_signal_next(const struct src_signal *signal, GstClockTime now,
+                                    gboolean card)
+{
+    GstClockTime due = src_signal_next_stand_in(signal);
+
+    if (!stands_in(signal) && is_watched(signal))
+        due = signal->seen + get_timeout(signal);
+    /* The card's signal is checked until the silence has been reported. */
+    if (card && !signal->silence_reported)
+        due = MIN(due, now + SIGNAL_CHECK_INTERVAL);
+    return due;
+}
+
+/* === wait ==================================================================================== */
+/* What gpudirectsrc does without a frame: it waits for a sender and reports that, ends the stream,
+ * or fails. */
+
+/* The longest wait, after which changed properties are noticed. Everything else wakes the wait. */
+#define MAX_WAIT (1 * GST_SECOND)
+
+/* How long to wait for answers of other channels, which the message lists in any case. */
+#define CHANNELS_TIMEOUT (GPUD_SEC / 4)
+
+/* How long there must be no sender before a message says so. */
+#define WAIT_REPORTED_AFTER (1 * G_TIME_SPAN_SECOND)
+
+/* The time between attempts to connect; the longer one after this side has cut the link, as the
+ * next link would probably end in the same way. */
+#define HOLD_OFF (100 * G_TIME_SPAN_MILLISECOND)
+#define HOLD_OFF_CUT (500 * G_TIME_SPAN_MILLISECOND)
+#define REFUSAL_REPORTED_EVERY (10 * G_TIME_SPAN_SECOND)
+
+/* The base class asked create() to return, and will not ask again. */
+static gboolean must_leave(GstGpudirectSrc *self)
+{
+    return g_atomic_int_get(&self->ending) || GST_PAD_IS_FLUSHING(GST_BASE_SRC_PAD(self));
+}
+
+/* The pipeline goes to PAUSED, where a live source waits without a frame. GST_FLOW_FLUSHING, as for
+ * other reasons, would end the task, perhaps after PLAYING has restarted it (GStreamer 1.26
+ * interrupts here too, 1.22 does not). */
+static GstFlowReturn interrupted(GstGpudirectSrc *self)
+{
+    feed_set_flushing(&self->feed, FALSE);
+    if (must_leave(self)) /* asked for meanwhile */
+        return GST_FLOW_FLUSHING;
+    GstFlowReturn flow = gst_base_src_wait_playing(GST_BASE_SRC(self));
+    src_signal_resume(&self->signal);
+    return flow;
+}
+
+/* The addresses on which senders listen now. */
+static gchar *join_channels(void)
+{
+    GPtrArray *channels = channels_ask(NULL, CHANNELS_TIMEOUT, NULL);
+    GString *names = g_string_new(NULL);
+
+    for (guint i = 0; i < channels->len; i++) {
+        const struct channel *channel = channels->pdata[i];
+        g_string_append_printf(names, "%s%s", names->len ? ", " : "", channel->address);
+    }
+    g_ptr_array_unref(channels);
+    return g_string_free(names, FALSE);
+}
+
+/* Posted once per wait, to explain the black window to the user. */
+static void report_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    gchar *names = join_channels();
+    gchar *text =
+        g_strdup_printf("Waiting for a sender on \"%s\": %s; sending now: %s.",
+                        self->endpoint.running.address, error->reason, names[0] ? names : "none");
+
+    self->link.wait_reported = TRUE;
+    /* The text is given twice, because gst-launch-1.0 prints only the second. */
+    GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_READ, ("%s", text), ("%s", text),
+                                  ("address", G_TYPE_STRING, self->endpoint.running.address,
+                                   "reason", G_TYPE_STRING, error->reason, "sending", G_TYPE_STRING,
+                                   names, NULL));
+    g_free(text);
+    g_free(names);
+}
+
+/* When check_timeout() is due, in monotonic µs. The time without a sender begins with the first
+ * wait for one. */
+static gint64 sender_due(GstGpudirectSrc *self)
+{
+    gint64 due = G_MAXINT64;
+
+    if (self->link.linked || !input_is_of_sender(self->feed.input->ops))
+        return due;
+    guint timeout = src_options_read(&self->options, self).connection_timeout;
+    if (!self->link.waiting_since)
+        self->link.waiting_since = g_get_monotonic_time();
+    if (!self->link.wait_reported)
+        due = self->link.waiting_since + WAIT_REPORTED_AFTER;
+    return timeout ? MIN(due, self->link.waiting_since + (gint64)timeout * G_TIME_SPAN_SECOND)
+                   : due;
+}
+
+gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self, GstClockTime now)
+{
+    GstClockTime due =
+        MIN(src_signal_next(&self->signal, now, self->feed.input->ops->kind == INPUT_CARD),
+            now + MAX_WAIT);
+    gint64 sender = sender_due(self);
+
+    if (sender < (gint64)(due / GPUD_USEC))
+        due = (GstClockTime)sender * GPUD_USEC;
+    return due > now ? (gint64)(due - now) : 0;
+}
+
+static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    gint64 now = g_get_monotonic_time();
+    guint timeout = src_options_read(&self->options, self).connection_timeout;
+
+    if (self->link.linked || !input_is_of_sender(self->feed.input->ops))
+        return GST_FLOW_OK;
+    if (!self->link.waiting_since)
+        self->link.waiting_since = now;
+    if (!self->link.wait_reported && now - self->link.waiting_since >= WAIT_REPORTED_AFTER)
+        report_waiting(self, error);
+    if (timeout == 0 || now - self->link.waiting_since < (gint64)timeout * G_TIME_SPAN_SECOND)
+        return GST_FLOW_OK;
+    GST_ELEMENT_ERROR(
+        self, RESOURCE, OPEN_READ,
+        ("No sender on \"%s\" within %u s: start gpudirectsink with this address, or raise "
+         "connection-timeout.",
+         self->endpoint.running.address, timeout),
+        ("%s", error->reason));
+    return GST_FLOW_ERROR;
+}
+
+/* Avoids a busy loop when a peer refuses every attempt at once. */
+static void hold_off(GstGpudirectSrc *self, gint64 time)
+{
+    self->link.held_off_until = g_get_monotonic_time() + time;
+}
+
+gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self)
+{
+    if (self->link.held_off_until == 0)
+        return FALSE;
+    /* Only a stand-in can be due before: all else is handled by the next attempt to connect. */
+    GstClockTime due = src_signal_next_stand_in(&self->signal);
+    gint64 until = (gint64)MIN((GstClockTime)self->link.held_off_until, due / GPUD_USEC);
+    if (feed_sleep_until(&self->feed, until) || until == self->link.held_off_until)
+        self->link.held_off_until = 0;
+    return TRUE;
+}
+
+static guint cause_of(const struct gpud_error *error)
+{
+    return g_str_hash(error->reason) | 1;
+}
+
+/* Reports each cause once, and another only after a while, as a peer may vary its reasons with each
+ * attempt. */
+static void report_refusal(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    guint cause = cause_of(error);
+    gint64 now = g_get_monotonic_time();
+
+    if (self->link.refusal_cause == cause ||
+        (self->link.refusal_cause && now - self->link.refusal_at < REFUSAL_REPORTED_EVERY))
+        return;
+    self->link.refusal_cause = cause;
+    self->link.refusal_at = now;
+    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, error,
+                        "No connection to the sender, trying again");
+}
+
+/* A sender listens, but refuses the connection. */
+static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    report_refusal(self, error);
+    hold_off(self, HOLD_OFF);
+    return check_timeout(self, error);
+}
+
+/* Reports each silence of a card once. */
+static void report_silence(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     struct input_info info;
 
-    g_mutex_lock(&feed->lock);
-    feed->input->ops->get_info(feed->input, &info);
-    memset(&feed->past, 0, sizeof(feed->past));
-    feed->past.frames = -info.frames;
-    feed->past.dropped = -info.dropped;
-    feed->past.corrupted = -info.corrupted;
-    feed->past.connects = 1 - info.connects;
-    feed->past.disconnects = -info.disconnects;
-    feed->past.copies_cpu = -info.copies_cpu;
-    feed->past.copies_gpu = -info.copies_gpu;
-    feed->interrupted = FALSE;
-    feed->input->ops->interrupt(feed->input, FALSE);
-    g_mutex_unlock(&feed->lock);
-    feed->dropped_seen = info.dropped;
-    __atomic_store_n(&feed->skipped, 0, __ATOMIC_RELAXED);
+    feed_get_info(&self->feed, &info);
+    if (info.no_signal)
+        src_signal_gone(&self->signal, info.signal_reason);
+    if (src_signal_note_silence(&self->signal))
+        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
+                            "The capture card gives no frames");
 }
 
-/* How many frames were lost since the last one, from this frame's count of dropped ones. */
-static guint64 feed_count_lost(struct feed *feed, guint64 dropped)
+/* The sender ended its stream; it may start another one. */
+static GstFlowReturn stream_ended(GstGpudirectSrc *self)
 {
-    guint64 lost = dropped > feed->dropped_seen ? dropped - feed->dropped_seen : 0;
-
-    feed->dropped_seen = dropped;
-    return lost;
+    src_signal_gone(&self->signal, "the sender ended its stream");
+    if (src_options_read(&self->options, self).on_eos == ON_EOS_EOS)
+        return GST_FLOW_EOS;
+    self->link.ended = TRUE;
+    gst_gpudirect_src_break_stream(self); /* the next stream has times of its own */
+    GST_INFO_OBJECT(self, "the sender ended its stream, waiting for the next one");
+    gst_element_post_message(
+        GST_ELEMENT(self),
+        gst_message_new_element(GST_OBJECT(self),
+                                gst_structure_new_empty("gpudirect-stream-ended")));
+    return GST_FLOW_OK;
 }
 
-static void ask_for_slots(struct feed *feed)
+/* The sender vanished, which does not end its stream. */
+static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error *error)
 {
-    if (feed->input && feed->slots_wanted && input_is_of_sender(feed->input->ops))
-        feed->input->ops->want_slots(feed->input, feed->slots_wanted);
-}
-
-/* --- opening and closing ------------------------------------------------------------------ */
-
-gboolean feed_open(struct feed *feed, const gchar *device, struct gpud_error *error)
-{
-    struct input *input;
-
-    if (feed->open_input(feed->user, device, &input, error) != GPUD_OK)
-        return FALSE;
-    g_mutex_lock(&feed->lock);
-    feed->input = input;
-    feed->device = g_strdup(device);
-    feed->interrupted = FALSE;
-    __atomic_store_n(&feed->skipped, 0, __ATOMIC_RELAXED);
-    memset(&feed->past, 0, sizeof(feed->past));
-    g_mutex_unlock(&feed->lock);
-    return TRUE;
-}
-
-void feed_close(struct feed *feed)
-{
-    g_mutex_lock(&feed->lock);
-    struct input *input = g_steal_pointer(&feed->input);
-    g_clear_pointer(&feed->device, g_free);
-    feed->slots_wanted = 0;
-    memset(&feed->past, 0, sizeof(feed->past));
-    g_mutex_unlock(&feed->lock);
-    feed->dropped_seen = 0;
-    if (input)
-        input->ops->close(input);
-}
-
-gboolean feed_replace(struct feed *feed, const gchar *device, struct gpud_error *error)
-{
-    gchar *chosen = g_strdup(device ? device : feed->device);
-    struct input_info counted;
-    struct input *input;
-    enum gpud_status status = feed->open_input(feed->user, chosen, &input, error);
-
-    if (status != GPUD_OK) {
-        g_free(chosen);
-        return FALSE;
+    link_state_renew(&self->link);
+    self->link.wait_reported = FALSE;
+    src_signal_gone(&self->signal, error->reason);
+    if (self->link.ended) { /* it had ended its stream, so nothing is lost */
+        g_object_notify(G_OBJECT(self), "active-path");
+        return GST_FLOW_OK;
     }
-    g_mutex_lock(&feed->lock);
-    struct input *old = feed->input;
-    old->ops->get_info(old, &counted);
-    counted.disconnects += counted.connected;
-    add_counters(&feed->past, &counted);
-    feed->input = input;
-    ask_for_slots(feed);
-    g_free(feed->device);
-    feed->device = chosen;
-    input->ops->interrupt(input, feed->interrupted);
-    g_mutex_unlock(&feed->lock);
-    old->ops->close(old);
-    feed->dropped_seen = 0; /* the new one counts from 0 */
-    return TRUE;
+    enum on_disconnect mode = src_options_read(&self->options, self).on_disconnect;
+    if (mode == ON_DISCONNECT_EOS)
+        return GST_FLOW_EOS;
+    if (mode == ON_DISCONNECT_ERROR) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The sender is lost");
+        return GST_FLOW_ERROR;
+    }
+    self->link.refusal_cause = cause_of(error); /* by the warning below */
+    self->link.refusal_at = 0;                  /* report another cause at once */
+    GstStructure *structure =
+        gst_structure_new("gpudirect-sender-lost", "reason", G_TYPE_STRING, error->reason, NULL);
+    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
+                        "The sender is lost, waiting for it to come back");
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
+    return GST_FLOW_OK;
 }
 
-/* --- interrupting ------------------------------------------------------------------------- */
-
-void feed_set_group(struct feed *feed, const gchar *name, GstElement *element)
+/* Whether a sender that refuses this receiver, or is unusable, is treated as lost: another one may
+ * follow, or the same one with another format. A receiver that requires a direct route, and never
+ * had one here, gets an error. */
+static gboolean may_follow_refusal(GstGpudirectSrc *self, enum gpud_status status)
 {
-    struct group_member *joined = name ? group_join(name, element) : NULL;
-
-    g_mutex_lock(&feed->lock);
-    struct group_member *left = feed->group;
-    feed->group = joined;
-    g_mutex_unlock(&feed->lock);
-    if (left)
-        group_leave(left);
+    if (self->feed.input->ops != &link_input_ops ||
+        (status != GPUD_UNSUPPORTED && status != GPUD_NO_ACCESS))
+        return FALSE;
+    if (status == GPUD_UNSUPPORTED && self->endpoint.running.require_direct && self->frames == 0)
+        return FALSE;
+    return self->link.linked || src_options_wait_for_senders(&self->options);
 }
 
-gboolean feed_get_group_counts(struct feed *feed, guint64 *dropped, guint64 *missed)
+static void report_card(GstGpudirectSrc *self, const gchar *name, const gchar *reason)
 {
-    g_mutex_lock(&feed->lock);
-    gboolean joined = feed->group != NULL;
-    if (joined)
-        group_get_counts(feed->group, dropped, missed);
-    g_mutex_unlock(&feed->lock);
-    return joined;
+    GstStructure *structure = gst_structure_new(name, "reason", G_TYPE_STRING, reason, NULL);
+
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
 }
 
-void feed_add_stats(struct feed *feed, GstStructure *stats)
+/* The card was unplugged. */
+static GstFlowReturn card_lost(GstGpudirectSrc *self, const struct gpud_error *error)
 {
-    g_mutex_lock(&feed->lock);
-    if (feed->input && feed->input->ops->kind == INPUT_PAIR)
-        feed->input->ops->add_stats(feed->input, stats);
-    g_mutex_unlock(&feed->lock);
+    src_signal_gone(&self->signal, error->reason);
+    enum on_disconnect mode = src_options_read(&self->options, self).on_disconnect;
+    if (mode == ON_DISCONNECT_EOS)
+        return GST_FLOW_EOS;
+    if (mode == ON_DISCONNECT_ERROR) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The capture card is lost");
+        return GST_FLOW_ERROR;
+    }
+    self->link.card_lost = TRUE;
+    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
+                        "The capture card is lost, waiting for it to come back");
+    report_card(self, "gpudirect-card-lost", error->reason);
+    return GST_FLOW_OK;
 }
 
-void feed_interrupt(struct feed *feed, gboolean interrupted)
+void gst_gpudirect_src_card_back(GstGpudirectSrc *self)
 {
-    g_mutex_lock(&feed->lock);
-    feed->interrupted = interrupted;
-    if (feed->input)
-        feed->input->ops->interrupt(feed->input, interrupted);
-    if (feed->group)
-        group_interrupt(feed->group, interrupted);
-    g_mutex_unlock(&feed->lock);
+    self->link.card_lost = FALSE;
+    src_signal_end_silence(&self->signal);
+    GST_INFO_OBJECT(self, "the capture card is back");
+    report_card(self, "gpudirect-card-back", "");
 }
 
-void feed_want_slots(struct feed *feed, guint slots)
+GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status status,
+                                         const struct gpud_error *error)
 {
-    g_mutex_lock(&feed->lock);
-    gboolean changed = feed->slots_wanted != slots;
-    feed->slots_wanted = slots;
-    if (changed)
-        ask_for_slots(feed);
-    g_mutex_unlock(&feed->lock);
+    gchar *what;
+
+    /* The end of a stream is reported only once, so it must be handled. */
+    if (status != GPUD_CLOSED && must_leave(self))
+        return GST_FLOW_FLUSHING;
+    if (status == GPUD_AGAIN)
+        return interrupted(self);
+    if (status == GPUD_UNSUPPORTED && gst_gpudirect_src_fall_back(self))
+        return GST_FLOW_OK;
+    if (may_follow_refusal(self, status))
+        status = GPUD_PEER;
+    switch (status) {
+    case GPUD_TIMEOUT:
+        src_signal_watch(&self->signal, self->feed.input->ops->what);
+        if (self->feed.input->ops->kind == INPUT_CARD && !self->link.card_lost)
+            report_silence(self, error);
+        return check_timeout(self, error);
+    case GPUD_CLOSED:
+        self->discont = TRUE;
+        endpoint_post_stats(&self->endpoint);
+        return stream_ended(self);
+    case GPUD_PEER:
+        return self->link.linked ? sender_lost(self, error) : not_connected(self, error);
+    case GPUD_NO_DEVICE:
+        if (self->feed.input->ops->kind == INPUT_CARD)
+            return card_lost(self, error);
+        /* fall through */
+    default:
+        what = g_strdup_printf("Cannot receive from %s at \"%s\"", self->feed.input->ops->what,
+                               self->endpoint.running.address);
+        gpud_gst_error_post(GST_ELEMENT(self), self->frames ? GPUD_GST_READ : GPUD_GST_OPEN_SOURCE,
+                            error, what);
+        g_free(what);
+        return GST_FLOW_ERROR;
+    }
 }
 
-void feed_resume(struct feed *feed)
+/* The core has no call to cut a link, so the receiver is replaced. */
+GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self)
 {
-    g_mutex_lock(&feed->lock);
-    feed->input->ops->interrupt(feed->input, feed->interrupted);
-    g_mutex_unlock(&feed->lock);
-}
+    struct gpud_error why, error;
 
-void feed_set_flushing(struct feed *feed, gboolean flushing)
-{
-    g_mutex_lock(&feed->lock);
-    g_atomic_int_set(&feed->flushing, flushing);
-    g_cond_broadcast(&feed->flushed);
-    g_mutex_unlock(&feed->lock);
-    feed_interrupt(feed, flushing);
-}
-
-gboolean feed_sleep_until(struct feed *feed, gint64 time)
-{
-    g_mutex_lock(&feed->lock);
-    while (!feed_is_flushing(feed) && g_cond_wait_until(&feed->flushed, &feed->lock, time))
-        ;
-    gboolean flushing = feed_is_flushing(feed);
-    g_mutex_unlock(&feed->lock);
-    return flushing;
+    updates_take_reason(&self->updates, &why);
+    gboolean renewed = feed_replace(&self->feed, NULL, &error);
+    if (!renewed) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
+                            "The sender breaks the protocol, and no new link can be made");
+        return GST_FLOW_ERROR;
+    }
+    updates_clear(&self->updates);
+    GstFlowReturn flow = self->link.linked ? sender_lost(self, &why) : not_connected(self, &why);
+    if (flow == GST_FLOW_OK)
+        hold_off(self, HOLD_OFF_CUT);
+    return flow;
 }
 
 /* === create ================================================================================== */
@@ -487,6 +1025,15 @@ static void report_loss(GstGpudirectSrc *self, guint64 lost)
          lost, (guint)(self->blocked_longest / GST_MSECOND), (guint)(interval / GST_MSECOND),
          self->pictures.slots),
         (NULL));
+}
+
+/* How many frames were lost since the last one, from this frame's count of dropped ones. */
+static guint64 feed_count_lost(struct feed *feed, guint64 dropped)
+{
+    guint64 lost = dropped > feed->dropped_seen ? dropped - feed->dropped_seen : 0;
+
+    feed->dropped_seen = dropped;
+    return lost;
 }
 
 static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer)
@@ -958,35 +1505,4 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
     if (flow < GST_FLOW_EOS)
         gst_pad_push_event(GST_BASE_SRC_PAD(self), event_new_broken_off());
     return flow;
-}
-
-/* === kept ==================================================================================== */
-/* A capture card is opened in READY, where its formats are queried, and stays open until NULL. The
- * properties that it was opened with are kept, to reopen it when they have changed. */
-
-gboolean kept_card_is_card(const struct settings *settings)
-{
-    return settings->address && settings->address[0] &&
-           input_ops_for(settings->address)->kind == INPUT_CARD;
-}
-
-void kept_card_note(struct kept_card *kept, const struct settings *settings, enum io_mode io_mode)
-{
-    settings_copy(&kept->settings, settings);
-    kept->io_mode = io_mode;
-}
-
-void kept_card_clear(struct kept_card *kept)
-{
-    settings_clear(&kept->settings);
-}
-
-gboolean kept_card_serves(const struct kept_card *kept, const struct settings *settings,
-                          enum io_mode io_mode)
-{
-    const struct settings *then = &kept->settings;
-
-    return kept_card_is_card(settings) && g_strcmp0(settings->address, then->address) == 0 &&
-           g_strcmp0(settings->device, then->device) == 0 && settings->slots == then->slots &&
-           settings->require_direct == then->require_direct && io_mode == kept->io_mode;
 }

@@ -1,10 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc: the class, its properties, its device and what it reports. */
+/* gpudirectsrc: the class, its properties, its states and what it reports. */
 #include "src/src.h"
 
 #include "base/plugin.h"
+#include "memory/memory.h"
+#include "wire/codec.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 /* === options ================================================================================= */
 /* The properties of gpudirectsrc alone, except those of capture cards. */
@@ -327,185 +331,229 @@ gboolean src_options_wait_for_senders(const struct src_options *options)
     return mode != ON_DISCONNECT_EOS && mode != ON_DISCONNECT_ERROR;
 }
 
-/* === updates ================================================================================= */
-/* Events of the link other than frames: noted inside acquire, applied after it.
- *
- * Only the last format and the last connection count. Other events wait for a frame, which gives
- * their time, and later ones replace earlier ones:
- *
- *     segment, flush   the last one
- *     tags             one list for each scope, merged: later values win
- *     gap              none before the first frame: there is nothing to bridge
- *     custom           all of them; of sticky ones the last of each name
- *
- * The number of waiting events is bounded, at more than an honest sender needs. Once frames flow, a
- * larger burst only ends the acquire: downstream gets the events so far, and the rest stays with
- * the sender. Before the first frame nothing can be passed on, so the link is cut. */
+/* === kept ==================================================================================== */
+/* A capture card is opened in READY, where its formats are queried, and stays open until NULL. The
+ * properties that it was opened with are kept, to reopen it when they have changed. */
 
-#define GST_CAT_DEFAULT gst_gpudirect_src_debug
-
-/* The most events that wait, and their size as serialised; a decoded byte takes about ten. A merged
- * list of tags counts once, as it has one event's values for each tag that GStreamer knows. */
-#define EVENTS_MAX 512
-#define EVENT_BYTES_MAX (512 * 1024)
-
-void update_event_free(struct update_event *waiting)
+gboolean kept_card_is_card(const struct settings *settings)
 {
-    wire_event_clear(&waiting->event);
-    g_free(waiting);
+    return settings->address && settings->address[0] &&
+           input_ops_for(settings->address)->kind == INPUT_CARD;
 }
 
-static void clear_waiting(struct updates *updates)
+void kept_card_note(struct kept_card *kept, const struct settings *settings, enum io_mode io_mode)
 {
-    g_queue_clear_full(&updates->events, (GDestroyNotify)update_event_free);
-    updates->event_bytes = 0;
+    settings_copy(&kept->settings, settings);
+    kept->io_mode = io_mode;
 }
 
-static void updates_init(struct updates *updates)
+void kept_card_clear(struct kept_card *kept)
 {
-    g_queue_init(&updates->events);
+    settings_clear(&kept->settings);
 }
 
-void updates_clear(struct updates *updates)
+gboolean kept_card_serves(const struct kept_card *kept, const struct settings *settings,
+                          enum io_mode io_mode)
 {
-    clear_waiting(updates);
-    g_clear_pointer(&updates->format, g_free);
-    g_clear_pointer(&updates->peer, g_free);
-    g_clear_pointer(&updates->unusable, g_free);
-    updates->flooded = updates->yielding = FALSE;
+    const struct settings *then = &kept->settings;
+
+    return kept_card_is_card(settings) && g_strcmp0(settings->address, then->address) == 0 &&
+           g_strcmp0(settings->device, then->device) == 0 && settings->slots == then->slots &&
+           settings->require_direct == then->require_direct && io_mode == kept->io_mode;
 }
 
-/* --- inside acquire ----------------------------------------------------------------------- */
+/* === open ==================================================================================== */
+/* Opens gpudirectsrc's input according to the properties, and closes it. */
 
-void updates_yield(struct updates *updates, struct input *input)
+static const struct input_ops *ops_for(const GstGpudirectSrc *self,
+                                       const struct src_options *options)
 {
-    updates->yielding = TRUE;
-    input->ops->interrupt(input, TRUE);
+    const struct input_ops *ops = input_ops_for(self->endpoint.running.address);
+
+    return ops == &link_input_ops && src_options_have_backup(options) ? &pair_input_ops : ops;
 }
 
-void updates_note_format(struct updates *updates, const struct gpud_format_event *said)
+static enum gpud_status check_backup(const struct input_params *params, const struct input_ops *ops,
+                                     struct gpud_error *error)
 {
-    g_free(updates->format);
-    updates->format = g_memdup2(said, sizeof(*said));
+    const gchar *backup = params->backup_address ? params->backup_address : "", *why = NULL;
+
+    if (!backup[0] && params->freeze_timeout == 0)
+        return GPUD_OK;
+    if (!backup[0])
+        why = "freeze-timeout needs a second sender: set backup-address to its address";
+    else if (ops != &pair_input_ops || input_ops_for(backup) != &link_input_ops)
+        why = "address and backup-address are both to be senders', names such as cam1 and cam1b";
+    else if (g_str_equal(params->address, backup))
+        why = "backup-address is the same as address: set it to that of a second sender";
+    if (!why)
+        return GPUD_OK;
+    *error = (struct gpud_error){.status = GPUD_INVALID};
+    g_strlcpy(error->reason, why, sizeof(error->reason));
+    return GPUD_INVALID;
 }
 
-/* Drops the previous sender's events, whose frame will not arrive. */
-void updates_note_peer(struct updates *updates, const struct gpud_peer_info *peer)
+static void warn(void *user, const gchar *text)
 {
-    clear_waiting(updates);
-    g_free(updates->peer);
-    updates->peer = g_memdup2(peer, sizeof(*peer));
+    GstGpudirectSrc *self = user;
+
+    GST_ELEMENT_WARNING(self, CORE, CLOCK, ("%s", text), (NULL));
 }
 
-/* Whether the later one replaces the other. */
-static gboolean is_replaced_by(const struct wire_event *a, const struct wire_event *b)
+enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, struct input **input,
+                                              struct gpud_error *error)
 {
-    if (a->kind != b->kind)
-        return FALSE;
-    if (a->kind == EVENT_TAGS)
-        return a->scope == b->scope;
-    return a->kind != EVENT_CUSTOM_STICKY ||
-           gst_structure_has_name(a->structure, gst_structure_get_name(b->structure));
+    GstGpudirectSrc *self = user;
+    struct src_options options = src_options_read(&self->options, self);
+    const struct input_ops *ops = ops_for(self, &options);
+
+    GST_OBJECT_LOCK(self);
+    gchar *card_input = g_strdup(self->card.input);
+    GstStructure *controls = self->card.controls ? gst_structure_copy(self->card.controls) : NULL;
+    g_atomic_int_set(&self->card.input_changed, FALSE);
+    GST_OBJECT_UNLOCK(self);
+    g_autofree gchar *name = endpoint_find_pipeline_name(GST_ELEMENT(self));
+    struct input_params params = {
+        .address = self->endpoint.running.address,
+        .device = device,
+        .name = name,
+        .backup_address = options.backup_address,
+        .freeze_timeout = options.freeze_timeout,
+        .preferred = &self->options.preferred,
+        .access = self->endpoint.running.access,
+        .psk_file = self->endpoint.running.psk_file,
+        .slots = self->endpoint.running.slots,
+        .slots_set = self->endpoint.running.slots_set,
+        .slow_receiver = self->endpoint.running.slow_receiver,
+        .require_direct = self->endpoint.running.require_direct,
+        .method = io_mode_method(options.io_mode),
+        .max_frame_size = options.max_frame_size,
+        .busy_poll = options.busy_poll,
+        .card_input = card_input,
+        .card_controls = controls,
+        .on_event = gst_gpudirect_src_on_event,
+        .on_notice = warn,
+        .user = self,
+    };
+
+    enum gpud_status status = check_backup(&params, ops, error);
+    if (status == GPUD_OK)
+        status = ops->open(&params, input, error);
+    g_free(card_input);
+    g_clear_pointer(&controls, gst_structure_free);
+    return status;
 }
 
-static struct update_event *find_waiting(struct updates *updates, const struct wire_event *event)
+/* Chooses the device that frames shall arrive on; g_free it. */
+static gchar *choose_device(GstGpudirectSrc *self, const struct input_ops *ops)
 {
-    for (GList *at = updates->events.head; at; at = at->next) {
-        struct update_event *waiting = at->data;
-        if (is_replaced_by(&waiting->event, event))
-            return waiting;
+    gint number;
+    gchar *device = device_choice_choose(&self->endpoint.device, &number, &self->follow.enabled);
+
+    self->follow.moves = 0;
+    /* Frames of a card or a third-party writer have no device yet; two senders may have two. */
+    struct src_options options = src_options_read(&self->options, self);
+    if (!input_is_of_sender(ops) || src_options_have_backup(&options))
+        self->follow.enabled = FALSE;
+    g_atomic_int_set(&self->endpoint.device.opened_on, number);
+    return device;
+}
+
+/* Drops the state of the stream. */
+static void reset_stream(GstGpudirectSrc *self)
+{
+    const gchar *address = self->endpoint.running.address;
+    gboolean card = address && !input_is_of_sender(input_ops_for(address));
+
+    updates_clear(&self->updates);
+    g_ptr_array_set_size(self->sticky_names, 0);
+    pictures_reset(&self->pictures);
+    self->pictures.slots = self->endpoint.running.slots;
+    link_state_reset(&self->link);
+    src_signal_forget(&self->signal);
+    times_reset(&self->times, card);
+    latency_reset(&self->latency, self->endpoint.running.slots, card);
+    self->discont = TRUE;
+    self->loss_reported = FALSE;
+    self->returned_at = self->blocked_longest = 0;
+    g_atomic_int_set(&self->sender_live, -1);
+    self->dropped = self->frames = self->skipped_unreported = 0;
+}
+
+/* Opens the input, on a device by the properties. FALSE: an error was posted. */
+static gboolean gst_gpudirect_src_open(GstGpudirectSrc *self)
+{
+    const gchar *address = self->endpoint.running.address;
+    const struct input_ops *ops = input_ops_for(address);
+    struct gpud_error error;
+
+    gchar *device = choose_device(self, ops);
+    reset_stream(self);
+    self->names = names_of(address);
+    gboolean opened = feed_open(&self->feed, device, &error);
+    g_free(device);
+    if (opened)
+        return TRUE;
+    gchar *what = g_strdup_printf("Cannot receive from %s at \"%s\"", ops->what, address);
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
+    g_free(what);
+    return FALSE;
+}
+
+void gst_gpudirect_src_close(GstGpudirectSrc *self)
+{
+    reset_stream(self);
+    feed_close(&self->feed);
+}
+
+gboolean gst_gpudirect_src_open_card(GstGpudirectSrc *self)
+{
+    const struct settings *settings = &self->endpoint.settings;
+
+    GST_OBJECT_LOCK(self);
+    kept_card_note(&self->kept, settings, self->options.io_mode);
+    gboolean card = kept_card_is_card(settings);
+    if (card)
+        settings_copy(&self->endpoint.running, settings);
+    GST_OBJECT_UNLOCK(self);
+    return !card || (settings_check(GST_ELEMENT(self), &self->endpoint.running) &&
+                     gst_gpudirect_src_open(self));
+}
+
+static gboolean restart_card(GstGpudirectSrc *self)
+{
+    struct gpud_error error;
+
+    /* Downstream may have changed its device since READY. */
+    gchar *device = choose_device(self, self->feed.input->ops);
+    gboolean same = g_strcmp0(device, self->feed.device) == 0;
+    g_free(device);
+    if (!same) {
+        gst_gpudirect_src_close(self);
+        return gst_gpudirect_src_open(self);
     }
-    return NULL;
+    reset_stream(self);
+    feed_count_anew(&self->feed);
+    if (self->feed.input->ops->wait(self->feed.input, 0, &error) == GPUD_OK)
+        return TRUE;
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
+                        "The capture card is gone");
+    return FALSE;
 }
 
-static void drop_waiting(struct updates *updates, struct update_event *waiting)
+gboolean gst_gpudirect_src_start_input(GstGpudirectSrc *self, gboolean kept)
 {
-    g_queue_remove(&updates->events, waiting);
-    updates->event_bytes -= waiting->size;
-    update_event_free(waiting);
+    return kept ? restart_card(self) : gst_gpudirect_src_open(self);
 }
 
-static void merge_tags(struct updates *updates, struct update_event *into,
-                       struct update_event *from)
+void gst_gpudirect_src_stop_input(GstGpudirectSrc *self)
 {
-    gst_tag_list_insert(into->event.tags, from->event.tags, GST_TAG_MERGE_REPLACE);
-    into->event.head = from->event.head;
-    if (from->size > into->size) {
-        updates->event_bytes += from->size - into->size;
-        into->size = from->size;
-    }
-    update_event_free(from);
-}
-
-static void add_waiting(struct updates *updates, struct update_event *waiting, gboolean begun)
-{
-    struct wire_event *event = &waiting->event;
-    struct update_event *old = find_waiting(updates, event);
-
-    if (event->kind == EVENT_GAP && !begun) {
-        update_event_free(waiting);
+    if (!self->feed.input || self->feed.input->ops->kind != INPUT_CARD) {
+        gst_gpudirect_src_close(self);
         return;
     }
-    if (old && event->kind == EVENT_TAGS) {
-        merge_tags(updates, old, waiting);
-        return;
-    }
-    if (old && (event->kind == EVENT_SEGMENT || event->kind == EVENT_FLUSH ||
-                event->kind == EVENT_CUSTOM_STICKY))
-        drop_waiting(updates, old);
-    g_queue_push_tail(&updates->events, waiting);
-    updates->event_bytes += waiting->size;
-}
-
-gboolean updates_note_event(struct updates *updates, GstElement *element,
-                            const struct gpud_user_event *said, struct names *names, gboolean begun)
-{
-    struct update_event *waiting = g_new0(struct update_event, 1);
-
-    waiting->size = said->size;
-    if (updates->flooded || !event_decode(said->kind & ~GPUD_EVENT_STICKY, said->data, said->size,
-                                          names, &waiting->event)) {
-        GST_INFO_OBJECT(element, "an event of kind %u from the sender is empty", said->kind);
-        update_event_free(waiting);
-        return FALSE;
-    }
-    add_waiting(updates, waiting, begun);
-    if (updates->events.length < EVENTS_MAX && updates->event_bytes < EVENT_BYTES_MAX)
-        return FALSE;
-    updates->flooded = !begun;
-    if (updates->flooded)
-        clear_waiting(updates);
-    return TRUE;
-}
-
-/* --- after it ----------------------------------------------------------------------------- */
-
-struct update_event *updates_take_event(struct updates *updates, gboolean with_frame)
-{
-    for (GList *at = updates->events.head; at; at = at->next) {
-        struct update_event *waiting = at->data;
-        if (waiting->event.kind == EVENT_SEGMENT && !with_frame)
-            continue;
-        g_queue_delete_link(&updates->events, at);
-        updates->event_bytes -= waiting->size;
-        return waiting;
-    }
-    return NULL;
-}
-
-void updates_take_reason(struct updates *updates, struct gpud_error *why)
-{
-    *why = (struct gpud_error){.status = updates->unusable ? GPUD_UNSUPPORTED : GPUD_PEER};
-    if (updates->unusable)
-        g_snprintf(why->reason, sizeof(why->reason),
-                   "the sender's format cannot be used: %s: its link is cut", updates->unusable);
-    else
-        g_snprintf(
-            why->reason, sizeof(why->reason),
-            "the sender sent %d events, or %d bytes of them, before a frame: its link is cut",
-            EVENTS_MAX, EVENT_BYTES_MAX);
-    updates->flooded = FALSE;
-    g_clear_pointer(&updates->unusable, g_free);
+    self->feed.input->ops->stop(self->feed.input);
+    reset_stream(self);
 }
 
 /* === stats =================================================================================== */
@@ -1004,7 +1052,7 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
     endpoint_post_stats_at_eos(&self->endpoint);
     src_options_init(&self->options);
     feed_init(&self->feed, gst_gpudirect_src_open_input, self);
-    updates_init(&self->updates);
+    g_queue_init(&self->updates.events);
     times_init(&self->times, &self->endpoint);
     latency_init(&self->latency, GST_ELEMENT(self), &self->options);
     self->pictures.src = base;

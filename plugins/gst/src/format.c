@@ -1,102 +1,455 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Caps, and blocks of sound and data. */
+/* What the stream is: the device and the caps of the frames, and what the sender says between them.
+ */
 #include "src/src.h"
 
 #include "base/plugin.h"
 #include "memory/memory.h"
 #include "wire/codec.h"
 
+#include <gst/allocators/gstfdmemory.h>
 #include <gst/base/gstbasesink.h>
 
-/* === blocks ================================================================================== */
-/* Blocks of sound and data, and the buffers that hold them. Each is copied, so that downstream may
- * keep as many as it likes without a slot of the ring. */
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-/* Sets the format of the frames that follow. FALSE: it is that of pictures. */
-static gboolean blocks_set_format(struct blocks *blocks, const struct gpud_media *media,
-                                  GstCaps *caps)
+/* === updates ================================================================================= */
+/* Events of the link other than frames: noted inside acquire, applied after it.
+ *
+ * Only the last format and the last connection count. Other events wait for a frame, which gives
+ * their time, and later ones replace earlier ones:
+ *
+ *     segment, flush   the last one
+ *     tags             one list for each scope, merged: later values win
+ *     gap              none before the first frame: there is nothing to bridge
+ *     custom           all of them; of sticky ones the last of each name
+ *
+ * The number of waiting events is bounded, at more than an honest sender needs. Once frames flow, a
+ * larger burst only ends the acquire: downstream gets the events so far, and the rest stays with
+ * the sender. Before the first frame nothing can be passed on, so the link is cut. */
+
+/* The most events that wait, and their size as serialised; a decoded byte takes about ten. A merged
+ * list of tags counts once, as it has one event's values for each tag that GStreamer knows. */
+#define EVENTS_MAX 512
+#define EVENT_BYTES_MAX (512 * 1024)
+
+void update_event_free(struct update_event *waiting)
 {
-    blocks->expected = media->kind != GPUD_MEDIA_PICTURE;
-    blocks->are_sound = blocks_are_sound(media);
-    if (blocks->are_sound && !gst_audio_info_from_caps(&blocks->info, caps))
+    wire_event_clear(&waiting->event);
+    g_free(waiting);
+}
+
+static void clear_waiting(struct updates *updates)
+{
+    g_queue_clear_full(&updates->events, (GDestroyNotify)update_event_free);
+    updates->event_bytes = 0;
+}
+
+void updates_clear(struct updates *updates)
+{
+    clear_waiting(updates);
+    g_clear_pointer(&updates->format, g_free);
+    g_clear_pointer(&updates->peer, g_free);
+    g_clear_pointer(&updates->unusable, g_free);
+    updates->flooded = updates->yielding = FALSE;
+}
+
+/* --- inside acquire ----------------------------------------------------------------------- */
+
+void updates_yield(struct updates *updates, struct input *input)
+{
+    updates->yielding = TRUE;
+    input->ops->interrupt(input, TRUE);
+}
+
+void updates_note_format(struct updates *updates, const struct gpud_format_event *said)
+{
+    g_free(updates->format);
+    updates->format = g_memdup2(said, sizeof(*said));
+}
+
+/* Drops the previous sender's events, whose frame will not arrive. */
+void updates_note_peer(struct updates *updates, const struct gpud_peer_info *peer)
+{
+    clear_waiting(updates);
+    g_free(updates->peer);
+    updates->peer = g_memdup2(peer, sizeof(*peer));
+}
+
+/* Whether the later one replaces the other. */
+static gboolean is_replaced_by(const struct wire_event *a, const struct wire_event *b)
+{
+    if (a->kind != b->kind)
         return FALSE;
-    return blocks->expected;
+    if (a->kind == EVENT_TAGS)
+        return a->scope == b->scope;
+    return a->kind != EVENT_CUSTOM_STICKY ||
+           gst_structure_has_name(a->structure, gst_structure_get_name(b->structure));
 }
 
-static gsize samples_of(const struct blocks *blocks, gsize bytes)
+static struct update_event *find_waiting(struct updates *updates, const struct wire_event *event)
 {
-    return bytes / (gsize)blocks->info.bpf;
+    for (GList *at = updates->events.head; at; at = at->next) {
+        struct update_event *waiting = at->data;
+        if (is_replaced_by(&waiting->event, event))
+            return waiting;
+    }
+    return NULL;
 }
 
-/* Each channel's samples, where they lie apart, or all. */
-static void blocks_fill(const struct blocks *blocks, GstBuffer *buffer, const guint8 *data,
-                        gsize bytes, gsize skipped)
+static void drop_waiting(struct updates *updates, struct update_event *waiting)
 {
-    gboolean apart = blocks->are_sound && blocks->info.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
-    gsize planes = apart ? (gsize)blocks->info.channels : 1;
-    gsize plane = bytes / planes, left = (bytes - skipped) / planes;
-
-    for (gsize i = 0; i < planes; i++)
-        gst_buffer_fill(buffer, i * left, data + i * plane + (plane - left), left);
+    g_queue_remove(&updates->events, waiting);
+    updates->event_bytes -= waiting->size;
+    update_event_free(waiting);
 }
 
-enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *frame, guint skip,
-                             GstAllocator *allocator, struct counters *counters, GstBuffer **buffer,
-                             struct gpud_error *error)
+static void merge_tags(struct updates *updates, struct update_event *into,
+                       struct update_event *from)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    void *data;
-
-    gpud_frame_get_info(frame, &info);
-    enum gpud_status status = gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, error);
-    if (status != GPUD_OK)
-        return status;
-    gsize skipped = blocks->are_sound ? skip * (gsize)blocks->info.bpf : 0;
-    gsize size = info.bytes > skipped ? (gsize)info.bytes - skipped : 0;
-    *buffer = gst_buffer_new_allocate(allocator, size, NULL);
-    if (!*buffer) /* of a file, say, where descriptors run out */
-        *buffer = gst_buffer_new_allocate(NULL, size, NULL);
-    blocks_fill(blocks, *buffer, data, (gsize)info.bytes, (gsize)info.bytes - size);
-    gpud_frame_unmap(frame);
-    counter_add(&counters->copies_cpu);
-    if (blocks->are_sound && blocks->info.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED)
-        gst_buffer_add_audio_meta(*buffer, &blocks->info, samples_of(blocks, size), NULL);
-    return GPUD_OK;
+    gst_tag_list_insert(into->event.tags, from->event.tags, GST_TAG_MERGE_REPLACE);
+    into->event.head = from->event.head;
+    if (from->size > into->size) {
+        updates->event_bytes += from->size - into->size;
+        into->size = from->size;
+    }
+    update_event_free(from);
 }
 
-static guint64 moved_by(guint64 time, gint64 by)
+static void add_waiting(struct updates *updates, struct update_event *waiting, gboolean begun)
 {
-    return GST_CLOCK_TIME_IS_VALID(wire_time(time)) ? time + (guint64)by : time;
-}
+    struct wire_event *event = &waiting->event;
+    struct update_event *old = find_waiting(updates, event);
 
-void blocks_skip(const struct blocks *blocks, guint skip, struct gpud_frame_info *info)
-{
-    if (!blocks->are_sound || skip == 0)
+    if (event->kind == EVENT_GAP && !begun) {
+        update_event_free(waiting);
         return;
-    gint64 time = (gint64)gst_util_uint64_scale(skip, GST_SECOND, (guint64)blocks->info.rate);
-    info->pts_ns = moved_by(info->pts_ns, time);
-    info->dts_ns = moved_by(info->dts_ns, time);
-    info->duration_ns = moved_by(info->duration_ns, -MIN(time, (gint64)info->duration_ns));
-    if (info->offset != GST_BUFFER_OFFSET_NONE)
-        info->offset += skip;
+    }
+    if (old && event->kind == EVENT_TAGS) {
+        merge_tags(updates, old, waiting);
+        return;
+    }
+    if (old && (event->kind == EVENT_SEGMENT || event->kind == EVENT_FLUSH ||
+                event->kind == EVENT_CUSTOM_STICKY))
+        drop_waiting(updates, old);
+    g_queue_push_tail(&updates->events, waiting);
+    updates->event_bytes += waiting->size;
 }
 
-void blocks_describe(const struct blocks *blocks, GstBuffer *buffer)
+gboolean updates_note_event(struct updates *updates, GstElement *element,
+                            const struct gpud_user_event *said, struct names *names, gboolean begun)
 {
-    /* Of a part, if the sender split the buffer. */
-    if (blocks->are_sound)
-        GST_BUFFER_OFFSET_END(buffer) =
-            GST_BUFFER_OFFSET_IS_VALID(buffer)
-                ? GST_BUFFER_OFFSET(buffer) + samples_of(blocks, gst_buffer_get_size(buffer))
-                : GST_BUFFER_OFFSET_NONE;
+    struct update_event *waiting = g_new0(struct update_event, 1);
+
+    waiting->size = said->size;
+    if (updates->flooded || !event_decode(said->kind & ~GPUD_EVENT_STICKY, said->data, said->size,
+                                          names, &waiting->event)) {
+        GST_INFO_OBJECT(element, "an event of kind %u from the sender is empty", said->kind);
+        update_event_free(waiting);
+        return FALSE;
+    }
+    add_waiting(updates, waiting, begun);
+    if (updates->events.length < EVENTS_MAX && updates->event_bytes < EVENT_BYTES_MAX)
+        return FALSE;
+    updates->flooded = !begun;
+    if (updates->flooded)
+        clear_waiting(updates);
+    return TRUE;
+}
+
+/* --- after it ----------------------------------------------------------------------------- */
+
+struct update_event *updates_take_event(struct updates *updates, gboolean with_frame)
+{
+    for (GList *at = updates->events.head; at; at = at->next) {
+        struct update_event *waiting = at->data;
+        if (waiting->event.kind == EVENT_SEGMENT && !with_frame)
+            continue;
+        g_queue_delete_link(&updates->events, at);
+        updates->event_bytes -= waiting->size;
+        return waiting;
+    }
+    return NULL;
+}
+
+void updates_take_reason(struct updates *updates, struct gpud_error *why)
+{
+    *why = (struct gpud_error){.status = updates->unusable ? GPUD_UNSUPPORTED : GPUD_PEER};
+    if (updates->unusable)
+        g_snprintf(why->reason, sizeof(why->reason),
+                   "the sender's format cannot be used: %s: its link is cut", updates->unusable);
+    else
+        g_snprintf(
+            why->reason, sizeof(why->reason),
+            "the sender sent %d events, or %d bytes of them, before a frame: its link is cut",
+            EVENTS_MAX, EVENT_BYTES_MAX);
+    updates->flooded = FALSE;
+    g_clear_pointer(&updates->unusable, g_free);
+}
+
+/* === device ================================================================================== */
+/* The device on which gpudirectsrc's frames arrive, and its consequences for caps and contexts.
+ *
+ * A device that the user names is used. With `auto`, frames arrive on downstream's GPU if
+ * downstream prefers GPU memory. If not, they arrive on the sender's device: its GPU, if that
+ * belongs to this machine, its driver is available and downstream accepts such memory (as fakesink,
+ * tee, and appsink without caps do); otherwise in host memory. The sender names its device while
+ * the link is being made; a receiver on that device then replaces this one before the sender relies
+ * on it. Frames of a card or a third-party writer have no device yet: they arrive on the GPU that
+ * downstream prefers (of several, the one nearest to the card), or on the host. Frames on a GPU are
+ * pushed as its memory if downstream accepts it, otherwise as memory that maps to the CPU on
+ * demand, or, if downstream accepts nothing else, as dma-bufs. */
+
+GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps)
+{
+    gint number;
+    enum gpu_use use = device_choice_get_use(&self->endpoint.device, &number);
+
+    g_mutex_lock(&self->feed.lock);
+    if (self->feed.input) {
+        number = g_atomic_int_get(&self->endpoint.device.opened_on);
+        use = number >= 0 ? GPU_USE_NAMED : GPU_USE_NONE;
+    }
+    g_mutex_unlock(&self->feed.lock);
+    return gpu_filter_caps(caps, use, number);
+}
+
+/* Without a GPU that GStreamer can use, the core still maps frames for the CPU. */
+static struct gpu *get_gpu(GstGpudirectSrc *self)
+{
+    gint number = g_atomic_int_get(&self->endpoint.device.opened_on);
+    struct gpud_error error;
+
+    if (number < 0)
+        return NULL;
+    struct gpu *gpu = gpu_get(number, &error);
+    if (!gpu)
+        GST_WARNING_OBJECT(self, "no %s: %s", gpu_get_vendor(number)->memory, error.reason);
+    return gpu;
+}
+
+GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps)
+{
+    struct gpu *gpu = get_gpu(self);
+    GstCaps *both = gst_caps_new_empty(), *in_dmabufs = caps_into_dmabufs(caps);
+
+    for (guint i = 0; gpu && i < gst_caps_get_size(caps); i++) {
+        GstCaps *one = gst_caps_copy_nth(caps, i);
+        GstCaps *on_gpu = gpu_caps_in_memory(one, gpu->vendor);
+        if (on_gpu)
+            gst_caps_append(both, on_gpu);
+        gst_caps_unref(one);
+    }
+    gst_caps_append(both, caps);
+    gst_caps_append(both, in_dmabufs);
+    return both;
+}
+
+struct gpu *gst_gpudirect_src_gpu_of_caps(GstGpudirectSrc *self, const GstCaps *caps)
+{
+    return gpu_vendor_of_caps(caps) ? get_gpu(self) : NULL;
+}
+
+/* Elements that pass memory through accept any caps; the CAPS query also reaches those behind them.
+ */
+static gboolean downstream_takes(GstGpudirectSrc *self, GstCaps *caps)
+{
+    GstPad *pad = GST_BASE_SRC_PAD(self);
+
+    if (!gst_pad_peer_query_accept_caps(pad, caps))
+        return FALSE;
+    GstCaps *possible = gst_pad_peer_query_caps(pad, caps);
+    gboolean takes = gst_caps_can_intersect(possible, caps);
+    gst_caps_unref(possible);
+    return takes;
+}
+
+gboolean gst_gpudirect_src_fills_files(GstQuery *query)
+{
+    GstAllocator *allocator = NULL;
+
+    if (gst_query_get_n_allocation_params(query) > 0)
+        gst_query_parse_nth_allocation_param(query, 0, &allocator, NULL);
+    gboolean fills =
+        allocator && GST_IS_FD_ALLOCATOR(allocator) && GST_ALLOCATOR_GET_CLASS(allocator)->alloc;
+    gst_clear_object(&allocator);
+    return fills;
+}
+
+/* unixfdsink accepts any caps, and then only memory of its allocator. */
+static gboolean downstream_takes_gpu(GstGpudirectSrc *self, GstCaps *caps)
+{
+    if (!downstream_takes(self, caps))
+        return FALSE;
+    GstQuery *query = gst_query_new_allocation(caps, FALSE);
+    gboolean takes =
+        !gst_pad_peer_query(GST_BASE_SRC_PAD(self), query) || !gst_gpudirect_src_fills_files(query);
+    gst_query_unref(query);
+    return takes;
+}
+
+/* NULL: downstream does not accept dma-bufs of this format. */
+static GstCaps *find_dmabufs(GstGpudirectSrc *self, const GstCaps *caps)
+{
+    GstCaps *all = caps_into_dmabufs(caps), *found = NULL;
+
+    for (guint i = 0; i < gst_caps_get_size(all) && !found; i++) {
+        found = gst_caps_copy_nth(all, i);
+        if (!downstream_takes(self, found))
+            gst_clear_caps(&found);
+    }
+    gst_caps_unref(all);
+    return found;
+}
+
+static GstCaps *agree_on_dmabufs(GstGpudirectSrc *self, const GstCaps *caps)
+{
+    GstCaps *found = find_dmabufs(self, caps);
+    struct gpud_error error;
+
+    if (found && !dmabuf_can_be_made(&error))
+        gst_clear_caps(&found);
+    return found;
+}
+
+GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
+{
+    struct gpu *found = get_gpu(self);
+    GstCaps *on_gpu = found ? gpu_caps_in_memory(caps, found->vendor) : NULL;
+
+    *gpu = NULL;
+    if (on_gpu && downstream_takes_gpu(self, on_gpu)) {
+        gst_caps_unref(caps);
+        *gpu = found;
+        return on_gpu;
+    }
+    gst_clear_caps(&on_gpu);
+    if (gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), caps))
+        return caps;
+    GstCaps *in_dmabufs = agree_on_dmabufs(self, caps);
+    gst_caps_unref(caps);
+    return in_dmabufs;
+}
+
+/* --- the sender's device ------------------------------------------------------------------ */
+
+/* Bounds the moves for a sender that names another GPU each time. */
+#define MOVES_MAX 2
+
+/* Whether the sender's device is one of this machine's GPUs, of a vendor known here. */
+static gboolean is_on_gpu(const struct gpud_format_event *format)
+{
+    return gpu_of_name(format->device) >= 0 && format->pci[0];
+}
+
+gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const struct gpud_format_event *format)
+{
+    return self->follow.enabled && self->follow.moves < MOVES_MAX &&
+           (is_on_gpu(format) || g_atomic_int_get(&self->endpoint.device.opened_on) >= 0);
+}
+
+/* Whether downstream works on this GPU. Elements that name a vendor's memory do; those that accept
+ * any memory have no GPU. */
+static gboolean downstream_works_on(GstGpudirectSrc *self, gint number)
+{
+    const struct gpu_vendor *vendor = gpu_get_vendor(number);
+    GstCaps *caps = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(self), NULL);
+    gchar *reason = NULL;
+    gboolean names_it = FALSE;
+
+    for (guint i = 0; !gst_caps_is_any(caps) && i < gst_caps_get_size(caps); i++) {
+        GstCapsFeatures *features = gst_caps_get_features(caps, i);
+        names_it |= !gst_caps_features_is_any(features) &&
+                    gst_caps_features_contains(features, vendor->feature);
+    }
+    gst_caps_unref(caps);
+    gboolean there =
+        !names_it || device_choice_find_gpu(&self->endpoint.device, vendor, &reason) == number;
+    g_free(reason);
+    return there;
+}
+
+/* The GPU that the sender has its frames on, if downstream takes them there; else -1. */
+static gint find_sender_gpu(GstGpudirectSrc *self, const struct gpud_format_event *format)
+{
+    gchar *reason = NULL;
+    gint number = is_on_gpu(format) ? gpu_of_pci(format->pci) : -1;
+    GstVideoInfo info;
+
+    GstCaps *caps = number >= 0 && gpu_get_vendor(number)->is_available()
+                        ? media_to_caps(&format->media, self->names, &info, &reason)
+                        : NULL;
+    GstCaps *on_gpu = caps ? gpu_caps_in_memory(caps, gpu_get_vendor(number)) : NULL;
+    if (!on_gpu || !downstream_takes_gpu(self, on_gpu) || !downstream_works_on(self, number))
+        number = -1;
+    gst_clear_caps(&on_gpu);
+    gst_clear_caps(&caps);
+    g_free(reason);
+    return number;
+}
+
+static gboolean device_move(GstGpudirectSrc *self, gint number)
+{
+    gchar *device = number < 0 ? g_strdup("host") : gpu_get_name(number);
+    struct gpud_error error;
+    gboolean moved = feed_replace(&self->feed, device, &error);
+
+    self->follow.moves++;
+    if (moved) {
+        updates_clear(&self->updates);
+        device_choice_set_reason(&self->endpoint.device,
+                                 g_strdup_printf("%s: the sender has its frames there", device));
+        g_atomic_int_set(&self->endpoint.device.opened_on, number);
+        link_state_renew(&self->link);
+    } else {
+        GST_WARNING_OBJECT(self, "frames cannot arrive on %s, where the sender has them: %s",
+                           device, error.reason);
+        self->follow.enabled = FALSE;
+    }
+    g_free(device);
+    return moved;
+}
+
+gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct gpud_format_event *format)
+{
+    if (!self->follow.enabled || self->follow.moves >= MOVES_MAX)
+        return FALSE;
+    gint number = find_sender_gpu(self, format);
+    return number != g_atomic_int_get(&self->endpoint.device.opened_on) &&
+           device_move(self, number);
+}
+
+gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self)
+{
+    return self->follow.enabled && self->follow.moves < MOVES_MAX &&
+           g_atomic_int_get(&self->endpoint.device.opened_on) >= 0 && device_move(self, -1);
+}
+
+gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
+{
+    for (guint i = 0; gpu_vendors[i]; i++) {
+        GstCaps *on_gpu = gpu_caps_in_memory(caps, gpu_vendors[i]);
+        gboolean wanted = on_gpu && gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), on_gpu);
+        gst_clear_caps(&on_gpu);
+        if (wanted)
+            return g_strdup_printf("they want %s: set gpudirectsrc's property device to %sN",
+                                   gpu_vendors[i]->memory, gpu_vendors[i]->prefix);
+    }
+    GstCaps *in_dmabufs = find_dmabufs(self, caps);
+    struct gpud_error error = {0};
+    gboolean lacks = in_dmabufs && !dmabuf_can_be_made(&error);
+    gst_clear_caps(&in_dmabufs);
+    if (lacks)
+        return g_strdup_printf("they want dma-bufs, and %s", error.reason);
+    if (blocks_are_caps(caps))
+        return g_strdup(
+            "put an audioconvert and an audioresample after gpudirectsrc, if it is sound");
+    return g_strdup("put a videoconvert after gpudirectsrc");
 }
 
 /* === format ================================================================================== */
 /* gpudirectsrc's caps, pool and allocation. */
-
-#define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 static GstBaseSrcClass *parent_class;
 
@@ -112,6 +465,17 @@ static GstFlowReturn refuse_format(GstGpudirectSrc *self, gchar *reason)
                       (NULL));
     g_free(reason);
     return GST_FLOW_ERROR;
+}
+
+/* Sets the format of the frames that follow. FALSE: it is that of pictures. */
+static gboolean blocks_set_format(struct blocks *blocks, const struct gpud_media *media,
+                                  GstCaps *caps)
+{
+    blocks->expected = media->kind != GPUD_MEDIA_PICTURE;
+    blocks->are_sound = blocks_are_sound(media);
+    if (blocks->are_sound && !gst_audio_info_from_caps(&blocks->info, caps))
+        return FALSE;
+    return blocks->expected;
 }
 
 static gboolean set_format(GstGpudirectSrc *self, GstCaps *caps, const struct gpud_media *media)
@@ -610,4 +974,99 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *mo
     g_free(format);
     g_free(peer);
     return flow;
+}
+
+/* === events ================================================================================== */
+/* Pushes the sender's events downstream. */
+
+/* The pad keeps the last one of each name until the element stops. */
+#define STICKY_NAMES_MAX 64
+
+static gboolean may_stick(GstGpudirectSrc *self, const GstStructure *structure)
+{
+    gpointer name = (gpointer)g_intern_string(gst_structure_get_name(structure));
+
+    if (g_ptr_array_find(self->sticky_names, name, NULL))
+        return TRUE;
+    if (self->sticky_names->len >= STICKY_NAMES_MAX) {
+        GST_WARNING_OBJECT(self, "more than %d names of sticky events: left out %" GST_PTR_FORMAT,
+                           STICKY_NAMES_MAX, structure);
+        return FALSE;
+    }
+    g_ptr_array_add(self->sticky_names, name);
+    return TRUE;
+}
+
+static void push_gap(GstGpudirectSrc *self, const struct wire_event *event, gboolean with_frame)
+{
+    GstPad *pad = GST_BASE_SRC_PAD(self);
+    GstEvent *segment = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
+    struct time_now now;
+
+    if (!segment) /* no gap precedes the first frame */
+        return;
+    gst_event_unref(segment);
+    times_now(&self->times, &now);
+    if (!with_frame) /* a frame's own time is more precise */
+        times_learn_event(&self->times, &event->head, &now);
+    gint64 mapped = gst_base_src_get_do_timestamp(GST_BASE_SRC(self))
+                        ? time_now_at(&now, GST_CLOCK_TIME_NONE)
+                        : time_map_apply(&self->times.map, event->time);
+    gst_pad_push_event(pad,
+                       gst_event_new_gap(timeline_stamp_gap(&self->times.line, mapped, with_frame),
+                                         event->duration));
+}
+
+/* With do-timestamp the sender's times mean nothing here. */
+static void push_segment(GstGpudirectSrc *self, const struct wire_event *event)
+{
+    GstSegment segment;
+
+    if (gst_base_src_get_do_timestamp(GST_BASE_SRC(self)))
+        return;
+    timeline_segment(&self->times.line, time_map_apply(&self->times.map, event->time),
+                     event->stream_time, event->rate, &segment);
+    gst_base_src_new_segment(GST_BASE_SRC(self), &segment);
+}
+
+static void push_event(GstGpudirectSrc *self, struct wire_event *event, gboolean with_frame)
+{
+    GstPad *pad = GST_BASE_SRC_PAD(self);
+
+    switch (event->kind) {
+    case EVENT_SEGMENT:
+        push_segment(self, event);
+        break;
+    case EVENT_TAGS:
+        gst_pad_push_event(pad, gst_event_new_tag(g_steal_pointer(&event->tags)));
+        break;
+    case EVENT_GAP:
+        push_gap(self, event, with_frame);
+        break;
+    case EVENT_FLUSH:
+        self->discont = TRUE;
+        gst_gpudirect_src_break_stream(self);
+        break;
+    case EVENT_CUSTOM:
+        gst_pad_push_event(pad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM,
+                                                     g_steal_pointer(&event->structure)));
+        break;
+    case EVENT_CUSTOM_STICKY:
+        if (may_stick(self, event->structure))
+            gst_pad_push_event(pad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY,
+                                                         g_steal_pointer(&event->structure)));
+        break;
+    }
+}
+
+/* A segment waits for its first frame, which determines its start here. Other events need not wait
+ * for it: all times are running times. */
+void gst_gpudirect_src_push_events(GstGpudirectSrc *self, gboolean with_frame)
+{
+    struct update_event *waiting;
+
+    while ((waiting = updates_take_event(&self->updates, with_frame))) {
+        push_event(self, &waiting->event, with_frame);
+        update_event_free(waiting);
+    }
 }

@@ -97,8 +97,8 @@ GstCaps *capture_choose(GstCaps *caps, const struct capture_wish *wish);
 gchar *capture_explain_refusal(const GstCaps *has, const GstCaps *wanted);
 
 /* === input =================================================================================== */
-/* The sources of gpudirectsrc's frames: a link to a sender (link.c), links to a main and a backup
- * sender (group.c), a capture card (capture.c), or a third-party writer (target.c). */
+/* The sources of gpudirectsrc's frames: a link to a sender, links to a main and a backup sender, a
+ * third-party writer (input.c), or a capture card (capture.c). */
 
 struct input_params {
     const gchar *address, *device;
@@ -795,13 +795,12 @@ void updates_take_reason(struct updates *updates, struct gpud_error *why);
 
 /* === src ===================================================================================== */
 /* The internals of gpudirectsrc. Its state is in structs, each owned by a file:
- *   element.c  class, properties, states, queries, stats
- *   open.c     opens and closes the input, and keeps a card open in READY; the device of the frames
- *   create.c   the loop: a frame becomes a buffer
- *   wait.c     what to do when no frame comes, and what is shown meanwhile; the sender's events
- *   format.c   caps and allocation, of pictures, sound and data
+ *   element.c  class, properties, states, queries, stats; opens and closes the input
+ *   create.c   the loop: a frame becomes a buffer; what to do, and what is shown, when none comes
+ *   format.c   device, caps and allocation; what the sender says between frames
  *   times.c    the times of buffers, the lateness of pictures, and the latency reported for it
- *   link.c, group.c, capture.c, target.c  the kinds of input */
+ *   input.c    the current input, and its kinds; capture.c is that of cards
+ *   group.c    sources that pass on pictures of the same instant */
 
 #define GST_TYPE_GPUDIRECT_SRC (gst_gpudirect_src_get_type())
 

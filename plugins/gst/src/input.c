@@ -1,0 +1,1020 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Where frames come from: a sender, a main and a backup sender, or a third-party writer; and the
+ * feed, which is the one that is open. capture.c has the cards. */
+#include "src/src.h"
+
+#include "base/plugin.h"
+#include "wire/codec.h"
+
+#include <gpudirect/group.h>
+#include <gpudirect/target.h>
+#include <string.h>
+
+/* === link ==================================================================================== */
+/* Frames of a sender. */
+
+struct link_input {
+    struct input parent; /* first */
+    struct gpud_receiver *receiver;
+};
+
+static enum gpud_status link_open(const struct input_params *params, struct input **input,
+                                  struct gpud_error *error)
+{
+    struct gpud_receiver_params receiver = GPUD_PARAMS_INIT(receiver);
+    struct gpud_context *context = gpud_gst_context_get(error);
+    if (!context)
+        return error->status;
+    receiver.address = params->address;
+    receiver.name = params->name;
+    receiver.device = params->device;
+    receiver.slots = params->slots_set ? params->slots : 0;
+    receiver.picture_slots = params->slots;
+    receiver.slow_receiver = params->slow_receiver;
+    receiver.require_direct = params->require_direct;
+    receiver.access = params->access;
+    receiver.psk_file = params->psk_file;
+    receiver.max_frame_size = params->max_frame_size;
+    receiver.busy_poll_ns = params->busy_poll ? params->busy_poll * GPUD_USEC : -1;
+    receiver.on_event = params->on_event;
+    receiver.user = params->user;
+
+    struct link_input *link = g_new0(struct link_input, 1);
+    enum gpud_status status = gpud_receiver_create(context, &receiver, &link->receiver, error);
+    if (status != GPUD_OK) {
+        g_free(link);
+        return status;
+    }
+    link->parent.ops = &link_input_ops;
+    *input = &link->parent;
+    return GPUD_OK;
+}
+
+static void link_close(struct input *input)
+{
+    struct link_input *link = (struct link_input *)input;
+
+    gpud_receiver_destroy(&link->receiver);
+    g_free(link);
+}
+
+static enum gpud_status link_acquire(struct input *input, gint64 timeout, struct gpud_frame **frame,
+                                     struct gpud_error *error)
+{
+    return gpud_receiver_acquire(((struct link_input *)input)->receiver, timeout, frame, error);
+}
+
+static guint link_count_frames(struct input *input)
+{
+    return gpud_receiver_count_frames(((struct link_input *)input)->receiver);
+}
+
+static void link_set_latency(struct input *input, guint64 latency)
+{
+    gpud_receiver_set_latency(((struct link_input *)input)->receiver, latency);
+}
+
+static void link_interrupt(struct input *input, gboolean interrupted)
+{
+    gpud_receiver_interrupt(((struct link_input *)input)->receiver, interrupted);
+}
+
+static void link_want_slots(struct input *input, guint slots)
+{
+    gpud_receiver_set_slots(((struct link_input *)input)->receiver, slots);
+}
+
+static void link_get_info(struct input *input, struct input_info *info)
+{
+    struct gpud_receiver_info from = GPUD_INFO_INIT(from);
+
+    gpud_receiver_get_info(((struct link_input *)input)->receiver, &from);
+    *info = (struct input_info){
+        .connected = from.connected,
+        .frames = from.frames,
+        .dropped = from.dropped,
+        .corrupted = from.corrupted,
+        .connects = from.connects,
+        .disconnects = from.disconnects,
+        .copies_cpu = from.copies_cpu,
+        .copies_gpu = from.copies_gpu,
+        .waits_cpu = from.waits_cpu,
+        .waits_device = from.waits_device,
+        .kicks = from.kicks,
+        .latency_p50 = from.latency_p50_ns,
+        .latency_p99 = from.latency_p99_ns,
+        .latency_max = from.latency_max_ns,
+        .slots = from.slots,
+        .slots_max = from.slots_max,
+    };
+    g_strlcpy(info->path, from.path, sizeof(info->path));
+    g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
+}
+
+const struct input_ops link_input_ops = {
+    .kind = INPUT_LINK,
+    .what = "the sender",
+    .open = link_open,
+    .close = link_close,
+    .acquire = link_acquire,
+    .count_frames = link_count_frames,
+    .set_latency = link_set_latency,
+    .interrupt = link_interrupt,
+    .want_slots = link_want_slots,
+    .get_info = link_get_info,
+};
+
+/* === pairtime ================================================================================ */
+/* By which times frames of a main and a backup sender are matched. */
+
+/* Whether the instant is by the senders' clock, rather than by their pipelines' running time. */
+static inline gboolean pair_match_has_clock(enum pair_match match)
+{
+    return match != PAIR_MATCH_PTS;
+}
+
+#define NETWORK "rdma://"
+
+static struct pair_clock pair_clock_of(const struct wire_head *head)
+{
+    return (struct pair_clock){
+        .known = TRUE, .live = head->live, .monotonic = head->monotonic, .name = head->clock};
+}
+
+static gboolean has_clock(const struct pair_clock *clock)
+{
+    return clock->monotonic || clock->name;
+}
+
+enum pair_match pair_match_of(const struct pair_clock *main, const struct pair_clock *backup,
+                              gboolean same_host)
+{
+    if (!main->known && !backup->known)
+        return PAIR_MATCH_NONE;
+    /* The other one will probably be alike. */
+    const struct pair_clock *a = main->known ? main : backup;
+    const struct pair_clock *b = backup->known ? backup : main;
+    if ((!a->live && !b->live) || (!has_clock(a) && !has_clock(b)))
+        return PAIR_MATCH_PTS;
+    if (a->name && a->name == b->name)
+        return PAIR_MATCH_CLOCK;
+    if (a->monotonic && b->monotonic && (a == b || same_host))
+        return PAIR_MATCH_MONOTONIC;
+    return PAIR_MATCH_APART;
+}
+
+gboolean pair_addresses_share_host(const gchar *main, const gchar *backup)
+{
+    gboolean network = g_str_has_prefix(main, NETWORK);
+
+    if (network != g_str_has_prefix(backup, NETWORK))
+        return FALSE;
+    if (!network)
+        return TRUE;
+    /* Up to the port and the channel's name. */
+    const gchar *end = strrchr(main + strlen(NETWORK), ':');
+    gsize length = end ? (gsize)(end - main) + 1 : strlen(main);
+    return strncmp(main, backup, length) == 0;
+}
+
+static const gchar *pair_match_text(enum pair_match match)
+{
+    static const gchar *const texts[] = {
+        [PAIR_MATCH_NONE] = "none",           [PAIR_MATCH_CLOCK] = "clock",
+        [PAIR_MATCH_MONOTONIC] = "monotonic", [PAIR_MATCH_PTS] = "pts",
+        [PAIR_MATCH_APART] = "apart",
+    };
+
+    return texts[match];
+}
+
+/* === pair ==================================================================================== */
+/* Frames from a main and a backup sender, over two links: each instant is handed on once. The
+ * core's group does that by the times that this file gives it; without a common time one sender is
+ * used at a time, the other when that one is lost. */
+
+/* Without a common time: how often the chosen sender is looked at, and how long it may send
+ * nothing. */
+#define LOOK_INTERVAL (100 * GPUD_MSEC)
+#define SILENCE_MAX (500 * GPUD_MSEC)
+
+struct pair_input {
+    struct input parent; /* first */
+    struct gpud_receiver *receivers[2];
+    struct gpud_group *group;
+    const gint *preferred; /* atomic; the element's property */
+    gboolean same_host;
+    void (*on_event)(void *user, enum gpud_event event, const void *data);
+    void (*on_notice)(void *user, const gchar *text);
+    void *user;
+    gint active; /* atomic: whose frame was handed on last; -1: none yet */
+
+    GMutex lock; /* of the next four, which threads of the group use */
+    struct pair_clock clocks[2];
+    enum pair_match match;
+    guint chosen; /* whose frames are handed on, where both cannot be matched */
+    gboolean refused;
+
+    /* The streaming thread's. */
+    gboolean refusal_reported;
+    GstClockTime looked_at; /* monotonic: for warnings of the group */
+    gchar warned[2][GPUD_REASON_MAX];
+    gboolean connected;
+    GstClockTime handed_at; /* monotonic: the last frame */
+    gboolean has_origin;    /* of the time line on which both senders' frames are placed */
+    GstClockTime origin;    /* a base time of the clock */
+    guint64 run;
+};
+
+static struct pair_input *pair_of(struct input *input)
+{
+    return (struct pair_input *)input;
+}
+
+/* --- matching ----------------------------------------------------------------------------- */
+
+/* The instant of a frame; called in a thread of the group. */
+static uint64_t time_of(void *user, uint32_t member, const struct gpud_frame_info *info)
+{
+    struct pair_input *pair = user;
+    struct unpack unpack = {.data = info->meta, .left = info->meta_size};
+    GstClockTime running = wire_time(info->pts_ns);
+    struct wire_head head;
+
+    wire_head_unpack(&unpack, &head);
+    g_mutex_lock(&pair->lock);
+    pair->clocks[member] = pair_clock_of(&head);
+    pair->match = pair_match_of(&pair->clocks[0], &pair->clocks[1], pair->same_host);
+    enum pair_match match = pair->match;
+    pair->refused |= match == PAIR_MATCH_APART;
+    gboolean chosen = match != PAIR_MATCH_APART || member == pair->chosen;
+    g_mutex_unlock(&pair->lock);
+    if (!chosen || !GST_CLOCK_TIME_IS_VALID(running))
+        return GPUD_TIME_NONE;
+    if (match == PAIR_MATCH_APART)
+        return monotonic_now(); /* one time line for both senders */
+    return pair_match_has_clock(match) ? wire_time(head.base_time + running) : running;
+}
+
+static guint64 moved_time(guint64 said, gint64 by)
+{
+    GstClockTime time = wire_time(said);
+
+    return GST_CLOCK_TIME_IS_VALID(time) ? (guint64)MAX(0, time_sum((gint64)time, by)) : said;
+}
+
+/* Puts the frame on one time line with the other sender's, so that a switch is no step. */
+static void pair_place(struct input *input, struct gpud_frame_info *info, struct wire_head *head)
+{
+    struct pair_input *pair = pair_of(input);
+
+    info->dropped = 0; /* each sender counts its own */
+    g_mutex_lock(&pair->lock);
+    enum pair_match match = pair->match;
+    g_mutex_unlock(&pair->lock);
+    if (match == PAIR_MATCH_APART)
+        return;
+    if (!pair->has_origin) {
+        pair->origin = head->base_time;
+        pair->run = head->run;
+        pair->has_origin = TRUE;
+    }
+    head->run = pair->run;
+    if (!pair_match_has_clock(match) || head->base_time == pair->origin)
+        return;
+    gint64 moved = (gint64)head->base_time - (gint64)pair->origin;
+    info->pts_ns = moved_time(info->pts_ns, moved);
+    info->dts_ns = moved_time(info->dts_ns, moved);
+    head->base_time = pair->origin;
+}
+
+/* --- opening ------------------------------------------------------------------------------ */
+
+static void pair_on_event(void *user, uint32_t member, enum gpud_event event, const void *data)
+{
+    struct pair_input *pair = user;
+
+    g_atomic_int_set(&pair->active, (gint)member);
+    pair->on_event(pair->user, event, data);
+}
+
+static void pair_close(struct input *input)
+{
+    struct pair_input *pair = pair_of(input);
+
+    gpud_group_destroy(&pair->group);
+    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers); i++)
+        gpud_receiver_destroy(&pair->receivers[i]);
+    g_mutex_clear(&pair->lock);
+    g_free(pair);
+}
+
+static enum gpud_status create_receivers(struct pair_input *pair, struct gpud_context *context,
+                                         const struct input_params *params,
+                                         struct gpud_error *error)
+{
+    struct gpud_receiver_params receiver = GPUD_PARAMS_INIT(receiver);
+    const gchar *const addresses[] = {params->address, params->backup_address};
+    enum gpud_status status = GPUD_OK;
+
+    receiver.name = params->name;
+    receiver.device = params->device;
+    receiver.slots = params->slots_set ? params->slots : 0;
+    receiver.picture_slots = params->slots;
+    receiver.slow_receiver = params->slow_receiver;
+    receiver.require_direct = params->require_direct;
+    receiver.access = params->access;
+    receiver.psk_file = params->psk_file;
+    receiver.max_frame_size = params->max_frame_size;
+    receiver.busy_poll_ns = -1; /* threads of the group receive, and two would wait busily */
+    for (guint i = 0; i < G_N_ELEMENTS(addresses) && status == GPUD_OK; i++) {
+        receiver.address = addresses[i];
+        status = gpud_receiver_create(context, &receiver, &pair->receivers[i], error);
+    }
+    return status;
+}
+
+static enum gpud_status pair_open(const struct input_params *params, struct input **input,
+                                  struct gpud_error *error)
+{
+    struct gpud_group_params group = GPUD_PARAMS_INIT(group);
+    struct gpud_context *context = gpud_gst_context_get(error);
+    if (!context)
+        return error->status;
+    struct pair_input *pair = g_new0(struct pair_input, 1);
+
+    g_mutex_init(&pair->lock);
+    pair->parent.ops = &pair_input_ops;
+    pair->preferred = params->preferred;
+    pair->chosen = (guint)g_atomic_int_get(params->preferred);
+    pair->same_host = pair_addresses_share_host(params->address, params->backup_address);
+    pair->on_event = params->on_event;
+    pair->on_notice = params->on_notice;
+    pair->user = params->user;
+    pair->active = -1;
+    group.mode = GPUD_GROUP_ANY;
+    group.freeze_timeout_ns = (gint64)params->freeze_timeout;
+    group.time = time_of;
+    group.on_event = pair_on_event;
+    group.user = pair;
+    enum gpud_status status = create_receivers(pair, context, params, error);
+    if (status == GPUD_OK)
+        status = gpud_group_create(context, &group, pair->receivers, 2, &pair->group, error);
+    if (status == GPUD_OK)
+        *input = &pair->parent;
+    else
+        pair_close(&pair->parent);
+    return status;
+}
+
+/* --- frames ------------------------------------------------------------------------------- */
+
+static struct gpud_group_info info_of(struct pair_input *pair, guint member)
+{
+    struct gpud_group_info info = GPUD_INFO_INIT(info);
+
+    gpud_group_get_info(pair->group, member, &info);
+    return info;
+}
+
+static gboolean is_connected(struct pair_input *pair, guint member)
+{
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+
+    /* For the group, a sender whose frames are left out delivers none. */
+    gpud_receiver_get_info(pair->receivers[member], &info);
+    return info.connected;
+}
+
+/* Without a common time: takes the preferred sender where the application has changed it, and the
+ * other one where the chosen one is lost or silent. */
+static void pair_choose(struct pair_input *pair, guint *preferred)
+{
+    guint wanted = (guint)g_atomic_int_get(pair->preferred);
+    gboolean changed = wanted != *preferred;
+    gboolean silent = pair->connected && monotonic_now() > pair->handed_at + SILENCE_MAX;
+
+    *preferred = wanted;
+    g_mutex_lock(&pair->lock);
+    guint chosen = pair->chosen;
+    g_mutex_unlock(&pair->lock);
+    if (changed && is_connected(pair, wanted))
+        chosen = wanted;
+    else if ((silent || !is_connected(pair, chosen)) && is_connected(pair, 1 - chosen))
+        chosen = 1 - chosen;
+    else
+        return;
+    g_mutex_lock(&pair->lock);
+    pair->chosen = chosen;
+    g_mutex_unlock(&pair->lock);
+    pair->handed_at = monotonic_now(); /* it gets as long */
+}
+
+static gboolean is_apart(struct pair_input *pair)
+{
+    g_mutex_lock(&pair->lock);
+    gboolean apart = pair->match == PAIR_MATCH_APART;
+    gboolean refused = pair->refused;
+    g_mutex_unlock(&pair->lock);
+    if (refused && !pair->refusal_reported) {
+        pair->refusal_reported = TRUE;
+        pair->on_notice(
+            pair->user,
+            "The two senders have no common clock, so their frames cannot be matched: "
+            "one of them is used at a time, and a change is a step. Let both follow one "
+            "clock (PTP, or common-clock=NAME), or run them on one host.");
+    }
+    return apart;
+}
+
+static enum gpud_status both_lost(struct pair_input *pair, struct gpud_error *error)
+{
+    struct gpud_group_info main = info_of(pair, 0), backup = info_of(pair, 1);
+
+    pair->connected = pair->has_origin = FALSE;
+    *error = (struct gpud_error){.status = GPUD_PEER};
+    g_snprintf(error->reason, sizeof(error->reason), "main: %.200s; backup: %.200s", main.reason,
+               backup.reason);
+    return GPUD_PEER;
+}
+
+static const gchar *pair_name_of(gint member)
+{
+    return member < 0 ? "none" : member == 0 ? "main" : "backup";
+}
+
+/* Each kind of fault of a sender is said once; the stats say it for as long as it lasts. */
+static void report_warnings(struct pair_input *pair)
+{
+    GstClockTime now = monotonic_now();
+
+    if (now < pair->looked_at + SILENCE_MAX)
+        return;
+    pair->looked_at = now;
+    for (gint i = 0; i < (gint)G_N_ELEMENTS(pair->receivers); i++) {
+        struct gpud_group_info info = info_of(pair, (guint)i);
+        if (!info.warning[0] || strcmp(pair->warned[i], info.warning) == 0)
+            continue;
+        g_strlcpy(pair->warned[i], info.warning, sizeof(pair->warned[i]));
+        g_autofree gchar *text =
+            g_strdup_printf("The %s sender is not in step: %s", pair_name_of(i), info.warning);
+        pair->on_notice(pair->user, text);
+    }
+}
+
+static enum gpud_status pair_acquire(struct input *input, gint64 timeout, struct gpud_frame **frame,
+                                     struct gpud_error *error)
+{
+    struct pair_input *pair = pair_of(input);
+    struct gpud_group_request request = GPUD_PARAMS_INIT(request);
+    struct gpud_group_instant instant = GPUD_INFO_INIT(instant);
+    gint64 deadline = (gint64)monotonic_now() + timeout;
+    guint preferred = (guint)g_atomic_int_get(pair->preferred);
+    enum gpud_status status;
+
+    do {
+        gboolean apart = is_apart(pair);
+        gint64 left = MAX(0, deadline - (gint64)monotonic_now());
+        if (apart)
+            pair_choose(pair, &preferred);
+        request.preferred = (guint)g_atomic_int_get(pair->preferred);
+        status = gpud_group_acquire(pair->group, &request, apart ? MIN(left, LOOK_INTERVAL) : left,
+                                    &instant, error);
+    } while (status == GPUD_TIMEOUT && (gint64)monotonic_now() < deadline);
+    if (status == GPUD_OK) {
+        *frame = instant.frames[instant.member];
+        input->skip = instant.skip;
+        report_warnings(pair);
+        g_atomic_int_set(&pair->active, (gint)instant.member);
+        pair->connected = TRUE;
+        pair->handed_at = monotonic_now();
+    } else if (status == GPUD_TIMEOUT && pair->connected && !is_connected(pair, 0) &&
+               !is_connected(pair, 1)) {
+        return both_lost(pair, error);
+    }
+    return status;
+}
+
+static guint pair_count_frames(struct input *input)
+{
+    struct pair_input *pair = pair_of(input);
+    gint active = g_atomic_int_get(&pair->active);
+
+    return active < 0 ? 0 : info_of(pair, (guint)active).held;
+}
+
+/* The receivers are the group's. */
+static void pair_set_latency(struct input *input, guint64 latency)
+{
+}
+
+static void pair_interrupt(struct input *input, gboolean interrupted)
+{
+    gpud_receiver_interrupt(pair_of(input)->receivers[0], interrupted);
+}
+
+static void pair_want_slots(struct input *input, guint slots)
+{
+    struct pair_input *pair = pair_of(input);
+
+    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers); i++)
+        gpud_receiver_set_slots(pair->receivers[i], slots);
+}
+
+/* --- information -------------------------------------------------------------------------- */
+
+static void pair_get_info(struct input *input, struct input_info *info)
+{
+    struct pair_input *pair = pair_of(input);
+    gint active = g_atomic_int_get(&pair->active);
+    struct gpud_group_info group = info_of(pair, 0);
+
+    *info = (struct input_info){.frames = group.instants, .hold = (guint64)group.latency_ns};
+    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers); i++) {
+        struct gpud_receiver_info from = GPUD_INFO_INIT(from);
+        gpud_receiver_get_info(pair->receivers[i], &from);
+        info->connected |= from.connected;
+        info->corrupted += from.corrupted;
+        info->connects += from.connects;
+        info->disconnects += from.disconnects;
+        info->copies_cpu += from.copies_cpu;
+        info->copies_gpu += from.copies_gpu;
+        info->waits_cpu += from.waits_cpu;
+        info->waits_device += from.waits_device;
+        info->kicks += from.kicks;
+        if ((gint)i != MAX(active, 0))
+            continue;
+        info->latency_p50 = from.latency_p50_ns;
+        info->latency_p99 = from.latency_p99_ns;
+        info->latency_max = from.latency_max_ns;
+        info->slots = from.slots;
+        info->slots_max = from.slots_max;
+        g_strlcpy(info->path, from.path, sizeof(info->path));
+        g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
+    }
+}
+
+static void add_member(struct pair_input *pair, guint member, GstStructure *stats)
+{
+    struct gpud_receiver_info receiver = GPUD_INFO_INIT(receiver);
+    struct gpud_group_info info = info_of(pair, member);
+    const gchar *name = pair_name_of((gint)member);
+
+    gpud_receiver_get_info(pair->receivers[member], &receiver);
+    GstStructure *one = gst_structure_new(
+        name, "connected", G_TYPE_BOOLEAN, (gboolean)receiver.connected, "active-path",
+        G_TYPE_STRING, receiver.path, "frames", G_TYPE_UINT64, info.frames, "handed-on",
+        G_TYPE_UINT64, info.handed_on, "missed", G_TYPE_UINT64, info.missed, "unmatched",
+        G_TYPE_UINT64, info.untimed, "connects", G_TYPE_UINT64, receiver.connects, "behind",
+        G_TYPE_INT64, info.behind_ns, "offset", G_TYPE_INT64, info.offset_ns, "frozen",
+        G_TYPE_BOOLEAN, (gboolean)info.frozen, "reason", G_TYPE_STRING, info.reason, "late",
+        G_TYPE_UINT64, info.late, "ignored", G_TYPE_UINT64, info.ignored, "warning", G_TYPE_STRING,
+        info.warning, NULL);
+    gst_structure_set(stats, name, GST_TYPE_STRUCTURE, one, NULL);
+    gst_structure_free(one);
+}
+
+static void pair_add_stats(struct input *input, GstStructure *stats)
+{
+    struct pair_input *pair = pair_of(input);
+    struct gpud_group_info info = info_of(pair, 0);
+
+    g_mutex_lock(&pair->lock);
+    const gchar *match = pair_match_text(pair->match);
+    g_mutex_unlock(&pair->lock);
+    gst_structure_set(stats, "active", G_TYPE_STRING, pair_name_of(g_atomic_int_get(&pair->active)),
+                      "matched-by", G_TYPE_STRING, match, "switches", G_TYPE_UINT64, info.switches,
+                      "discontinuities", G_TYPE_UINT64, info.discontinuities, NULL);
+    add_member(pair, 0, stats);
+    add_member(pair, 1, stats);
+}
+
+static const gchar *pair_get_active(struct input *input)
+{
+    return pair_name_of(g_atomic_int_get(&pair_of(input)->active));
+}
+
+const struct input_ops pair_input_ops = {
+    .kind = INPUT_PAIR,
+    .what = "the senders",
+    .open = pair_open,
+    .close = pair_close,
+    .acquire = pair_acquire,
+    .count_frames = pair_count_frames,
+    .set_latency = pair_set_latency,
+    .interrupt = pair_interrupt,
+    .want_slots = pair_want_slots,
+    .get_info = pair_get_info,
+    .place = pair_place,
+    .add_stats = pair_add_stats,
+    .get_active = pair_get_active,
+};
+
+/* === target ================================================================================== */
+/* Frames from a third-party writer, which finds its slots' addresses in a file. The ring is made
+ * for the negotiated caps, and recreated when the writer breaks the rules. */
+
+struct target_input {
+    struct input parent; /* first */
+    gchar *device;
+    guint slots;
+    GMutex lock; /* of target to past; acquire reads target without it: only its thread ends it */
+    struct gpud_target *target; /* NULL: no caps yet, or it could not be made */
+    gchar *name;
+    gboolean interrupted;
+    struct input_info past; /* the counts of earlier targets */
+    /* The streaming thread's. */
+    struct gpud_layout layout;
+    guint fps_num, fps_den;
+    struct gpud_error missing; /* why there is no target */
+};
+
+static struct target_input *to_self(struct input *input)
+{
+    return (struct target_input *)input;
+}
+
+static enum gpud_status target_open(const struct input_params *params, struct input **input,
+                                    struct gpud_error *error)
+{
+    struct target_input *self = g_new0(struct target_input, 1);
+
+    self->parent.ops = &target_input_ops;
+    self->name = g_strdup(params->address + strlen(TARGET_SCHEME));
+    self->device = g_strdup(params->device);
+    self->slots = params->slots;
+    g_mutex_init(&self->lock);
+    *input = &self->parent;
+    return GPUD_OK;
+}
+
+static void target_count(struct target_input *self, struct input_info *info)
+{
+    struct gpud_target_info from = GPUD_INFO_INIT(from);
+
+    *info = self->past;
+    g_strlcpy(info->path, "none", sizeof(info->path));
+    if (!self->target)
+        return;
+    gpud_target_get_info(self->target, &from);
+    info->connected = from.age_ns != GPUD_TIME_NONE && from.reason[0] == '\0';
+    info->frames += from.frames;
+    info->dropped += from.dropped;
+    info->corrupted += from.corrupted;
+    info->slots = from.slots;
+    g_strlcpy(info->path, from.path, sizeof(info->path));
+    g_strlcpy(info->fallback_reason, from.reason, sizeof(info->fallback_reason));
+}
+
+static void drop_target(struct target_input *self)
+{
+    struct input_info counted;
+
+    g_mutex_lock(&self->lock);
+    target_count(self, &counted);
+    self->past.frames = counted.frames;
+    self->past.dropped = counted.dropped;
+    self->past.corrupted = counted.corrupted;
+    struct gpud_target *gone = g_steal_pointer(&self->target);
+    g_mutex_unlock(&self->lock);
+    gpud_target_destroy(&gone);
+}
+
+static enum gpud_status make_target(struct target_input *self, struct gpud_error *error)
+{
+    struct gpud_target_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_context *context = gpud_gst_context_get(error);
+    struct gpud_target *made = NULL;
+
+    drop_target(self); /* first, because it owns the name */
+    if (!context)
+        return error->status;
+    params.layout = &self->layout;
+    params.device = self->device;
+    params.slots = self->slots;
+    params.name = self->name;
+    params.fps_num = self->fps_num;
+    params.fps_den = self->fps_num ? self->fps_den : 0;
+    enum gpud_status status = gpud_target_create(context, &params, &made, error);
+    if (status != GPUD_OK)
+        return status;
+    g_mutex_lock(&self->lock);
+    self->target = made;
+    gpud_target_interrupt(made, self->interrupted);
+    g_mutex_unlock(&self->lock);
+    return GPUD_OK;
+}
+
+static void target_close(struct input *input)
+{
+    struct target_input *self = to_self(input);
+
+    gpud_target_destroy(&self->target);
+    g_mutex_clear(&self->lock);
+    g_free(self->name);
+    g_free(self->device);
+    g_free(self);
+}
+
+static enum gpud_status target_acquire(struct input *input, gint64 timeout,
+                                       struct gpud_frame **frame, struct gpud_error *error)
+{
+    struct target_input *self = to_self(input);
+    struct gpud_error why;
+
+    if (!self->target) {
+        *error = self->missing;
+        return error->status;
+    }
+    enum gpud_status status = gpud_target_acquire(self->target, timeout, frame, error);
+    if (status != GPUD_PEER && status != GPUD_CLOSED)
+        return status;
+    /* Only this ring has ended, not the stream: the writer will find a new one. */
+    if (make_target(self, &why) != GPUD_OK) {
+        self->missing = *error = why;
+        return why.status;
+    }
+    return error->status = GPUD_PEER;
+}
+
+static void target_interrupt(struct input *input, gboolean interrupted)
+{
+    struct target_input *self = to_self(input);
+
+    g_mutex_lock(&self->lock);
+    self->interrupted = interrupted;
+    if (self->target)
+        gpud_target_interrupt(self->target, interrupted);
+    g_mutex_unlock(&self->lock);
+}
+
+static void target_get_info(struct input *input, struct input_info *info)
+{
+    struct target_input *self = to_self(input);
+
+    g_mutex_lock(&self->lock);
+    target_count(self, info);
+    g_mutex_unlock(&self->lock);
+}
+
+/* All caps that a ring can hold, of which downstream chooses. */
+static GstCaps *target_get_caps(struct input *input, const GstCaps *filter)
+{
+    return gst_caps_from_string(SLOT_VIDEO_CAPS);
+}
+
+static enum gpud_status target_configure(struct input *input, GstCaps **caps,
+                                         struct gpud_layout *layout, struct gpud_error *error)
+{
+    struct target_input *self = to_self(input);
+    GstVideoInfo info;
+
+    if (!video_info_from_caps(&info, *caps) || !layout_from_info(&self->layout, &info)) {
+        *error = (struct gpud_error){.status = GPUD_INVALID};
+        g_strlcpy(error->reason, "the negotiated caps describe no raw video that a ring can hold",
+                  sizeof(error->reason));
+        return GPUD_INVALID;
+    }
+    self->fps_num = (guint)info.fps_n;
+    self->fps_den = (guint)info.fps_d;
+    enum gpud_status status = make_target(self, error);
+    if (status == GPUD_OK)
+        *layout = self->layout;
+    else
+        self->missing = *error;
+    return status;
+}
+
+const struct input_ops target_input_ops = {
+    .kind = INPUT_TARGET,
+    .what = "the writer",
+    .open = target_open,
+    .close = target_close,
+    .acquire = target_acquire,
+    .interrupt = target_interrupt,
+    .get_info = target_get_info,
+    .get_caps = target_get_caps,
+    .configure = target_configure,
+};
+
+/* === inputs ================================================================================== */
+/* Which input serves an address. */
+
+const struct input_ops *input_ops_for(const gchar *address)
+{
+    if (g_str_has_prefix(address, TARGET_SCHEME))
+        return &target_input_ops;
+    return g_str_has_prefix(address, "v4l2:") ? &capture_input_ops : &link_input_ops;
+}
+
+/* === feed ==================================================================================== */
+/* The current input: opened, replaced, counted and interrupted. */
+
+void feed_init(struct feed *feed, feed_open_input open_input, void *user)
+{
+    feed->open_input = open_input;
+    feed->user = user;
+    g_mutex_init(&feed->lock);
+    g_cond_init(&feed->flushed);
+}
+
+void feed_finish(struct feed *feed)
+{
+    g_mutex_clear(&feed->lock);
+    g_cond_clear(&feed->flushed);
+    g_free(feed->device);
+}
+
+/* --- counting ----------------------------------------------------------------------------- */
+
+static void add_counters(struct input_info *info, const struct input_info *more)
+{
+    info->frames += more->frames;
+    info->dropped += more->dropped;
+    info->corrupted += more->corrupted;
+    info->connects += more->connects;
+    info->disconnects += more->disconnects;
+    info->copies_cpu += more->copies_cpu;
+    info->copies_gpu += more->copies_gpu;
+    info->waits_cpu += more->waits_cpu;
+    info->waits_device += more->waits_device;
+    info->kicks += more->kicks;
+}
+
+void feed_get_info(struct feed *feed, struct input_info *info)
+{
+    memset(info, 0, sizeof(*info));
+    g_strlcpy(info->path, "none", sizeof(info->path));
+    g_mutex_lock(&feed->lock);
+    if (feed->input)
+        feed->input->ops->get_info(feed->input, info);
+    g_strlcpy(info->device, feed->device ? feed->device : "none", sizeof(info->device));
+    add_counters(info, &feed->past);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_count_anew(struct feed *feed)
+{
+    struct input_info info;
+
+    g_mutex_lock(&feed->lock);
+    feed->input->ops->get_info(feed->input, &info);
+    memset(&feed->past, 0, sizeof(feed->past));
+    feed->past.frames = -info.frames;
+    feed->past.dropped = -info.dropped;
+    feed->past.corrupted = -info.corrupted;
+    feed->past.connects = 1 - info.connects;
+    feed->past.disconnects = -info.disconnects;
+    feed->past.copies_cpu = -info.copies_cpu;
+    feed->past.copies_gpu = -info.copies_gpu;
+    feed->interrupted = FALSE;
+    feed->input->ops->interrupt(feed->input, FALSE);
+    g_mutex_unlock(&feed->lock);
+    feed->dropped_seen = info.dropped;
+    __atomic_store_n(&feed->skipped, 0, __ATOMIC_RELAXED);
+}
+
+static void ask_for_slots(struct feed *feed)
+{
+    if (feed->input && feed->slots_wanted && input_is_of_sender(feed->input->ops))
+        feed->input->ops->want_slots(feed->input, feed->slots_wanted);
+}
+
+/* --- opening and closing ------------------------------------------------------------------ */
+
+gboolean feed_open(struct feed *feed, const gchar *device, struct gpud_error *error)
+{
+    struct input *input;
+
+    if (feed->open_input(feed->user, device, &input, error) != GPUD_OK)
+        return FALSE;
+    g_mutex_lock(&feed->lock);
+    feed->input = input;
+    feed->device = g_strdup(device);
+    feed->interrupted = FALSE;
+    __atomic_store_n(&feed->skipped, 0, __ATOMIC_RELAXED);
+    memset(&feed->past, 0, sizeof(feed->past));
+    g_mutex_unlock(&feed->lock);
+    return TRUE;
+}
+
+void feed_close(struct feed *feed)
+{
+    g_mutex_lock(&feed->lock);
+    struct input *input = g_steal_pointer(&feed->input);
+    g_clear_pointer(&feed->device, g_free);
+    feed->slots_wanted = 0;
+    memset(&feed->past, 0, sizeof(feed->past));
+    g_mutex_unlock(&feed->lock);
+    feed->dropped_seen = 0;
+    if (input)
+        input->ops->close(input);
+}
+
+gboolean feed_replace(struct feed *feed, const gchar *device, struct gpud_error *error)
+{
+    gchar *chosen = g_strdup(device ? device : feed->device);
+    struct input_info counted;
+    struct input *input;
+    enum gpud_status status = feed->open_input(feed->user, chosen, &input, error);
+
+    if (status != GPUD_OK) {
+        g_free(chosen);
+        return FALSE;
+    }
+    g_mutex_lock(&feed->lock);
+    struct input *old = feed->input;
+    old->ops->get_info(old, &counted);
+    counted.disconnects += counted.connected;
+    add_counters(&feed->past, &counted);
+    feed->input = input;
+    ask_for_slots(feed);
+    g_free(feed->device);
+    feed->device = chosen;
+    input->ops->interrupt(input, feed->interrupted);
+    g_mutex_unlock(&feed->lock);
+    old->ops->close(old);
+    feed->dropped_seen = 0; /* the new one counts from 0 */
+    return TRUE;
+}
+
+/* --- interrupting ------------------------------------------------------------------------- */
+
+void feed_set_group(struct feed *feed, const gchar *name, GstElement *element)
+{
+    struct group_member *joined = name ? group_join(name, element) : NULL;
+
+    g_mutex_lock(&feed->lock);
+    struct group_member *left = feed->group;
+    feed->group = joined;
+    g_mutex_unlock(&feed->lock);
+    if (left)
+        group_leave(left);
+}
+
+gboolean feed_get_group_counts(struct feed *feed, guint64 *dropped, guint64 *missed)
+{
+    g_mutex_lock(&feed->lock);
+    gboolean joined = feed->group != NULL;
+    if (joined)
+        group_get_counts(feed->group, dropped, missed);
+    g_mutex_unlock(&feed->lock);
+    return joined;
+}
+
+void feed_add_stats(struct feed *feed, GstStructure *stats)
+{
+    g_mutex_lock(&feed->lock);
+    if (feed->input && feed->input->ops->kind == INPUT_PAIR)
+        feed->input->ops->add_stats(feed->input, stats);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_interrupt(struct feed *feed, gboolean interrupted)
+{
+    g_mutex_lock(&feed->lock);
+    feed->interrupted = interrupted;
+    if (feed->input)
+        feed->input->ops->interrupt(feed->input, interrupted);
+    if (feed->group)
+        group_interrupt(feed->group, interrupted);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_want_slots(struct feed *feed, guint slots)
+{
+    g_mutex_lock(&feed->lock);
+    gboolean changed = feed->slots_wanted != slots;
+    feed->slots_wanted = slots;
+    if (changed)
+        ask_for_slots(feed);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_resume(struct feed *feed)
+{
+    g_mutex_lock(&feed->lock);
+    feed->input->ops->interrupt(feed->input, feed->interrupted);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_set_flushing(struct feed *feed, gboolean flushing)
+{
+    g_mutex_lock(&feed->lock);
+    g_atomic_int_set(&feed->flushing, flushing);
+    g_cond_broadcast(&feed->flushed);
+    g_mutex_unlock(&feed->lock);
+    feed_interrupt(feed, flushing);
+}
+
+gboolean feed_sleep_until(struct feed *feed, gint64 time)
+{
+    g_mutex_lock(&feed->lock);
+    while (!feed_is_flushing(feed) && g_cond_wait_until(&feed->flushed, &feed->lock, time))
+        ;
+    gboolean flushing = feed_is_flushing(feed);
+    g_mutex_unlock(&feed->lock);
+    return flushing;
+}
