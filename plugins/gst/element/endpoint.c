@@ -11,22 +11,6 @@
 /* The device that an element works on: the one that the user names or, with `auto`, the GPU whose
  * memory its neighbours prefer. All functions take the element's object lock. */
 
-static void device_choice_init(struct device_choice *choice, GstElement *element, GstPad *pad,
-                               const struct settings *settings, GstDebugCategory *category)
-{
-    choice->element = element;
-    choice->pad = pad;
-    choice->settings = settings;
-    choice->category = category;
-    choice->opened_on = -1;
-}
-
-static void device_choice_clear(struct device_choice *choice)
-{
-    gpu_contexts_clear(&choice->contexts);
-    g_free(choice->reason);
-}
-
 enum gpu_use device_choice_get_use(struct device_choice *choice, gint *number)
 {
     GST_OBJECT_LOCK(choice->element);
@@ -115,16 +99,78 @@ gboolean device_choice_answer_query(struct device_choice *choice, GstQuery *quer
                             g_atomic_int_get(&choice->opened_on), &choice->contexts);
 }
 
+/* === field =================================================================================== */
+
+GType enum_type(gsize *type, const gchar *name, const GEnumValue *values)
+{
+    if (g_once_init_enter(type)) {
+        GType made = g_enum_register_static(name, values);
+        gst_type_mark_as_plugin_api(made, 0);
+        g_once_init_leave(type, made);
+    }
+    return *type;
+}
+
+void fields_install(GObjectClass *klass, GParamSpec *const *pspecs, guint count)
+{
+    for (guint id = 0; id < count; id++)
+        if (pspecs[id])
+            g_object_class_install_property(klass, id, pspecs[id]);
+}
+
+void field_get(gconstpointer field, GValue *value)
+{
+    switch (G_TYPE_FUNDAMENTAL(G_VALUE_TYPE(value))) {
+    case G_TYPE_STRING:
+        g_value_set_string(value, *(const gchar *const *)field);
+        break;
+    case G_TYPE_UINT64:
+        g_value_set_uint64(value, *(const guint64 *)field);
+        break;
+    case G_TYPE_UINT:
+        g_value_set_uint(value, (guint)g_atomic_int_get((const gint *)field));
+        break;
+    case G_TYPE_INT:
+        g_value_set_int(value, g_atomic_int_get((const gint *)field));
+        break;
+    case G_TYPE_BOOLEAN:
+        g_value_set_boolean(value, g_atomic_int_get((const gint *)field));
+        break;
+    default:
+        g_value_set_enum(value, g_atomic_int_get((const gint *)field));
+    }
+}
+
+void field_set(gpointer field, const GValue *value)
+{
+    switch (G_TYPE_FUNDAMENTAL(G_VALUE_TYPE(value))) {
+    case G_TYPE_STRING:
+        g_free(*(gchar **)field);
+        *(gchar **)field = g_value_dup_string(value);
+        break;
+    case G_TYPE_UINT64:
+        *(guint64 *)field = g_value_get_uint64(value);
+        break;
+    case G_TYPE_UINT:
+        g_atomic_int_set((gint *)field, (gint)g_value_get_uint(value));
+        break;
+    case G_TYPE_INT:
+        g_atomic_int_set((gint *)field, g_value_get_int(value));
+        break;
+    case G_TYPE_BOOLEAN:
+        g_atomic_int_set((gint *)field, g_value_get_boolean(value));
+        break;
+    default:
+        g_atomic_int_set((gint *)field, g_value_get_enum(value));
+    }
+}
+
 /* === settings ================================================================================ */
 /* The properties that both elements have. */
 
 #define SLOTS_MIN 2 /* one is read while the next is written */
 
-static GType gst_gpudirect_slow_receiver_get_type(void);
-
-#define GST_TYPE_GPUDIRECT_SLOW_RECEIVER (gst_gpudirect_slow_receiver_get_type())
-
-static GType gst_gpudirect_slow_receiver_get_type(void)
+static GType slow_receiver_type(void)
 {
     static const GEnumValue values[] = {
         {GPUD_SLOW_DEFAULT,
@@ -139,9 +185,7 @@ static GType gst_gpudirect_slow_receiver_get_type(void)
     };
     static gsize type;
 
-    if (g_once_init_enter(&type))
-        g_once_init_leave(&type, g_enum_register_static("GstGpudirectSlowReceiver", values));
-    return type;
+    return enum_type(&type, "GstGpudirectSlowReceiver", values);
 }
 
 void settings_init(struct settings *settings)
@@ -175,73 +219,66 @@ void settings_copy(struct settings *to, const struct settings *from)
 void settings_install(GObjectClass *klass, const struct setting_texts *texts)
 {
     const GParamFlags ready = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY;
+    GParamSpec *const pspecs[SETTING_COUNT] = {
+        [SETTING_ADDRESS] = g_param_spec_string("address", "Address", texts->address, NULL, ready),
+        [SETTING_DEVICE] = g_param_spec_string("device", "Device", texts->device, "auto", ready),
+        [SETTING_SLOTS] = g_param_spec_uint("slots", "Slots", texts->slots, 1, GPUD_SLOTS_MAX,
+                                            SLOTS_DEFAULT, ready),
+        [SETTING_SLOW_RECEIVER] = g_param_spec_enum(
+            "slow-receiver", "Slow receiver", texts->slow_receiver, slow_receiver_type(),
+            GPUD_SLOW_DEFAULT,
+            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | texts->slow_receiver_when),
+        [SETTING_REQUIRE_DIRECT] = g_param_spec_boolean("require-direct", "Require a direct route",
+                                                        texts->require_direct, FALSE, ready),
+        [SETTING_ACCESS] = g_param_spec_string("access", "Access", texts->access, "user", ready),
+        [SETTING_PSK_FILE] =
+            g_param_spec_string("psk-file", "Pre-shared key", texts->psk_file, NULL, ready),
+        [SETTING_ALLOW_UNAUTHENTICATED] =
+            texts->allow_unauthenticated
+                ? g_param_spec_boolean("allow-unauthenticated", "Allow unauthenticated",
+                                       texts->allow_unauthenticated, FALSE, ready)
+                : NULL,
+        [SETTING_COMMON_CLOCK] = g_param_spec_string(
+            "common-clock", "Common clock",
+            "A name for this pipeline's clock: if both ends have the same, their clocks show the "
+            "same time, also on two hosts. PTP, network and NTP clocks of GStreamer have names of "
+            "their own",
+            NULL, ready),
+        [SETTING_TRUST_URI] = g_param_spec_boolean(
+            "trust-uri", "Trust the URI",
+            "Whether a URI may set who is admitted, and which key file is read: access, psk-file, "
+            "allow-unauthenticated. Set it before the URI, and only if no playlist or other user "
+            "can choose that",
+            FALSE, ready),
+    };
 
-    g_object_class_install_property(
-        klass, SETTING_ADDRESS,
-        g_param_spec_string("address", "Address", texts->address, NULL, ready));
-    g_object_class_install_property(
-        klass, SETTING_DEVICE,
-        g_param_spec_string("device", "Device", texts->device, "auto", ready));
-    g_object_class_install_property(
-        klass, SETTING_SLOTS,
-        g_param_spec_uint("slots", "Slots", texts->slots, 1, GPUD_SLOTS_MAX, SLOTS_DEFAULT, ready));
-    g_object_class_install_property(
-        klass, SETTING_SLOW_RECEIVER,
-        g_param_spec_enum("slow-receiver", "Slow receiver", texts->slow_receiver,
-                          GST_TYPE_GPUDIRECT_SLOW_RECEIVER, GPUD_SLOW_DEFAULT,
-                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | texts->slow_receiver_when));
-    g_object_class_install_property(klass, SETTING_REQUIRE_DIRECT,
-                                    g_param_spec_boolean("require-direct", "Require a direct route",
-                                                         texts->require_direct, FALSE, ready));
-    g_object_class_install_property(
-        klass, SETTING_ACCESS,
-        g_param_spec_string("access", "Access", texts->access, "user", ready));
-    g_object_class_install_property(
-        klass, SETTING_PSK_FILE,
-        g_param_spec_string("psk-file", "Pre-shared key", texts->psk_file, NULL, ready));
-    if (texts->allow_unauthenticated)
-        g_object_class_install_property(
-            klass, SETTING_ALLOW_UNAUTHENTICATED,
-            g_param_spec_boolean("allow-unauthenticated", "Allow unauthenticated",
-                                 texts->allow_unauthenticated, FALSE, ready));
-    g_object_class_install_property(
-        klass, SETTING_COMMON_CLOCK,
-        g_param_spec_string("common-clock", "Common clock",
-                            "A name for this pipeline's clock: if both ends have the same, their "
-                            "clocks show the same time, also on two hosts. PTP, network and NTP "
-                            "clocks of GStreamer have names of their own",
-                            NULL, ready));
-    g_object_class_install_property(
-        klass, SETTING_TRUST_URI,
-        g_param_spec_boolean("trust-uri", "Trust the URI",
-                             "Whether a URI may set who is admitted, and which key file is read: "
-                             "access, psk-file, allow-unauthenticated. Set it before the URI, and "
-                             "only if no playlist or other user can choose that",
-                             FALSE, ready));
-    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
-}
-
-/* The core accepts any bytes in a path; GStreamer's messages and structures only UTF-8. */
-static gboolean check_text(GstElement *element, const gchar *name, const gchar *text)
-{
-    if (!text || g_utf8_validate(text, -1, NULL))
-        return TRUE;
-    gchar *shown = g_utf8_make_valid(text, -1);
-    GST_ELEMENT_ERROR(
-        element, RESOURCE, SETTINGS,
-        ("The property %s is not valid UTF-8: \"%s\". Give it in UTF-8.", name, shown), (NULL));
-    g_free(shown);
-    return FALSE;
+    fields_install(klass, pspecs, SETTING_COUNT);
 }
 
 gboolean settings_check(GstElement *element, const struct settings *settings)
 {
-    if (!check_text(element, "address", settings->address) ||
-        !check_text(element, "device", settings->device) ||
-        !check_text(element, "access", settings->access) ||
-        !check_text(element, "psk-file", settings->psk_file) ||
-        !check_text(element, "common-clock", settings->common_clock))
+    const struct {
+        const gchar *name, *text;
+    } texts[] = {
+        {"address", settings->address},
+        {"device", settings->device},
+        {"access", settings->access},
+        {"psk-file", settings->psk_file},
+        {"common-clock", settings->common_clock},
+    };
+
+    /* The core accepts any bytes in a path; GStreamer's messages and structures only UTF-8. */
+    for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
+        if (!texts[i].text || g_utf8_validate(texts[i].text, -1, NULL))
+            continue;
+        gchar *shown = g_utf8_make_valid(texts[i].text, -1);
+        GST_ELEMENT_ERROR(
+            element, RESOURCE, SETTINGS,
+            ("The property %s is not valid UTF-8: \"%s\". Give it in UTF-8.", texts[i].name, shown),
+            (NULL));
+        g_free(shown);
         return FALSE;
+    }
     if (settings->slots >= SLOTS_MIN)
         return TRUE;
     GST_ELEMENT_ERROR(element, RESOURCE, SETTINGS,
@@ -250,11 +287,6 @@ gboolean settings_check(GstElement *element, const struct settings *settings)
                        settings->slots, SLOTS_MIN, GPUD_SLOTS_MAX),
                       (NULL));
     return FALSE;
-}
-
-gboolean settings_may_set(const GParamSpec *pspec, gboolean started)
-{
-    return !started || (pspec->flags & GST_PARAM_MUTABLE_PLAYING);
 }
 
 void settings_refuse(GstElement *element, const GParamSpec *pspec)
@@ -266,87 +298,33 @@ void settings_refuse(GstElement *element, const GParamSpec *pspec)
                         (NULL));
 }
 
-gboolean settings_get(const struct settings *settings, guint id, GValue *value)
+gpointer settings_field(const struct settings *settings, guint id)
 {
-    switch (id) {
-    case SETTING_ADDRESS:
-        g_value_set_string(value, settings->address);
-        return TRUE;
-    case SETTING_DEVICE:
-        g_value_set_string(value, settings->device);
-        return TRUE;
-    case SETTING_SLOTS:
-        g_value_set_uint(value, settings->slots);
-        return TRUE;
-    case SETTING_SLOW_RECEIVER:
-        g_value_set_enum(value, settings->slow_receiver);
-        return TRUE;
-    case SETTING_REQUIRE_DIRECT:
-        g_value_set_boolean(value, settings->require_direct);
-        return TRUE;
-    case SETTING_ACCESS:
-        g_value_set_string(value, settings->access);
-        return TRUE;
-    case SETTING_PSK_FILE:
-        g_value_set_string(value, settings->psk_file);
-        return TRUE;
-    case SETTING_ALLOW_UNAUTHENTICATED:
-        g_value_set_boolean(value, settings->allow_unauthenticated);
-        return TRUE;
-    case SETTING_COMMON_CLOCK:
-        g_value_set_string(value, settings->common_clock);
-        return TRUE;
-    case SETTING_TRUST_URI:
-        g_value_set_boolean(value, settings->trust_uri);
-        return TRUE;
-    default:
-        return FALSE;
-    }
+    static const gsize offsets[SETTING_COUNT] = {
+        [SETTING_ADDRESS] = offsetof(struct settings, address),
+        [SETTING_DEVICE] = offsetof(struct settings, device),
+        [SETTING_SLOTS] = offsetof(struct settings, slots),
+        [SETTING_SLOW_RECEIVER] = offsetof(struct settings, slow_receiver),
+        [SETTING_REQUIRE_DIRECT] = offsetof(struct settings, require_direct),
+        [SETTING_ACCESS] = offsetof(struct settings, access),
+        [SETTING_PSK_FILE] = offsetof(struct settings, psk_file),
+        [SETTING_ALLOW_UNAUTHENTICATED] = offsetof(struct settings, allow_unauthenticated),
+        [SETTING_COMMON_CLOCK] = offsetof(struct settings, common_clock),
+        [SETTING_TRUST_URI] = offsetof(struct settings, trust_uri),
+    };
+
+    return id > 0 && id < SETTING_COUNT ? (guint8 *)settings + offsets[id] : NULL;
 }
 
 gboolean settings_set(struct settings *settings, guint id, const GValue *value)
 {
-    switch (id) {
-    case SETTING_ADDRESS:
-        g_free(settings->address);
-        settings->address = g_value_dup_string(value);
-        return TRUE;
-    case SETTING_DEVICE:
-        g_free(settings->device);
-        settings->device = g_value_dup_string(value);
-        return TRUE;
-    case SETTING_SLOTS:
-        settings->slots = g_value_get_uint(value);
+    gpointer field = settings_field(settings, id);
+
+    if (field)
+        field_set(field, value);
+    if (id == SETTING_SLOTS)
         settings->slots_set = TRUE;
-        return TRUE;
-    case SETTING_SLOW_RECEIVER:
-        __atomic_store_n(&settings->slow_receiver, (enum gpud_slow_receiver)g_value_get_enum(value),
-                         __ATOMIC_RELAXED);
-        return TRUE;
-    case SETTING_REQUIRE_DIRECT:
-        settings->require_direct = g_value_get_boolean(value);
-        return TRUE;
-    case SETTING_ACCESS:
-        g_free(settings->access);
-        settings->access = g_value_dup_string(value);
-        return TRUE;
-    case SETTING_PSK_FILE:
-        g_free(settings->psk_file);
-        settings->psk_file = g_value_dup_string(value);
-        return TRUE;
-    case SETTING_ALLOW_UNAUTHENTICATED:
-        settings->allow_unauthenticated = g_value_get_boolean(value);
-        return TRUE;
-    case SETTING_COMMON_CLOCK:
-        g_free(settings->common_clock);
-        settings->common_clock = g_value_dup_string(value);
-        return TRUE;
-    case SETTING_TRUST_URI:
-        settings->trust_uri = g_value_get_boolean(value);
-        return TRUE;
-    default:
-        return FALSE;
-    }
+    return field != NULL;
 }
 
 /* === endpoint ================================================================================ */
@@ -371,36 +349,30 @@ static GstElementClass *parent_of(GstElement *element)
 
 /* --- properties --------------------------------------------------------------------------- */
 
-static gboolean endpoint_get_report(struct endpoint *endpoint, guint id, GValue *value)
-{
-    struct endpoint_route route;
-
-    switch (id) {
-    case ENDPOINT_ACTIVE_PATH:
-        endpoint->ops->get_route(endpoint->element, &route);
-        g_value_set_string(value, route.path);
-        return TRUE;
-    case ENDPOINT_FALLBACK_REASON:
-        endpoint->ops->get_route(endpoint->element, &route);
-        g_value_set_string(value, route.fallback_reason);
-        return TRUE;
-    case ENDPOINT_STATS:
-        g_value_take_boxed(value, endpoint->ops->make_stats(endpoint->element));
-        return TRUE;
-    default:
-        return endpoint->ops->get_report(endpoint->element, id, value);
-    }
-}
-
 static void endpoint_get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
 {
     struct endpoint *endpoint = endpoint_of(object);
+    struct endpoint_route route;
+    gconstpointer field;
 
-    if (endpoint_get_report(endpoint, id, value))
+    if (endpoint->ops->get_report(endpoint->element, id, value))
         return;
+    switch (id) {
+    case ENDPOINT_ACTIVE_PATH:
+    case ENDPOINT_FALLBACK_REASON:
+        endpoint->ops->get_route(endpoint->element, &route);
+        g_value_set_string(value, id == ENDPOINT_ACTIVE_PATH ? route.path : route.fallback_reason);
+        return;
+    case ENDPOINT_STATS:
+        g_value_take_boxed(value, endpoint->ops->make_stats(endpoint->element));
+        return;
+    }
     GST_OBJECT_LOCK(object);
-    gboolean known = endpoint->ops->get_property(endpoint->element, id, value) ||
-                     settings_get(&endpoint->settings, id, value);
+    gboolean known = endpoint->ops->get_property(endpoint->element, id, value);
+    if (!known && (field = settings_field(&endpoint->settings, id))) {
+        field_get(field, value);
+        known = TRUE;
+    }
     GST_OBJECT_UNLOCK(object);
     if (!known)
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
@@ -421,23 +393,6 @@ static void endpoint_set_property(GObject *object, guint id, const GValue *value
         endpoint->ops->changed(endpoint->element, id);
     else
         settings_refuse(endpoint->element, pspec);
-}
-
-static void install_reports(GObjectClass *klass, const struct setting_texts *texts)
-{
-    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
-
-    g_object_class_install_property(
-        klass, ENDPOINT_ACTIVE_PATH,
-        g_param_spec_string("active-path", "Active path", texts->active_path, "none", report));
-    g_object_class_install_property(
-        klass, ENDPOINT_FALLBACK_REASON,
-        g_param_spec_string("fallback-reason", "Fallback reason",
-                            "Why the active path is no better one; empty if there is none", "",
-                            report));
-    g_object_class_install_property(
-        klass, ENDPOINT_STATS,
-        g_param_spec_boxed("stats", "Statistics", texts->stats, GST_TYPE_STRUCTURE, report));
 }
 
 /* --- the element -------------------------------------------------------------------------- */
@@ -464,6 +419,7 @@ static gboolean post_message(GstElement *element, GstMessage *message)
 
 void endpoint_class_init(GstElementClass *klass, const struct setting_texts *texts)
 {
+    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
     GObjectClass *object_class = G_OBJECT_CLASS(klass);
     GstCaps *caps = gpu_template_caps();
 
@@ -471,7 +427,17 @@ void endpoint_class_init(GstElementClass *klass, const struct setting_texts *tex
     object_class->set_property = endpoint_set_property;
     object_class->get_property = endpoint_get_property;
     settings_install(object_class, texts);
-    install_reports(object_class, texts);
+    g_object_class_install_property(
+        object_class, ENDPOINT_ACTIVE_PATH,
+        g_param_spec_string("active-path", "Active path", texts->active_path, "none", report));
+    g_object_class_install_property(
+        object_class, ENDPOINT_FALLBACK_REASON,
+        g_param_spec_string("fallback-reason", "Fallback reason",
+                            "Why the active path is no better one; empty if there is none", "",
+                            report));
+    g_object_class_install_property(
+        object_class, ENDPOINT_STATS,
+        g_param_spec_boxed("stats", "Statistics", texts->stats, GST_TYPE_STRUCTURE, report));
     gst_element_class_add_pad_template(
         klass, gst_pad_template_new(texts->pad, texts->direction, GST_PAD_ALWAYS, caps));
     gst_caps_unref(caps);
@@ -488,14 +454,19 @@ void endpoint_init(struct endpoint *endpoint, GstElement *element, GstPad *pad,
     endpoint->category = category;
     endpoint->ops = ops;
     settings_init(&endpoint->settings);
-    device_choice_init(&endpoint->device, element, pad, &endpoint->settings, category);
+    endpoint->device.element = element;
+    endpoint->device.pad = pad;
+    endpoint->device.settings = &endpoint->settings;
+    endpoint->device.category = category;
+    endpoint->device.opened_on = -1;
     endpoint->counters = counters_new();
     endpoint->lost_metas = lost_metas_new(category);
 }
 
 void endpoint_clear(struct endpoint *endpoint)
 {
-    device_choice_clear(&endpoint->device);
+    gpu_contexts_clear(&endpoint->device.contexts);
+    g_free(endpoint->device.reason);
     settings_clear(&endpoint->settings);
     settings_clear(&endpoint->running);
     counters_unref(endpoint->counters);

@@ -12,6 +12,20 @@
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
+/* === field =================================================================================== */
+/* Properties, and the fields of structs that hold their values. A field has its property's type;
+ * an enum is as large as an int. Strings are the field's own. What is as large as an int is read
+ * and set atomically, for those who read it without a lock. */
+
+void field_get(gconstpointer field, GValue *value);
+void field_set(gpointer field, const GValue *value);
+
+/* Installs properties, each by its index as the id; NULL: there is none. */
+void fields_install(GObjectClass *klass, GParamSpec *const *pspecs, guint count);
+
+/* Registers an enum at the first call, as part of the plugin's API. *type: static, and zeroed. */
+GType enum_type(gsize *type, const gchar *name, const GEnumValue *values);
+
 /* === settings ================================================================================ */
 /* The properties that both elements have. */
 
@@ -66,11 +80,16 @@ gboolean settings_check(GstElement *element, const struct settings *settings);
 
 /* Whether a property may change now; started: the element runs, or is about to. If not, call
  * settings_refuse() outside the object lock, which warns the application. */
-gboolean settings_may_set(const GParamSpec *pspec, gboolean started);
+static inline gboolean settings_may_set(const GParamSpec *pspec, gboolean started)
+{
+    return !started || (pspec->flags & GST_PARAM_MUTABLE_PLAYING);
+}
+
 void settings_refuse(GstElement *element, const GParamSpec *pspec);
 
-/* FALSE: another property's id. */
-gboolean settings_get(const struct settings *settings, guint id, GValue *value);
+/* The field of a property, and setting it. NULL, FALSE: another property's id. Under the object
+ * lock. */
+gpointer settings_field(const struct settings *settings, guint id);
 gboolean settings_set(struct settings *settings, guint id, const GValue *value);
 
 /* === devicechoice ============================================================================ */

@@ -91,37 +91,31 @@ static void on_notify(GObject *source, GParamSpec *pspec, GObject *self)
     g_object_notify(self, pspec->name);
 }
 
-/* The channel's own stream has the reports that cannot be of several. */
-static void follow_main(GstGpudirectProgramSrc *self, GstElement *source)
-{
-    static const gchar *const names[] = {"active-path", "fallback-reason", "signal"};
-
-    g_weak_ref_set(&self->main, source);
-    for (guint i = 0; i < G_N_ELEMENTS(names); i++) {
-        gchar *signal = g_strconcat("notify::", names[i], NULL);
-        g_signal_connect_object(source, signal, G_CALLBACK(on_notify), self, (GConnectFlags)0);
-        g_free(signal);
-    }
-}
-
 static GstElement *make_source(void *user, const gchar *address, const GstCaps *caps, gboolean main)
 {
-    GObject *self = user;
+    static const gchar *const reports[] = {"notify::active-path", "notify::fallback-reason",
+                                           "notify::signal"};
+    GstGpudirectProgramSrc *self = user;
     GstElement *source = gst_element_factory_make("gpudirectsrc", NULL);
     guint count;
     GParamSpec **pspecs = g_object_class_list_properties(G_OBJECT_GET_CLASS(self), &count);
 
     for (guint i = 0; i < count; i++)
         if (concerns(pspecs[i], caps, main))
-            programme_hand_over(self, G_OBJECT(source), pspecs[i]->name);
+            programme_hand_over(G_OBJECT(self), G_OBJECT(source), pspecs[i]->name);
     GST_OBJECT_LOCK(self);
-    gchar *backup = find_backup(user, address);
+    gchar *backup = find_backup(self, address);
     GST_OBJECT_UNLOCK(self);
     g_object_set(source, "address", address, "backup-address", backup, NULL);
     g_free(backup);
-    times_share(&GST_GPUDIRECT_SRC(source)->times, GST_GPUDIRECT_PROGRAM_SRC(user)->map);
-    if (main)
-        follow_main(user, source);
+    times_share(&GST_GPUDIRECT_SRC(source)->times, self->map);
+    if (main) {
+        /* The channel's own stream has the reports that cannot be of several. */
+        g_weak_ref_set(&self->main, source);
+        for (guint i = 0; i < G_N_ELEMENTS(reports); i++)
+            g_signal_connect_object(source, reports[i], G_CALLBACK(on_notify), self,
+                                    (GConnectFlags)0);
+    }
     g_free(pspecs);
     return source;
 }
@@ -162,32 +156,30 @@ static GstStructure *make_stats(GstGpudirectProgramSrc *self)
     return stats.all;
 }
 
-/* FALSE: not the id of a report. */
-static gboolean programme_get_report(GstGpudirectProgramSrc *self, guint id, GValue *value,
-                                     const GParamSpec *pspec)
-{
-    GObject *source = g_weak_ref_get(&self->main);
-    gboolean known = id >= PROP_ACTIVE_PATH && id <= PROP_SIGNAL;
-
-    if (id == PROP_STATS)
-        g_value_take_boxed(value, make_stats(self));
-    else if (known && source)
-        g_object_get_property(source, pspec->name, value);
-    else if (known)
-        g_param_value_set_default((GParamSpec *)pspec, value);
-    g_clear_object(&source);
-    return known;
-}
-
 static void programme_get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
 {
     GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(object);
+    gconstpointer setting;
 
-    if (programme_get_report(self, id, value, pspec))
+    if (id == PROP_STATS) {
+        g_value_take_boxed(value, make_stats(self));
         return;
+    }
+    if (id >= PROP_ACTIVE_PATH && id <= PROP_SIGNAL) {
+        GObject *source = g_weak_ref_get(&self->main);
+        if (source)
+            g_object_get_property(source, pspec->name, value);
+        else
+            g_param_value_set_default(pspec, value);
+        g_clear_object(&source);
+        return;
+    }
     GST_OBJECT_LOCK(self);
-    gboolean known =
-        src_options_get(&self->options, id, value) || settings_get(&self->settings, id, value);
+    gboolean known = src_options_get(&self->options, id, value);
+    if (!known && (setting = settings_field(&self->settings, id))) {
+        field_get(setting, value);
+        known = TRUE;
+    }
     GST_OBJECT_UNLOCK(self);
     if (!known)
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
@@ -270,15 +262,6 @@ static gboolean open(GstGpudirectProgramSrc *self)
     return finder != NULL;
 }
 
-static void close_all(GstGpudirectProgramSrc *self)
-{
-    struct finder *finder = self->finder;
-
-    g_atomic_pointer_set(&self->finder, NULL);
-    finder_free(finder);
-    set_started(self, FALSE);
-}
-
 static GstStateChangeReturn change_state(GstElement *element, GstStateChange transition)
 {
     GstGpudirectProgramSrc *self = GST_GPUDIRECT_PROGRAM_SRC(element);
@@ -291,8 +274,12 @@ static GstStateChangeReturn change_state(GstElement *element, GstStateChange tra
                                       ->change_state(element, transition);
     gboolean failed = result == GST_STATE_CHANGE_FAILURE;
     if (transition == GST_STATE_CHANGE_PAUSED_TO_READY ||
-        (transition == GST_STATE_CHANGE_READY_TO_PAUSED && failed))
-        close_all(self);
+        (transition == GST_STATE_CHANGE_READY_TO_PAUSED && failed)) {
+        struct finder *finder = self->finder;
+        g_atomic_pointer_set(&self->finder, NULL);
+        finder_free(finder);
+        set_started(self, FALSE);
+    }
     /* Live, also while no stream is there. */
     if (!failed && (transition == GST_STATE_CHANGE_READY_TO_PAUSED ||
                     transition == GST_STATE_CHANGE_PLAYING_TO_PAUSED))
@@ -330,45 +317,6 @@ static void programme_finalize(GObject *object)
     G_OBJECT_CLASS(gst_gpudirect_program_src_parent_class)->finalize(object);
 }
 
-static void install_templates(GstElementClass *klass)
-{
-    static const gchar *const names[] = {PAD_MAIN, PAD_OTHERS};
-    GstCaps *caps = gpu_template_caps();
-
-    gst_caps_append(caps, blocks_template_caps());
-    for (guint i = 0; i < G_N_ELEMENTS(names); i++)
-        gst_element_class_add_pad_template(
-            klass, gst_pad_template_new(names[i], GST_PAD_SRC, GST_PAD_SOMETIMES, caps));
-    gst_caps_unref(caps);
-}
-
-static void install_reports(GObjectClass *klass)
-{
-    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
-
-    g_object_class_install_property(
-        klass, PROP_ACTIVE_PATH,
-        g_param_spec_string("active-path", "Active path",
-                            "The current route of the channel's own stream, or none", "none",
-                            report));
-    g_object_class_install_property(
-        klass, PROP_FALLBACK_REASON,
-        g_param_spec_string("fallback-reason", "Fallback reason",
-                            "Why that is no better one; empty if there is none", "", report));
-    g_object_class_install_property(
-        klass, PROP_STATS,
-        g_param_spec_boxed("stats", "Statistics",
-                           "A structure for each stream, by the name of its pad: the stats of its "
-                           "gpudirectsrc",
-                           GST_TYPE_STRUCTURE, report));
-    g_object_class_install_property(
-        klass, PROP_SIGNAL,
-        g_param_spec_boolean("signal", "Signal",
-                             "Whether pictures of the channel's own stream arrive, as in "
-                             "gpudirectsrc",
-                             FALSE, report));
-}
-
 static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *klass)
 {
     static const struct setting_texts texts = {
@@ -385,6 +333,7 @@ static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *kl
                   "group:NAME (and those of that group's members) or all",
         .psk_file = "Between hosts: a file with the sender's key, readable by its owner only",
     };
+    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
     GObjectClass *object_class = G_OBJECT_CLASS(klass);
     GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
 
@@ -395,8 +344,34 @@ static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *kl
     element_class->send_event = send_event;
     settings_install(object_class, &texts);
     src_options_install(object_class);
-    install_reports(object_class);
-    install_templates(element_class);
+    g_object_class_install_property(
+        object_class, PROP_ACTIVE_PATH,
+        g_param_spec_string("active-path", "Active path",
+                            "The current route of the channel's own stream, or none", "none",
+                            report));
+    g_object_class_install_property(
+        object_class, PROP_FALLBACK_REASON,
+        g_param_spec_string("fallback-reason", "Fallback reason",
+                            "Why that is no better one; empty if there is none", "", report));
+    g_object_class_install_property(
+        object_class, PROP_STATS,
+        g_param_spec_boxed("stats", "Statistics",
+                           "A structure for each stream, by the name of its pad: the stats of its "
+                           "gpudirectsrc",
+                           GST_TYPE_STRUCTURE, report));
+    g_object_class_install_property(
+        object_class, PROP_SIGNAL,
+        g_param_spec_boolean("signal", "Signal",
+                             "Whether pictures of the channel's own stream arrive, as in "
+                             "gpudirectsrc",
+                             FALSE, report));
+    GstCaps *caps = gpu_template_caps();
+    gst_caps_append(caps, blocks_template_caps());
+    gst_element_class_add_pad_template(
+        element_class, gst_pad_template_new(PAD_MAIN, GST_PAD_SRC, GST_PAD_SOMETIMES, caps));
+    gst_element_class_add_pad_template(
+        element_class, gst_pad_template_new(PAD_OTHERS, GST_PAD_SRC, GST_PAD_SOMETIMES, caps));
+    gst_caps_unref(caps);
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct programme source", "Source/Audio/Video/Hardware",
         "Receives all streams of a channel: picture, sound and data", "gpudirect authors");

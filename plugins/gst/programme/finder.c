@@ -53,7 +53,8 @@ static void collection_close(struct collection *collection)
     g_mutex_unlock(&collection->lock);
 }
 
-void collection_add(struct collection *collection, GstStream *stream)
+/* These take effect when the collection is published. */
+static void collection_add(struct collection *collection, GstStream *stream)
 {
     g_mutex_lock(&collection->lock);
     g_ptr_array_add(collection->streams, gst_object_ref(stream));
@@ -61,7 +62,8 @@ void collection_add(struct collection *collection, GstStream *stream)
     g_mutex_unlock(&collection->lock);
 }
 
-void collection_remove(struct collection *collection, GstStream *stream)
+/* These take effect when the collection is published. */
+static void collection_remove(struct collection *collection, GstStream *stream)
 {
     g_mutex_lock(&collection->lock);
     g_ptr_array_remove(collection->streams, stream);
@@ -69,26 +71,21 @@ void collection_remove(struct collection *collection, GstStream *stream)
     g_mutex_unlock(&collection->lock);
 }
 
-/* Under the lock. */
-static void renew(struct collection *collection)
-{
-    gst_clear_object(&collection->current);
-    collection->current = gst_stream_collection_new(NULL);
-    for (guint i = 0; i < collection->streams->len; i++)
-        gst_stream_collection_add_stream(collection->current,
-                                         gst_object_ref(collection->streams->pdata[i]));
-    collection->version++;
-    collection->changed = FALSE;
-    g_cond_broadcast(&collection->published);
-}
-
-void collection_publish(struct collection *collection)
+/* Posts a message about the collection if it has changed. */
+static void collection_publish(struct collection *collection)
 {
     GstMessage *message = NULL;
 
     g_mutex_lock(&collection->lock);
     if (collection->changed) {
-        renew(collection);
+        gst_clear_object(&collection->current);
+        collection->current = gst_stream_collection_new(NULL);
+        for (guint i = 0; i < collection->streams->len; i++)
+            gst_stream_collection_add_stream(collection->current,
+                                             gst_object_ref(collection->streams->pdata[i]));
+        collection->version++;
+        collection->changed = FALSE;
+        g_cond_broadcast(&collection->published);
         message =
             gst_message_new_stream_collection(GST_OBJECT(collection->element), collection->current);
     }
@@ -105,7 +102,8 @@ static gboolean collection_is_published(struct collection *collection)
     return published;
 }
 
-void collection_wait(struct collection *collection)
+/* Waits until the first one is published, for a few seconds at most. */
+static void collection_wait(struct collection *collection)
 {
     gint64 deadline = g_get_monotonic_time() + WAIT_MAX;
     gboolean in_time = TRUE;
@@ -114,18 +112,6 @@ void collection_wait(struct collection *collection)
     while (collection->version == 0 && !collection->closed && in_time)
         in_time = g_cond_wait_until(&collection->published, &collection->lock, deadline);
     g_mutex_unlock(&collection->lock);
-}
-
-GstEvent *collection_event(struct collection *collection, guint *version)
-{
-    GstEvent *event = NULL;
-
-    g_mutex_lock(&collection->lock);
-    if (*version != collection->version)
-        event = gst_event_new_stream_collection(collection->current);
-    *version = collection->version;
-    g_mutex_unlock(&collection->lock);
-    return event;
 }
 
 /* === stream ================================================================================== */
@@ -163,26 +149,23 @@ static GstStreamType type_of(const GstCaps *caps)
                : GST_STREAM_TYPE_UNKNOWN;
 }
 
+/* Pushes the current collection, if it is not the one that was pushed last. */
 static void push_collection(struct stream *stream)
 {
-    GstEvent *event = collection_event(stream->programme->collection, &stream->version);
+    struct collection *collection = stream->programme->collection;
+    GstEvent *event = NULL;
 
+    g_mutex_lock(&collection->lock);
+    if (stream->version != collection->version)
+        event = gst_event_new_stream_collection(collection->current);
+    stream->version = collection->version;
+    g_mutex_unlock(&collection->lock);
     if (event)
         gst_pad_push_event(stream->pad, event);
 }
 
-static void set_name(struct stream *stream)
-{
-    GstElement *bin = GST_ELEMENT(stream->programme->bin);
-    gchar *name = stream->name ? g_strdup_printf(PAD_OTHERS, stream->name) : g_strdup(PAD_MAIN);
-
-    gst_object_set_name(GST_OBJECT(stream->pad), name);
-    g_object_set(stream->pad, "template",
-                 gst_element_get_pad_template(bin, stream->name ? PAD_OTHERS : PAD_MAIN), NULL);
-    g_free(name);
-}
-
-void stream_announce(struct stream *stream, GstCaps *caps)
+/* Makes the stream part of the collection before its source has caps. */
+static void stream_announce(struct stream *stream, GstCaps *caps)
 {
     g_mutex_lock(&stream->lock);
     gboolean first = !stream->stream;
@@ -203,18 +186,11 @@ void stream_announce(struct stream *stream, GstCaps *caps)
         collection_add(stream->programme->collection, stream->stream);
 }
 
-gboolean stream_is_announced(struct stream *stream)
-{
-    g_mutex_lock(&stream->lock);
-    gboolean announced = stream->stream != NULL;
-    g_mutex_unlock(&stream->lock);
-    return announced;
-}
-
 /* The source has caps: now elements and applications see the pad with what they choose by. */
 static void expose(struct stream *stream, GstCaps *caps)
 {
     struct collection *collection = stream->programme->collection;
+    GstElement *bin = GST_ELEMENT(stream->programme->bin);
 
     stream_announce(stream, caps);
     stream->programme->changed(stream->programme->user);
@@ -230,24 +206,16 @@ static void expose(struct stream *stream, GstCaps *caps)
     GstEvent *event = gst_event_new_caps(caps);
     gst_pad_store_sticky_event(stream->pad, event); /* seen when the pad is added */
     gst_event_unref(event);
-    set_name(stream);
+    gchar *name = stream->name ? g_strdup_printf(PAD_OTHERS, stream->name) : g_strdup(PAD_MAIN);
+    gst_object_set_name(GST_OBJECT(stream->pad), name);
+    g_object_set(stream->pad, "template",
+                 gst_element_get_pad_template(bin, stream->name ? PAD_OTHERS : PAD_MAIN), NULL);
+    g_free(name);
     g_mutex_lock(&collection->exposing);
-    gst_element_add_pad(GST_ELEMENT(stream->programme->bin), stream->pad);
+    gst_element_add_pad(bin, stream->pad);
     g_mutex_unlock(&collection->exposing);
     g_atomic_int_set(&stream->exposed, TRUE);
     stream->programme->changed(stream->programme->user);
-}
-
-static gboolean take_caps(struct stream *stream, GstEvent *event)
-{
-    GstCaps *caps;
-
-    gst_event_parse_caps(event, &caps);
-    if (stream_has_pad(stream))
-        gst_stream_set_caps(stream->stream, caps);
-    else
-        expose(stream, caps);
-    return gst_pad_push_event(stream->pad, gst_event_ref(event));
 }
 
 /* Before the source's caps only the start of its stream comes, or its end. */
@@ -255,17 +223,23 @@ static gboolean stream_on_event(GstPad *inner, GstObject *parent, GstEvent *even
 {
     struct stream *stream = gst_pad_get_element_private(inner);
     gboolean ends = GST_EVENT_TYPE(event) == GST_EVENT_EOS, taken = TRUE;
+    GstCaps *caps;
 
     switch (GST_EVENT_TYPE(event)) {
     case GST_EVENT_STREAM_START: /* its own follows with the caps */
         break;
     case GST_EVENT_CAPS:
-        taken = take_caps(stream, event);
+        gst_event_parse_caps(event, &caps);
+        if (g_atomic_int_get(&stream->exposed))
+            gst_stream_set_caps(stream->stream, caps);
+        else
+            expose(stream, caps);
+        taken = gst_pad_push_event(stream->pad, gst_event_ref(event));
         break;
     default:
         if (event_is_opened(event))
             stream->programme->changed(stream->programme->user);
-        else if (stream_has_pad(stream))
+        else if (g_atomic_int_get(&stream->exposed))
             taken = gst_pad_push_event(stream->pad, gst_event_ref(event));
         break;
     }
@@ -286,25 +260,12 @@ static GstFlowReturn on_buffer(GstPad *inner, GstObject *parent, GstBuffer *buff
     return flow == GST_FLOW_NOT_LINKED ? GST_FLOW_OK : flow;
 }
 
-static GstPad *make_pad(struct stream *stream)
-{
-    GstPad *src = gst_element_get_static_pad(stream->source, "src");
-    GstPad *pad = gst_object_ref_sink(gst_ghost_pad_new(NULL, src));
-    GstPad *inner = GST_PAD(gst_proxy_pad_get_internal(GST_PROXY_PAD(pad)));
-
-    gst_pad_set_element_private(inner, stream);
-    gst_pad_set_event_function(inner, stream_on_event);
-    gst_pad_set_chain_function(inner, on_buffer);
-    gst_pad_set_active(pad, TRUE);
-    gst_object_unref(inner);
-    gst_object_unref(src);
-    return pad;
-}
-
 /* --- its life ----------------------------------------------------------------------------- */
 
-struct stream *stream_new(const struct stream_programme *programme, GstElement *source,
-                          const gchar *name)
+/* Adds the source, which is taken, to the bin, and starts it as the bin is. name: of the stream;
+ * NULL: it is that of the channel itself. */
+static struct stream *stream_new(const struct stream_programme *programme, GstElement *source,
+                                 const gchar *name)
 {
     struct stream *stream = g_new0(struct stream, 1);
 
@@ -313,12 +274,21 @@ struct stream *stream_new(const struct stream_programme *programme, GstElement *
     stream->name = g_strdup(name);
     stream->source = gst_object_ref_sink(source);
     gst_bin_add(programme->bin, source); /* which unlinks its pads */
-    stream->pad = make_pad(stream);
+    GstPad *src = gst_element_get_static_pad(source, "src");
+    stream->pad = gst_object_ref_sink(gst_ghost_pad_new(NULL, src));
+    GstPad *inner = GST_PAD(gst_proxy_pad_get_internal(GST_PROXY_PAD(stream->pad)));
+    gst_pad_set_element_private(inner, stream);
+    gst_pad_set_event_function(inner, stream_on_event);
+    gst_pad_set_chain_function(inner, on_buffer);
+    gst_pad_set_active(stream->pad, TRUE);
+    gst_object_unref(inner);
+    gst_object_unref(src);
     gst_element_sync_state_with_parent(source);
     return stream;
 }
 
-void stream_free(struct stream *stream)
+/* Stops the source, and removes it and the pad. Never from the source's own thread. */
+static void stream_free(struct stream *stream)
 {
     /* The bin's own changes of state leave it alone from here on. */
     gst_element_set_locked_state(stream->source, TRUE);
@@ -326,7 +296,7 @@ void stream_free(struct stream *stream)
     if (stream->stream)
         collection_remove(stream->programme->collection, stream->stream);
     gst_pad_set_active(stream->pad, FALSE);
-    if (stream_has_pad(stream))
+    if (g_atomic_int_get(&stream->exposed))
         gst_element_remove_pad(GST_ELEMENT(stream->programme->bin), stream->pad);
     gst_bin_remove(stream->programme->bin, stream->source);
     gst_clear_object(&stream->stream);
@@ -335,21 +305,6 @@ void stream_free(struct stream *stream)
     g_mutex_clear(&stream->lock);
     g_free(stream->name);
     g_free(stream);
-}
-
-GstElement *stream_source(const struct stream *stream)
-{
-    return stream->source;
-}
-
-gboolean stream_has_pad(const struct stream *stream)
-{
-    return g_atomic_int_get(&stream->exposed);
-}
-
-gboolean stream_has_ended(const struct stream *stream)
-{
-    return g_atomic_int_get(&stream->ended);
 }
 
 /* === finder ================================================================================== */
@@ -421,16 +376,6 @@ static void found_free(gpointer data)
     g_free(found);
 }
 
-/* The channel has a sender, if not one of pictures. */
-static void stop_timeout(struct finder *finder)
-{
-    for (guint i = 0; i < finder->found->len; i++) {
-        struct found *found = finder->found->pdata[i];
-        if (found->stream && g_str_equal(found->address, finder->address))
-            g_object_set(stream_source(found->stream), "connection-timeout", 0, NULL);
-    }
-}
-
 /* A stream beside the channel's own whose sender was not found by the last search. */
 static gboolean has_vanished(const struct finder *finder, const struct found *found)
 {
@@ -448,25 +393,13 @@ static struct found *add_stream(struct finder *finder, const gchar *address, con
     found->stream = stream_new(finder->params.programme, source,
                                main ? NULL : address + strlen(finder->prefix));
     g_ptr_array_add(finder->found, found);
-    if (!main)
-        stop_timeout(finder);
+    /* The channel has a sender, if not one of pictures. */
+    for (guint i = 0; !main && i < finder->found->len; i++) {
+        const struct found *other = finder->found->pdata[i];
+        if (other->stream && g_str_equal(other->address, finder->address))
+            g_object_set(other->stream->source, "connection-timeout", 0, NULL);
+    }
     return found;
-}
-
-/* The channel that the stream receives is there. */
-static void meet_channel(struct finder *finder, struct found *found, const struct channel *channel)
-{
-    found->pid = channel->pid;
-    if (found->announced)
-        return;
-    if (channel->caps)
-        stream_announce(found->stream, channel->caps);
-    found->announced = stream_is_announced(found->stream);
-    if (!found->announced)
-        return;
-    finder->changed_at = g_get_monotonic_time();
-    if (!finder->begun_at)
-        finder->begun_at = finder->changed_at;
 }
 
 static gboolean belongs(const struct finder *finder, const gchar *address)
@@ -498,7 +431,7 @@ static struct found *find_stream(const struct finder *finder, const gchar *addre
  * it. */
 static gboolean finder_keep(struct found *found, const struct channel *channel)
 {
-    if (found->stream && !stream_has_ended(found->stream))
+    if (found->stream && !g_atomic_int_get(&found->stream->ended))
         return TRUE;
     g_clear_pointer(&found->stream, stream_free);
     if (!channel || channel->pid != found->pid || (found->seen_ended && !channel->ended))
@@ -538,9 +471,21 @@ static void see_channel(struct finder *finder, const struct channel *channel)
 
     if (!found && (channel->caps || finder->remote) && !channel->ended && finder_has_room(finder))
         found = add_stream(finder, channel->address, channel->caps);
-    if (found && found->stream)
-        meet_channel(finder, found, channel);
-    if (finder->remote ? found && found->stream && !found->announced
+    gboolean received = found && found->stream;
+    if (received)
+        found->pid = channel->pid;
+    if (received && !found->announced) {
+        if (channel->caps)
+            stream_announce(found->stream, channel->caps);
+        g_mutex_lock(&found->stream->lock);
+        found->announced = found->stream->stream != NULL; /* by that, or its source has caps */
+        g_mutex_unlock(&found->stream->lock);
+        if (found->announced)
+            finder->changed_at = g_get_monotonic_time();
+        if (found->announced && !finder->begun_at)
+            finder->begun_at = finder->changed_at;
+    }
+    if (finder->remote ? received && !found->announced
                        : channel->answered && !channel->ended && !channel->caps)
         finder->unformatted = TRUE;
 }
@@ -598,7 +543,7 @@ static gboolean is_settled(struct finder *finder, const GPtrArray *channels)
     for (guint i = 0; i < finder->found->len; i++) {
         const struct found *found = finder->found->pdata[i];
         settled &= has_vanished(finder, found) ||
-                   (found->stream && found->announced && !stream_has_ended(found->stream));
+                   (found->stream && found->announced && !g_atomic_int_get(&found->stream->ended));
     }
     return settled;
 }
@@ -637,7 +582,7 @@ static gboolean all_have_pads(const struct finder *finder)
 {
     for (guint i = 0; i < finder->found->len; i++) {
         const struct found *found = finder->found->pdata[i];
-        if (found->stream && found->announced && !stream_has_pad(found->stream))
+        if (found->stream && found->announced && !g_atomic_int_get(&found->stream->exposed))
             return FALSE;
     }
     return TRUE;
@@ -706,34 +651,22 @@ static const gchar *find_remote_name(const gchar *address)
     return name && name[1] ? name : NULL;
 }
 
-/* A channel with a name, which may have streams. */
-static gboolean is_channel(const gchar *address)
-{
-    return !blocks_is_stream(address) && (g_str_has_prefix(address, UNIX_PREFIX) ||
-                                          !strchr(address, ':') || find_remote_name(address));
-}
-
-static void prepare_search(struct finder *finder)
+/* FALSE: an error was posted. */
+static gboolean start_search(struct finder *finder)
 {
     gboolean is_path = g_str_has_prefix(finder->address, UNIX_PREFIX);
     const gchar *name = find_remote_name(finder->address);
+    gchar *directory;
 
     finder->prefix = g_strconcat(finder->address, is_path ? "!" : "/", NULL);
     finder->remote = name != NULL;
-    if (finder->remote)
+    if (finder->remote) {
         finder->folder = g_strndup(finder->address, (gsize)(name + 1 - finder->address));
-    if (!is_path)
-        return;
-    gchar *folder = g_path_get_dirname(finder->address + strlen(UNIX_PREFIX));
-    finder->folder = g_strconcat(UNIX_PREFIX, folder, "/", NULL);
-    g_free(folder);
-}
-
-static gboolean start_search(struct finder *finder)
-{
-    gchar *directory;
-
-    prepare_search(finder);
+    } else if (is_path) {
+        gchar *folder = g_path_get_dirname(finder->address + strlen(UNIX_PREFIX));
+        finder->folder = g_strconcat(UNIX_PREFIX, folder, "/", NULL);
+        g_free(folder);
+    }
     /* The watch comes first, so that changes during the search are events. */
     g_ptr_array_unref(channels_ask(finder->folder, 0, &directory));
     finder->watch = device_watch_new(directory, FALSE);
@@ -752,13 +685,16 @@ static gboolean start_search(struct finder *finder)
 struct finder *finder_start(const struct finder_params *params)
 {
     struct finder *finder = g_new0(struct finder, 1);
+    const gchar *address = params->address;
 
     finder->params = *params;
     finder->period = PERIOD;
-    finder->address = g_strdup(params->address);
+    finder->address = g_strdup(address);
     finder->found = g_ptr_array_new_with_free_func(found_free);
     add_stream(finder, finder->address, NULL);
-    if (!is_channel(finder->address))
+    /* A channel with a name may have streams. */
+    if (blocks_is_stream(address) || (!g_str_has_prefix(address, UNIX_PREFIX) &&
+                                      strchr(address, ':') && !find_remote_name(address)))
         collection_close(params->programme->collection); /* there is nothing to wait for */
     else if (!start_search(finder))
         g_clear_pointer(&finder, finder_free);
@@ -774,7 +710,8 @@ void finder_wake(struct finder *finder)
     }
     /* Without a thread there is one stream, which stays. */
     struct found *only = finder->found->pdata[0];
-    if (!finder->complete && stream_has_pad(only->stream) && !stream_has_ended(only->stream)) {
+    if (!finder->complete && g_atomic_int_get(&only->stream->exposed) &&
+        !g_atomic_int_get(&only->stream->ended)) {
         finder->complete = TRUE;
         gst_element_no_more_pads(GST_ELEMENT(finder->params.programme->bin));
     }

@@ -36,20 +36,6 @@ void collection_finish(struct collection *collection);
 /* Begins without streams; ends all waits. */
 void collection_open(struct collection *collection);
 
-/* These take effect when the collection is published. */
-void collection_add(struct collection *collection, GstStream *stream);
-void collection_remove(struct collection *collection, GstStream *stream);
-
-/* Posts a message about the collection if it has changed. */
-void collection_publish(struct collection *collection);
-
-/* Waits until the first one is published, for a few seconds at most. */
-void collection_wait(struct collection *collection);
-
-/* An event with the current collection, if it is not the one of *version, which is updated; else
- * NULL. */
-GstEvent *collection_event(struct collection *collection, guint *version);
-
 /* === stream ================================================================================== */
 /* One stream of a programme: a gpudirectsrc, which gets a pad when it has caps.
  *
@@ -63,8 +49,6 @@ GstEvent *collection_event(struct collection *collection, guint *version);
 #define PAD_MAIN "src"
 #define PAD_OTHERS "src_%s"
 
-struct stream;
-
 /* What the streams of a programme share; constant while there are any. */
 struct stream_programme {
     GstBin *bin;
@@ -75,23 +59,6 @@ struct stream_programme {
     void (*changed)(void *user);
     void *user;
 };
-
-/* Adds the source, which is taken, to the bin, and starts it as the bin is. name: of the stream;
- * NULL: it is that of the channel itself. */
-struct stream *stream_new(const struct stream_programme *programme, GstElement *source,
-                          const gchar *name);
-
-/* Makes the stream part of the collection before its source has caps. */
-void stream_announce(struct stream *stream, GstCaps *caps);
-
-/* Stops the source, and removes it and the pad. Never from the source's own thread. */
-void stream_free(struct stream *stream);
-
-/* By that, or because the source has caps. */
-gboolean stream_is_announced(struct stream *stream);
-GstElement *stream_source(const struct stream *stream);
-gboolean stream_has_pad(const struct stream *stream);
-gboolean stream_has_ended(const struct stream *stream);
 
 /* === finder ================================================================================== */
 /* Finds the streams of a channel as they appear, and ends those that have ended. A thread follows

@@ -21,37 +21,6 @@
  * frames. A gpudirectsrc always says that it is; where it is the source, its sender's word counts,
  * so that a file is a file behind relays, too. The properties override all but the last column. */
 
-static GType gst_gpudirect_wait_for_connection_get_type(void);
-
-#define GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION (gst_gpudirect_wait_for_connection_get_type())
-/* --- the property ------------------------------------------------------------------------- */
-
-static void enum_from_boolean(const GValue *from, GValue *to)
-{
-    to->data[0].v_long = g_value_get_boolean(from) ? WAIT_ALWAYS : WAIT_NEVER;
-}
-
-static GType gst_gpudirect_wait_for_connection_get_type(void)
-{
-    static const GEnumValue values[] = {
-        {WAIT_NEVER, "Drop frames while no receiver is connected", "false"},
-        {WAIT_ALWAYS, "Block the stream while no receiver is connected", "true"},
-        {WAIT_AUTO, "False if upstream is live, otherwise true", "auto"},
-        {0, NULL, NULL},
-    };
-    static gsize type;
-
-    if (g_once_init_enter(&type)) {
-        GType made = g_enum_register_static("GstGpudirectWaitForConnection", values);
-        /* Applications that set the property as a boolean still work. */
-        g_value_register_transform_func(G_TYPE_BOOLEAN, made, enum_from_boolean);
-        g_once_init_leave(&type, made);
-    }
-    return type;
-}
-
-/* --- the choice --------------------------------------------------------------------------- */
-
 static gboolean is_live(GstGpudirectSink *self)
 {
     return g_atomic_int_get(&self->live) == TRUE;
@@ -98,18 +67,6 @@ static gboolean ask_latency(GstPad *pad, gboolean *live)
     return answered;
 }
 
-/* Of a source's pad. */
-static gboolean is_source_live(GstPad *pad)
-{
-    GstQuery *query = query_new_sender_live();
-    gboolean live = TRUE;
-
-    if (!gst_pad_query(pad, query) || !query_get_sender_live(query, &live))
-        ask_latency(pad, &live);
-    gst_query_unref(query);
-    return live;
-}
-
 /* Elements between a source and the sink, at most; it also ends where pads form a circle. */
 #define DEPTH_MAX 64
 
@@ -133,7 +90,14 @@ static gboolean has_live_source(GstPad *pad, guint depth)
     g_clear_pointer(&links, gst_iterator_free);
     if (result == GST_ITERATOR_RESYNC || result == GST_ITERATOR_ERROR)
         return TRUE; /* the pipeline is being changed */
-    return is_source && !live ? is_source_live(pad) : live;
+    if (!is_source || live)
+        return live;
+    GstQuery *query = query_new_sender_live();
+    live = TRUE;
+    if (!gst_pad_query(pad, query) || !query_get_sender_live(query, &live))
+        ask_latency(pad, &live);
+    gst_query_unref(query);
+    return live;
 }
 
 gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self)
@@ -190,14 +154,6 @@ static void standby_report(GstGpudirectSink *self, gboolean stands_by)
     g_free(text);
 }
 
-/* A sender was opened: notes and reports whether it stands by. */
-static void gst_gpudirect_sink_begin_standby(GstGpudirectSink *self)
-{
-    self->standby.waits = core_stands_by(self);
-    if (self->standby.waits)
-        standby_report(self, TRUE);
-}
-
 gboolean gst_gpudirect_sink_stands_by(GstGpudirectSink *self)
 {
     if (!self->standby.waits)
@@ -229,48 +185,40 @@ struct client_event {
     struct gpud_peer_info peer;
 };
 
-static GstStructure *peer_structure(const char *name, const struct gpud_peer_info *peer)
-{
-    return gst_structure_new(name, "id", G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid,
-                             "host", G_TYPE_STRING, peer->host, "name", G_TYPE_STRING, peer->name,
-                             "path", G_TYPE_STRING, peer->path, "fallback-reason", G_TYPE_STRING,
-                             peer->fallback_reason, NULL);
-}
-
-static void clients_post(struct sink_clients *clients, GstStructure *structure)
-{
-    GstMessage *message = gst_message_new_element(GST_OBJECT(clients->element), structure);
-
-    g_mutex_lock(&clients->post_lock);
-    if (clients->may_post)
-        gst_element_post_message(clients->element, g_steal_pointer(&message));
-    g_mutex_unlock(&clients->post_lock);
-    g_clear_pointer(&message, gst_message_unref);
-}
-
-void sink_clients_let_post(struct sink_clients *clients, gboolean let)
+/* Whether messages about receivers may be posted: from start to stop. */
+static void sink_clients_let_post(struct sink_clients *clients, gboolean let)
 {
     g_mutex_lock(&clients->post_lock);
     clients->may_post = let;
     g_mutex_unlock(&clients->post_lock);
 }
 
-static void notify(struct sink_clients *clients, const struct client_event *event)
+/* Signals one change to the application, and posts it. */
+static void notify_of(struct sink_clients *clients, const struct client_event *event)
 {
-    static const char *const names[] = {"gpudirect-client-disconnected",
-                                        "gpudirect-client-connected"};
-    GstStructure *structure = peer_structure(names[event->connected], &event->peer);
+    GObject *element = G_OBJECT(clients->element);
+    const struct gpud_peer_info *peer = &event->peer;
+    GstStructure *structure = gst_structure_new(
+        event->connected ? "gpudirect-client-connected" : "gpudirect-client-disconnected", "id",
+        G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid, "host", G_TYPE_STRING, peer->host,
+        "name", G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, "fallback-reason",
+        G_TYPE_STRING, peer->fallback_reason, NULL);
 
-    GST_INFO_OBJECT(clients->element, "%" GST_PTR_FORMAT, structure);
-    g_signal_emit(clients->element,
+    GST_INFO_OBJECT(element, "%" GST_PTR_FORMAT, structure);
+    g_signal_emit(element,
                   signals[event->connected ? SIGNAL_CLIENT_CONNECTED : SIGNAL_CLIENT_DISCONNECTED],
-                  0, event->peer.id, structure);
-    clients_post(clients, structure);
-    g_object_notify(G_OBJECT(clients->element), "num-clients");
+                  0, peer->id, structure);
+    GstMessage *message = gst_message_new_element(GST_OBJECT(element), structure);
+    g_mutex_lock(&clients->post_lock);
+    if (clients->may_post)
+        gst_element_post_message(clients->element, g_steal_pointer(&message));
+    g_mutex_unlock(&clients->post_lock);
+    g_clear_pointer(&message, gst_message_unref);
+    g_object_notify(element, "num-clients");
     if (!event->connected)
         return;
-    g_object_notify(G_OBJECT(clients->element), "active-path");
-    g_object_notify(G_OBJECT(clients->element), "fallback-reason");
+    g_object_notify(element, "active-path");
+    g_object_notify(element, "fallback-reason");
 }
 
 static void notify_all(GstElement *element, gpointer user)
@@ -281,7 +229,7 @@ static void notify_all(GstElement *element, gpointer user)
     struct client_event *event;
     while ((event = g_queue_pop_head(&clients->changes))) {
         g_mutex_unlock(&clients->lock);
-        notify(clients, event);
+        notify_of(clients, event);
         g_free(event);
         g_mutex_lock(&clients->lock);
     }
@@ -305,7 +253,8 @@ static void clients_enqueue(struct sink_clients *clients, gboolean connected,
         gst_element_call_async(clients->element, notify_all, clients, NULL);
 }
 
-void sink_clients_on_connect(void *user, const struct gpud_peer_info *peer)
+/* The core's callbacks; user is the struct sink_clients. */
+static void sink_clients_on_connect(void *user, const struct gpud_peer_info *peer)
 {
     struct sink_clients *clients = user;
 
@@ -313,7 +262,8 @@ void sink_clients_on_connect(void *user, const struct gpud_peer_info *peer)
     clients_enqueue(clients, TRUE, peer);
 }
 
-void sink_clients_on_disconnect(void *user, const struct gpud_peer_info *peer)
+/* The core's callbacks; user is the struct sink_clients. */
+static void sink_clients_on_disconnect(void *user, const struct gpud_peer_info *peer)
 {
     struct sink_clients *clients = user;
 
@@ -321,7 +271,8 @@ void sink_clients_on_disconnect(void *user, const struct gpud_peer_info *peer)
     clients_enqueue(clients, FALSE, peer);
 }
 
-void sink_clients_clear(struct sink_clients *clients)
+/* The sender is closed: forgets its receivers. */
+static void sink_clients_clear(struct sink_clients *clients)
 {
     g_mutex_lock(&clients->lock);
     g_queue_clear_full(&clients->changes, g_free);
@@ -329,7 +280,7 @@ void sink_clients_clear(struct sink_clients *clients)
     g_atomic_int_set(&clients->count, 0);
 }
 
-void sink_clients_init(struct sink_clients *clients, GstElement *element)
+static void sink_clients_init(struct sink_clients *clients, GstElement *element)
 {
     clients->element = element;
     g_mutex_init(&clients->lock);
@@ -337,7 +288,7 @@ void sink_clients_init(struct sink_clients *clients, GstElement *element)
     g_queue_init(&clients->changes);
 }
 
-void sink_clients_finish(struct sink_clients *clients)
+static void sink_clients_finish(struct sink_clients *clients)
 {
     sink_clients_clear(clients);
     g_mutex_clear(&clients->lock);
@@ -350,7 +301,7 @@ void sink_clients_finish(struct sink_clients *clients)
  * @peer: id, pid, host, name, path and fallback-reason
  *
  * A receiver is connected and streams. Emitted from a thread that may call anything. */
-void sink_clients_install_signals(GObjectClass *klass)
+static void sink_clients_install_signals(GObjectClass *klass)
 {
     static const gchar *const names[SIGNAL_COUNT] = {
         [SIGNAL_CLIENT_CONNECTED] = "client-connected",
@@ -366,33 +317,29 @@ void sink_clients_install_signals(GObjectClass *klass)
 /* === open ==================================================================================== */
 /* Opens gpudirectsink's sender on a device, and closes it. */
 
-static gboolean device_is_host(const gchar *device)
-{
-    return g_str_equal(device, "host");
-}
-
 static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *device,
                                       struct gpud_sender **replaces, struct gpud_sender **core,
                                       struct gpud_error *error)
 {
+    const struct settings *settings = &self->endpoint.running;
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_context *context = gpud_gst_context_get(error);
 
     g_autofree gchar *name = endpoint_find_pipeline_name(GST_ELEMENT(self));
-    params.address = self->endpoint.running.address;
+    params.address = settings->address;
     params.name = name;
     params.device = device;
-    params.slots = self->endpoint.running.slots_set ? self->endpoint.running.slots : 0;
-    params.picture_slots = self->endpoint.running.slots;
+    params.slots = settings->slots_set ? settings->slots : 0;
+    params.picture_slots = settings->slots;
     /* Between hosts memory for metas is pinned, beside each frame in flight. */
     params.large_meta_max = self->large_metas.max =
         gst_gpudirect_sink_is_between_hosts(self) ? META_LARGE_DEFAULT : GPUD_LARGE_META_MAX;
     g_clear_pointer(&self->large_metas.data, g_free); /* of another size */
     params.slow_receiver = gst_gpudirect_sink_policy(self);
-    params.require_direct = self->endpoint.running.require_direct;
-    params.access = self->endpoint.running.access;
-    params.psk_file = self->endpoint.running.psk_file;
-    params.allow_unauthenticated = self->endpoint.running.allow_unauthenticated;
+    params.require_direct = settings->require_direct;
+    params.access = settings->access;
+    params.psk_file = settings->psk_file;
+    params.allow_unauthenticated = settings->allow_unauthenticated;
     params.on_connect = sink_clients_on_connect;
     params.on_disconnect = sink_clients_on_disconnect;
     params.user = &self->clients;
@@ -407,6 +354,8 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
     return status == GPUD_OK ? gpud_sender_create(context, &params, core, error) : status;
 }
 
+/* Opens the sender on this device. replaces: one that gives its address to this one; NULL: none.
+ * FALSE: an error was posted. */
 static gboolean open_sender(GstGpudirectSink *self, const gchar *device,
                             struct gpud_sender **replaces)
 {
@@ -423,7 +372,7 @@ static gboolean open_sender(GstGpudirectSink *self, const gchar *device,
         return FALSE;
     }
     struct shared_sender *sender =
-        shared_sender_new(core, self->endpoint.running.slots, device_is_host(device));
+        shared_sender_new(core, self->endpoint.running.slots, g_str_equal(device, "host"));
     shared_sender_set_slow_receiver(sender, gst_gpudirect_sink_policy(self));
     g_atomic_int_set(&self->endpoint.device.opened_on, gpu_of_name(device));
     self->reads_buffers = g_str_has_prefix(device, "opencl:");
@@ -433,19 +382,12 @@ static gboolean open_sender(GstGpudirectSink *self, const gchar *device,
     GST_OBJECT_LOCK(self);
     self->sender = sender;
     GST_OBJECT_UNLOCK(self);
-    gst_gpudirect_sink_begin_standby(self);
+    self->standby.waits = core_stands_by(self);
+    if (self->standby.waits)
+        standby_report(self, TRUE);
     /* unlock() may have interrupted the previous sender, or none. */
     if (g_atomic_int_get(&self->unlocked))
         shared_sender_interrupt(sender, TRUE);
-    return TRUE;
-}
-
-/* Opens the sender, on this device. FALSE: an error was posted. */
-static gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device)
-{
-    if (!open_sender(self, device, NULL))
-        return FALSE;
-    gst_gpudirect_sink_note_opened(self);
     return TRUE;
 }
 
@@ -462,23 +404,6 @@ static struct gpud_sender *take_sender(GstGpudirectSink *self)
     return core;
 }
 
-/* The same, in place of the one that is open, which gives its address to the new one. */
-static gboolean gst_gpudirect_sink_replace_sender(GstGpudirectSink *self, const gchar *device)
-{
-    struct gpud_sender *before = take_sender(self);
-    gboolean opened = open_sender(self, device, &before);
-
-    gpud_sender_destroy(&before); /* where the new one could not be made */
-    return opened;
-}
-
-static void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
-{
-    struct gpud_sender *core = take_sender(self);
-
-    gpud_sender_destroy(&core);
-}
-
 /* === device ================================================================================== */
 /* The device of gpudirectsink's ring, and its consequences for caps and contexts.
  *
@@ -488,11 +413,15 @@ static void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
  * one, and receivers reconnect. The address stays with the element: one that stands by for it does
  * not get it. */
 
+/* Moves the sender to another device; it keeps its address. */
 static gboolean device_move(GstGpudirectSink *self, const gchar *device)
 {
     GST_INFO_OBJECT(self, "the ring moves to %s", device);
     self->sender_is_new = TRUE;
-    return gst_gpudirect_sink_replace_sender(self, device);
+    struct gpud_sender *before = take_sender(self);
+    gboolean opened = open_sender(self, device, &before);
+    gpud_sender_destroy(&before); /* where the new one could not be made */
+    return opened;
 }
 
 /* The GPU from which pictures in this vendor's memory are sent. */
@@ -518,11 +447,18 @@ static struct gpu *choose_gpu(GstGpudirectSink *self, const struct gpu_vendor *v
     return NULL;
 }
 
-static gboolean follow_to_gpu(GstGpudirectSink *self, const struct gpu_vendor *vendor)
+gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vendor *vendor)
 {
     struct gpud_error error;
-    struct gpu *gpu = choose_gpu(self, vendor, &error);
 
+    if (!vendor) {
+        /* A ring on a GPU takes what the CPU writes, too. */
+        gchar *device = self->sender ? NULL : device_choice_get_named(&self->endpoint.device);
+        gboolean there = self->sender || device_move(self, device);
+        g_free(device);
+        return there;
+    }
+    struct gpu *gpu = choose_gpu(self, vendor, &error);
     if (!gpu) {
         gchar *what = g_strdup_printf("%s cannot be sent", vendor->memory);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, what);
@@ -534,17 +470,6 @@ static gboolean follow_to_gpu(GstGpudirectSink *self, const struct gpu_vendor *v
         self->format.gpu = gpu;
     g_free(device);
     return self->format.gpu != NULL;
-}
-
-gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vendor *vendor)
-{
-    if (vendor)
-        return follow_to_gpu(self, vendor);
-    /* A ring on a GPU takes what the CPU writes, too. */
-    gchar *device = self->sender ? NULL : device_choice_get_named(&self->endpoint.device);
-    gboolean there = self->sender || device_move(self, device);
-    g_free(device);
-    return there;
 }
 
 /* --- caps and contexts -------------------------------------------------------------------- */
@@ -591,18 +516,6 @@ static gboolean may_add_pictures(GstElement *element)
     return may;
 }
 
-static void report_refusal(GstGpudirectSink *self, GstElement *element, const gchar *address)
-{
-    gchar *text =
-        g_strdup_printf("\"%s\" waits for pictures of %s, and is not linked to its sound or data: "
-                        "send those on an address of their own, such as cam1/audio, or, if there "
-                        "are no pictures, put an identity before gpudirectsink.",
-                        address ? address : "", GST_OBJECT_NAME(element));
-
-    GST_ELEMENT_INFO(self, RESOURCE, SETTINGS, ("%s", text), ("%s", text));
-    g_free(text);
-}
-
 /* Pads of a decoder appear one by one, and the first that fits is linked. On the channel's own
  * address its pictures are meant, even if its sound is there first. */
 static GstPadLinkReturn sink_link(GstPad *pad, GstObject *parent, GstPad *peer)
@@ -615,17 +528,18 @@ static GstPadLinkReturn sink_link(GstPad *pad, GstObject *parent, GstPad *peer)
     GST_OBJECT_UNLOCK(self);
     gboolean refused =
         element && !blocks_is_stream(address) && gives_blocks(peer) && may_add_pictures(element);
-    if (refused)
-        report_refusal(self, element, address);
+    if (refused) {
+        gchar *text = g_strdup_printf(
+            "\"%s\" waits for pictures of %s, and is not linked to its sound or data: "
+            "send those on an address of their own, such as cam1/audio, or, if there "
+            "are no pictures, put an identity before gpudirectsink.",
+            address ? address : "", GST_OBJECT_NAME(element));
+        GST_ELEMENT_INFO(self, RESOURCE, SETTINGS, ("%s", text), ("%s", text));
+        g_free(text);
+    }
     g_free(address);
     gst_clear_object(&element);
     return refused ? GST_PAD_LINK_REFUSED : GST_PAD_LINK_OK;
-}
-
-/* Of an element: which pads its own is linked to. */
-static void gst_gpudirect_sink_init_device(GstGpudirectSink *self)
-{
-    gst_pad_set_link_function(GST_BASE_SINK_PAD(self), sink_link);
 }
 
 static gboolean sink_query(GstBaseSink *base, GstQuery *query)
@@ -634,12 +548,6 @@ static gboolean sink_query(GstBaseSink *base, GstQuery *query)
 
     return device_choice_answer_query(&GST_GPUDIRECT_SINK(base)->endpoint.device, query) ||
            parent->query(base, query);
-}
-
-static void gst_gpudirect_sink_class_init_device(GstBaseSinkClass *klass)
-{
-    klass->get_caps = sink_get_caps;
-    klass->query = sink_query;
 }
 
 /* === stats =================================================================================== */
@@ -656,53 +564,30 @@ static void stats_get_info(GstGpudirectSink *self, struct gpud_sender_info *info
     shared_sender_unref(sender);
 }
 
-static void add_copies_of_dmabufs(struct endpoint_route *route)
+/* Methods of the endpoint, callable from any thread, also without a sender. */
+static void get_route(GstElement *element, struct endpoint_route *route)
 {
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gsize room = sizeof(route->fallback_reason);
 
+    stats_get_info(GST_GPUDIRECT_SINK(element), &info);
+    g_strlcpy(route->path, info.path, sizeof(route->path));
+    g_strlcpy(route->fallback_reason, info.fallback_reason, room);
+    if (!g_atomic_int_get(&GST_GPUDIRECT_SINK(element)->copied_dmabufs))
+        return;
     if (route->fallback_reason[0])
         g_strlcat(route->fallback_reason, "; ", room);
     g_strlcat(route->fallback_reason,
               "the CPU copies pictures from dma-bufs that are not the ring's", room);
 }
 
-/* Methods of the endpoint, callable from any thread, also without a sender. */
-static void gst_gpudirect_sink_get_route(GstElement *element, struct endpoint_route *route)
+static GstStructure *make_stats(GstElement *element)
 {
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-
-    stats_get_info(GST_GPUDIRECT_SINK(element), &info);
-    g_strlcpy(route->path, info.path, sizeof(route->path));
-    g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
-    if (g_atomic_int_get(&GST_GPUDIRECT_SINK(element)->copied_dmabufs))
-        add_copies_of_dmabufs(route);
-}
-
-/* The latency of the slowest receiver. The field is absent if none is known. */
-static void stats_add_latency(GstGpudirectSink *self, GstStructure *stats)
-{
-    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
-    guint64 latency = sender ? shared_sender_latency(sender) : 0;
-
-    if (latency)
-        gst_structure_set(stats, "latency", G_TYPE_UINT64, latency, NULL);
-    shared_sender_unref(sender);
-}
-
-/* The name of the policy in effect. */
-static const gchar *policy_name(GstGpudirectSink *self)
-{
-    static const gchar *const names[] = {
+    static const gchar *const policies[] = {
         [GPUD_SLOW_BLOCK] = "block",
         [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
         [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
     };
-
-    return names[gst_gpudirect_sink_policy(self)];
-}
-
-static GstStructure *gst_gpudirect_sink_make_stats(GstElement *element)
-{
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
     GstStructure *stats = gst_base_sink_get_stats(GST_BASE_SINK(self));
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
@@ -722,12 +607,17 @@ static GstStructure *gst_gpudirect_sink_make_stats(GstElement *element)
         info.waits_device + counter_read(&self->endpoint.counters->waits_device), "kicks",
         G_TYPE_UINT64, info.kicks, "dropped-malformed", G_TYPE_UINT64,
         __atomic_load_n(&self->malformed, __ATOMIC_RELAXED), "live", G_TYPE_BOOLEAN, live,
-        "slow-receiver", G_TYPE_STRING, policy_name(self), "wait-for-connection", G_TYPE_BOOLEAN,
-        waits, "clock", G_TYPE_STRING, clock, "lends-dmabufs", G_TYPE_BOOLEAN,
-        g_atomic_int_get(&self->lends_dmabufs) == TRUE, NULL);
+        "slow-receiver", G_TYPE_STRING, policies[gst_gpudirect_sink_policy(self)],
+        "wait-for-connection", G_TYPE_BOOLEAN, waits, "clock", G_TYPE_STRING, clock,
+        "lends-dmabufs", G_TYPE_BOOLEAN, g_atomic_int_get(&self->lends_dmabufs) == TRUE, NULL);
     gst_structure_set(stats, "device", G_TYPE_STRING, info.device[0] ? info.device : "none", NULL);
     device_choice_tell(&self->endpoint.device, stats);
-    stats_add_latency(self, stats);
+    /* Of the slowest receiver; absent if none is known. */
+    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
+    guint64 latency = sender ? shared_sender_latency(sender) : 0;
+    if (latency)
+        gst_structure_set(stats, "latency", G_TYPE_UINT64, latency, NULL);
+    shared_sender_unref(sender);
     gst_structure_set(stats, "stands-by", G_TYPE_BOOLEAN, info.stands_by, "dropped-standby",
                       G_TYPE_UINT64, __atomic_load_n(&self->standby.dropped, __ATOMIC_RELAXED),
                       NULL);
@@ -813,37 +703,31 @@ static gboolean sink_get_report(GstElement *element, guint id, GValue *value)
     return TRUE;
 }
 
+static gpointer find_field(GstElement *element, guint id)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
+
+    if (id == PROP_WAIT_FOR_CONNECTION)
+        return &self->wait_for_connection;
+    return id == PROP_STANDBY ? &self->standby.wanted : NULL;
+}
+
 static gboolean sink_get_property(GstElement *element, guint id, GValue *value)
 {
-    const GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
+    gconstpointer field = find_field(element, id);
 
-    switch (id) {
-    case PROP_WAIT_FOR_CONNECTION:
-        g_value_set_enum(value, (gint)self->wait_for_connection);
-        return TRUE;
-    case PROP_STANDBY:
-        g_value_set_boolean(value, self->standby.wanted);
-        return TRUE;
-    default:
-        return FALSE;
-    }
+    if (field)
+        field_get(field, value);
+    return field != NULL;
 }
 
 static gboolean sink_set_property(GstElement *element, guint id, const GValue *value)
 {
-    GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
+    gpointer field = find_field(element, id);
 
-    switch (id) {
-    case PROP_WAIT_FOR_CONNECTION:
-        __atomic_store_n(&self->wait_for_connection,
-                         (enum wait_for_connection)g_value_get_enum(value), __ATOMIC_RELAXED);
-        return TRUE;
-    case PROP_STANDBY:
-        self->standby.wanted = g_value_get_boolean(value);
-        return TRUE;
-    default:
-        return FALSE;
-    }
+    if (field)
+        field_set(field, value);
+    return field != NULL;
 }
 
 static void property_changed(GstElement *element, guint id)
@@ -857,8 +741,8 @@ static const struct endpoint_ops endpoint_ops = {
     .get_property = sink_get_property,
     .set_property = sink_set_property,
     .changed = property_changed,
-    .get_route = gst_gpudirect_sink_get_route,
-    .make_stats = gst_gpudirect_sink_make_stats,
+    .get_route = get_route,
+    .make_stats = make_stats,
 };
 
 /* --- states ------------------------------------------------------------------------------- */
@@ -867,57 +751,50 @@ static const struct endpoint_ops endpoint_ops = {
 static gboolean check_address(GstGpudirectSink *self)
 {
     const gchar *address = self->endpoint.running.address ? self->endpoint.running.address : "";
-    gboolean is_card = g_str_has_prefix(address, "v4l2:");
-    gboolean is_target = g_str_has_prefix(address, "target:");
-    gboolean good = address[0] && !is_card && !is_target;
+    const gchar *what = NULL;
 
-    if (is_target)
+    if (g_str_has_prefix(address, "target:"))
+        what = "a ring for a third-party writer";
+    else if (g_str_has_prefix(address, "v4l2:"))
+        what = "a capture card, a source of frames";
+    if (what)
         GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
-                          ("\"%s\" is a ring for a third-party writer: that is an address for "
-                           "gpudirectsrc. Set this one to a name such as cam1.",
-                           address),
+                          ("\"%s\" is %s: that is an address for gpudirectsrc. Set this one to a "
+                           "name such as cam1.",
+                           address, what),
                           (NULL));
-    else if (is_card)
-        GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
-                          ("\"%s\" is a capture card, a source of frames: that is an address for "
-                           "gpudirectsrc. Set this one to a name such as cam1.",
-                           address),
-                          (NULL));
-    else if (!good)
+    else if (!address[0])
         GST_ELEMENT_ERROR(
             self, RESOURCE, NOT_FOUND,
             ("No address to send on: set the property address, to a name such as cam1."), (NULL));
-    return good;
-}
-
-static gboolean open_by_settings(GstGpudirectSink *self)
-{
-    if (!settings_check(GST_ELEMENT(self), &self->endpoint.running) || !check_address(self))
-        return FALSE;
-    g_atomic_int_set(&self->unlocked, FALSE);
-    g_atomic_int_set(&self->live, -1);
-    g_atomic_int_set(&self->ending, FALSE);
-    self->end = (struct sink_end){0};
-    sink_clients_let_post(&self->clients, TRUE);
-    __atomic_store_n(&self->standby.dropped, 0, __ATOMIC_RELAXED);
-    gint number;
-    gchar *device = device_choice_choose(&self->endpoint.device, &number, NULL);
-    gboolean opened = gst_gpudirect_sink_open_sender(self, device);
-    g_free(device);
-    return opened;
+    return address[0] && !what;
 }
 
 static gboolean sink_start(GstBaseSink *base)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+    gboolean opened = FALSE;
+    gint number;
 
     endpoint_start(&self->endpoint);
-    gboolean opened = open_by_settings(self);
-    if (opened)
-        endpoint_note_stats(&self->endpoint);
-    else
+    if (settings_check(GST_ELEMENT(self), &self->endpoint.running) && check_address(self)) {
+        g_atomic_int_set(&self->unlocked, FALSE);
+        g_atomic_int_set(&self->live, -1);
+        g_atomic_int_set(&self->ending, FALSE);
+        self->end = (struct sink_end){0};
+        sink_clients_let_post(&self->clients, TRUE);
+        __atomic_store_n(&self->standby.dropped, 0, __ATOMIC_RELAXED);
+        gchar *device = device_choice_choose(&self->endpoint.device, &number, NULL);
+        opened = open_sender(self, device, NULL);
+        g_free(device);
+    }
+    if (!opened) {
         endpoint_stop(&self->endpoint);
-    return opened;
+        return FALSE;
+    }
+    gst_gpudirect_sink_note_opened(self);
+    endpoint_note_stats(&self->endpoint);
+    return TRUE;
 }
 
 static gboolean sink_stop(GstBaseSink *base)
@@ -928,34 +805,34 @@ static gboolean sink_stop(GstBaseSink *base)
     endpoint_post_stats(&self->endpoint);
     gst_gpudirect_sink_drop_unsent(self);
     gst_gpudirect_sink_reset_stream(self);
-    gst_gpudirect_sink_close_sender(self);
+    struct gpud_sender *core = take_sender(self);
+    gpud_sender_destroy(&core);
     sink_clients_clear(&self->clients);
     sink_clients_let_post(&self->clients, FALSE);
     endpoint_stop(&self->endpoint);
     return TRUE;
 }
 
-static gboolean sink_unlock(GstBaseSink *base)
+static void set_unlocked(GstBaseSink *base, gboolean unlocked)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
-    g_atomic_int_set(&self->unlocked, TRUE);
+    g_atomic_int_set(&self->unlocked, unlocked);
     struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
     if (sender)
-        shared_sender_interrupt(sender, TRUE);
+        shared_sender_interrupt(sender, unlocked);
     shared_sender_unref(sender);
+}
+
+static gboolean sink_unlock(GstBaseSink *base)
+{
+    set_unlocked(base, TRUE);
     return TRUE;
 }
 
 static gboolean sink_unlock_stop(GstBaseSink *base)
 {
-    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
-
-    g_atomic_int_set(&self->unlocked, FALSE);
-    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
-    if (sender)
-        shared_sender_interrupt(sender, FALSE);
-    shared_sender_unref(sender);
+    set_unlocked(base, FALSE);
     return TRUE;
 }
 
@@ -977,6 +854,24 @@ static gboolean sink_send_event(GstElement *element, GstEvent *event)
 }
 
 /* --- class -------------------------------------------------------------------------------- */
+
+static void enum_from_boolean(const GValue *from, GValue *to)
+{
+    to->data[0].v_long = g_value_get_boolean(from) ? WAIT_ALWAYS : WAIT_NEVER;
+}
+
+static GType wait_for_connection_type(void)
+{
+    static const GEnumValue values[] = {
+        {WAIT_NEVER, "Drop frames while no receiver is connected", "false"},
+        {WAIT_ALWAYS, "Block the stream while no receiver is connected", "true"},
+        {WAIT_AUTO, "False if upstream is live, otherwise true", "auto"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    return enum_type(&type, "GstGpudirectWaitForConnection", values);
+}
 
 static void install_properties(GstElementClass *sink_class)
 {
@@ -1009,12 +904,14 @@ static void install_properties(GstElementClass *sink_class)
     GObjectClass *klass = G_OBJECT_CLASS(sink_class);
 
     endpoint_class_init(sink_class, &texts);
+    /* Applications that set the property as a boolean still work. */
+    g_value_register_transform_func(G_TYPE_BOOLEAN, wait_for_connection_type(), enum_from_boolean);
     g_object_class_install_property(
         klass, PROP_WAIT_FOR_CONNECTION,
         g_param_spec_enum("wait-for-connection", "Wait for connection",
                           "Block the stream while no receiver is connected (auto: unless upstream "
                           "is live)",
-                          GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION, WAIT_AUTO,
+                          wait_for_connection_type(), WAIT_AUTO,
                           G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
     g_object_class_install_property(
         klass, PROP_STANDBY,
@@ -1057,22 +954,21 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
         "Sends raw video, sound or data straight into other processes' or devices' memory",
         "gpudirect authors");
 
+    base_class->get_caps = sink_get_caps;
+    base_class->query = sink_query;
     base_class->start = sink_start;
     base_class->stop = sink_stop;
     base_class->unlock = sink_unlock;
     base_class->unlock_stop = sink_unlock_stop;
-    gst_gpudirect_sink_class_init_device(base_class);
     gst_gpudirect_sink_class_init_render(base_class);
     gst_gpudirect_sink_class_init_events(base_class);
-
-    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION, 0);
 }
 
 static void gst_gpudirect_sink_init(GstGpudirectSink *self)
 {
     endpoint_init(&self->endpoint, GST_ELEMENT(self), GST_BASE_SINK_PAD(self),
                   gst_gpudirect_sink_debug, &endpoint_ops);
-    gst_gpudirect_sink_init_device(self);
+    gst_pad_set_link_function(GST_BASE_SINK_PAD(self), sink_link);
     sink_clients_init(&self->clients, GST_ELEMENT(self));
     self->wait_for_connection = WAIT_AUTO;
     GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE); /* see sink_send_event() */

@@ -24,7 +24,13 @@
 /* The core's counters are read once in so many frames. */
 #define FRAMES_BETWEEN_CHECKS 32
 
-/* --- drops -------------------------------------------------------------------------------- */
+static struct gpud_sender_info sender_info(GstGpudirectSink *self)
+{
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+
+    gpud_sender_get_info(shared_sender_core(self->sender), &info);
+    return info;
+}
 
 static void report_drops(GstGpudirectSink *self, const struct gpud_sender_info *info)
 {
@@ -44,105 +50,68 @@ static void report_drops(GstGpudirectSink *self, const struct gpud_sender_info *
 
 void gst_gpudirect_sink_report_rest(GstGpudirectSink *self)
 {
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-
     if (!self->sender)
         return;
-    gpud_sender_get_info(shared_sender_core(self->sender), &info);
+    struct gpud_sender_info info = sender_info(self);
     report_drops(self, &info);
 }
 
-/* --- an element upstream ------------------------------------------------------------------ */
-
-/* Elements that pass buffers on unchanged: queues, tees, capsfilters. */
-static gboolean is_generic(GstElement *element)
-{
-    const gchar *klass = gst_element_get_metadata(element, GST_ELEMENT_METADATA_KLASS);
-
-    return klass && strstr(klass, "Generic");
-}
-
+/* The element that gave the buffers: those that pass them on unchanged do not count, as queues,
+ * tees and capsfilters. */
 static gchar *name_of_parent(GstPad *pad)
 {
     GstElement *element = pad ? gst_pad_get_parent_element(pad) : NULL;
     gchar *name = NULL;
 
-    if (element && is_generic(element)) {
+    if (!element)
+        return NULL;
+    const gchar *klass = gst_element_get_metadata(element, GST_ELEMENT_METADATA_KLASS);
+    if (klass && strstr(klass, "Generic")) {
         GstPad *sink = gst_element_get_static_pad(element, "sink");
         GstPad *peer = sink ? gst_pad_get_peer(sink) : NULL;
         name = name_of_parent(peer);
         gst_clear_object(&peer);
         gst_clear_object(&sink);
-    } else if (element) {
+    } else {
         name = gst_object_get_name(GST_OBJECT(element));
     }
-    gst_clear_object(&element);
+    gst_object_unref(element);
     return name;
 }
 
-static void report_misuse(GstGpudirectSink *self)
-{
-    if (self->reported.misuse || counter_read(&self->endpoint.counters->misuses) == 0)
-        return;
-    self->reported.misuse = TRUE;
-    GstPad *peer = gst_pad_get_peer(GST_BASE_SINK_PAD(self));
-    gchar *name = name_of_parent(peer);
-    GST_ELEMENT_WARNING(
-        self, STREAM, FORMAT,
-        ("An element upstream, probably \"%s\", writes into buffers that it mapped for reading. "
-         "Its changes are still copied to the device, so that pictures are right, at the cost of "
-         "a copy from the device for each. The element should map them with "
-         "GST_MAP_WRITE.",
-         name ? name : "unknown"),
-        (NULL));
-    g_free(name);
-    gst_clear_object(&peer);
-}
-
-/* --- no memory for receivers -------------------------------------------------------------- */
-
-/* Whether the ring can grow by the slots of one more receiver. FALSE: *error says why not. */
-static gboolean has_address_space(GstGpudirectSink *self, struct gpud_error *error)
-{
-    gsize size = self->format.slot_info.size * self->endpoint.running.slots;
-    void *trial = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    struct rlimit allowed = {.rlim_cur = RLIM_INFINITY};
-
-    if (trial != MAP_FAILED) {
-        munmap(trial, size);
-        return TRUE;
-    }
-    getrlimit(RLIMIT_AS, &allowed);
-    *error = (struct gpud_error){.status = GPUD_NO_MEMORY, .origin = "errno", .native = ENOMEM};
-    g_snprintf(error->reason, sizeof(error->reason),
-               "%" G_GSIZE_FORMAT " MiB of slots for it do not fit into the process's address "
-               "space of %llu MiB: raise its limit (ulimit -v), or set slots to less",
-               size >> 20, (unsigned long long)allowed.rlim_cur >> 20);
-    return FALSE;
-}
-
-/* The core reports the reason of a refusal to the receiver only, and a pool notices the lack of
- * slots only when upstream uses it. So after a refusal the sink tries to get a slot itself. */
-static void check_for_slots(GstGpudirectSink *self, struct gpud_error *error, const gchar **what)
-{
-    struct gpud_frame *frame;
-    enum gpud_status status =
-        shared_sender_acquire(self->sender, shared_sender_epoch(self->sender), FALSE, &frame);
-
-    if (status == GPUD_OK)
-        gpud_frame_release(&frame);
-    if (!has_address_space(self, error))
-        *what = "A receiver was refused";
-}
-
-void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_sender_info *info)
+/* Warns, once per format, if receivers are refused for lack of memory. info: the core's current
+ * counters; NULL: they were not read. */
+static void report_lack(GstGpudirectSink *self, const struct gpud_sender_info *info)
 {
     const gchar *what = NULL;
     struct gpud_error error;
+    struct gpud_frame *frame;
 
     if (info && info->refused > self->reported.refusals) {
         self->reported.refusals = info->refused;
-        check_for_slots(self, &error, &what);
+        /* The core reports the reason of a refusal to the receiver only, and a pool notices the
+         * lack of slots only when upstream uses it. So the sink tries to get a slot itself, and
+         * room for the slots of one more receiver. */
+        if (shared_sender_acquire(self->sender, shared_sender_epoch(self->sender), FALSE, &frame) ==
+            GPUD_OK)
+            gpud_frame_release(&frame);
+        gsize size = self->format.slot_info.size * self->endpoint.running.slots;
+        void *trial =
+            mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (trial != MAP_FAILED) {
+            munmap(trial, size);
+        } else {
+            struct rlimit allowed = {.rlim_cur = RLIM_INFINITY};
+            getrlimit(RLIMIT_AS, &allowed);
+            what = "A receiver was refused";
+            error =
+                (struct gpud_error){.status = GPUD_NO_MEMORY, .origin = "errno", .native = ENOMEM};
+            g_snprintf(error.reason, sizeof(error.reason),
+                       "%" G_GSIZE_FORMAT " MiB of slots for it do not fit into the process's "
+                       "address space of %llu MiB: raise its limit (ulimit -v), or set slots to "
+                       "less",
+                       size >> 20, (unsigned long long)allowed.rlim_cur >> 20);
+        }
     }
     if (shared_sender_take_lack(self->sender, &error))
         what = "There are no slots for frames, without which receivers are refused";
@@ -152,268 +121,35 @@ void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_se
     gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_WRITE, &error, what);
 }
 
-/* --- after each frame --------------------------------------------------------------------- */
-
-void gst_gpudirect_sink_report(GstGpudirectSink *self, GstBuffer *buffer)
+/* Called after each frame, with its buffer. */
+static void report_frame(GstGpudirectSink *self, GstBuffer *buffer)
 {
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gboolean checks = ++self->frames % FRAMES_BETWEEN_CHECKS == 0;
 
-    report_misuse(self);
+    if (!self->reported.misuse && counter_read(&self->endpoint.counters->misuses) > 0) {
+        self->reported.misuse = TRUE;
+        GstPad *peer = gst_pad_get_peer(GST_BASE_SINK_PAD(self));
+        gchar *name = name_of_parent(peer);
+        GST_ELEMENT_WARNING(
+            self, STREAM, FORMAT,
+            ("An element upstream, probably \"%s\", writes into buffers that it mapped for "
+             "reading. Its changes are still copied to the device, so that pictures are right, at "
+             "the cost of a copy from the device for each. The element should map them with "
+             "GST_MAP_WRITE.",
+             name ? name : "unknown"),
+            (NULL));
+        g_free(name);
+        gst_clear_object(&peer);
+    }
     self->reported.pts = GST_BUFFER_PTS(buffer);
     self->reported.duration = GST_BUFFER_DURATION(buffer);
-    if (checks) {
-        gpud_sender_get_info(shared_sender_core(self->sender), &info);
-        report_drops(self, &info);
-    }
-    gst_gpudirect_sink_report_lack(self, checks ? &info : NULL);
-}
-
-/* === events ================================================================================== */
-/* The events that gpudirectsink sends, the head before them and before each frame, and the sticky
- * events for receivers that connect late. The sender keeps the last event of each of its kinds;
- * GStreamer keeps the last sticky event of each name, so each name gets a kind. */
-
-static GstBaseSinkClass *parent_class;
-
-static void fill_clock(GstGpudirectSink *self, struct wire_head *head)
-{
-    struct clock_name name;
-
-    head->monotonic = endpoint_get_clock(&self->endpoint, &name) == CLOCK_KIND_MONOTONIC;
-    head->clock = name.id;
-    GstClock *clock = name.id ? gst_element_get_clock(GST_ELEMENT(self)) : NULL;
-    head->sent = clock ? gst_clock_get_time(clock) : GST_CLOCK_TIME_NONE;
-    gst_clear_object(&clock);
-}
-
-/* Fills the head that precedes each frame and event. */
-static void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head)
-{
-    head->drops = gst_gpudirect_sink_policy(self) != GPUD_SLOW_BLOCK;
-    head->live = g_atomic_int_get(&self->live) == TRUE;
-    head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
-    fill_clock(self, head);
-}
-
-void gst_gpudirect_sink_describe(GstGpudirectSink *self, GstBuffer *buffer,
-                                 struct gpud_frame_info *info)
-{
-    struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self)};
-    struct wire_head head;
-
-    info->pts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
-    info->dts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_DTS(buffer));
-    info->duration_ns =
-        event_running_duration(&GST_BASE_SINK(self)->segment, GST_BUFFER_DURATION(buffer));
-    info->offset = GST_BUFFER_OFFSET(buffer);
-    info->flags = frame_flags_from_buffer(buffer);
-    gst_gpudirect_sink_fill_head(self, &head);
-    info->meta_size = meta_encode(buffer, &head, info->meta, &self->large_metas, &loss);
-    info->large_meta = self->large_metas.data;
-    info->large_meta_size = self->large_metas.used;
-    if (self->large_metas.overflown && !self->reported.large_metas) {
-        self->reported.large_metas = TRUE;
-        GST_ELEMENT_WARNING(self, STREAM, FORMAT,
-                            ("The metas of a buffer have more than %u KiB: some are not sent. The "
-                             "stats count them by type (lost-meta-types).",
-                             self->large_metas.max / 1024),
-                            ("%" GST_PTR_FORMAT, buffer));
-    }
-}
-
-/* The index of this event among the sticky ones of its kind. FALSE: there are more names than the
- * sender keeps. */
-static gboolean find_index(GstGpudirectSink *self, GstEvent *event, enum event_kind kind,
-                           guint *index)
-{
-    if (kind != EVENT_CUSTOM_STICKY) {
-        *index = kind == EVENT_TAGS ? event_tag_scope(event) : 0;
-        return TRUE;
-    }
-    const gchar *name = gst_structure_get_name(gst_event_get_structure(event));
-    for (*index = 0; *index < self->sticky_names->len; (*index)++)
-        if (g_str_equal(g_ptr_array_index(self->sticky_names, *index), name))
-            return TRUE;
-    if (*index >= EVENT_STICKY_NAMES_MAX)
-        return FALSE;
-    g_ptr_array_add(self->sticky_names, g_strdup(name));
-    return TRUE;
-}
-
-static uint32_t wire_kind(GstGpudirectSink *self, GstEvent *event, enum event_kind kind)
-{
-    guint index;
-
-    if (!event_is_sticky(kind))
-        return kind;
-    if (find_index(self, event, kind, &index))
-        return event_make_kind(kind, index) | GPUD_EVENT_STICKY;
-    GST_WARNING_OBJECT(self,
-                       "more than %d names of sticky events: late receivers do not get "
-                       "%" GST_PTR_FORMAT,
-                       EVENT_STICKY_NAMES_MAX, event);
-    return kind;
-}
-
-/* Events of the moment that precede the first frame of a stream that waits for its first receiver
- * wait with it. Sticky ones are kept by the sender. */
-#define UNSENT_MAX 64
-
-static gboolean keep_unsent(GstGpudirectSink *self, GstEvent *event)
-{
-    if ((GST_EVENT_TYPE(event) != GST_EVENT_CUSTOM_DOWNSTREAM &&
-         GST_EVENT_TYPE(event) != GST_EVENT_GAP) ||
-        sink_clients_count(&self->clients) > 0 || g_atomic_int_get(&self->ending) ||
-        !gst_gpudirect_sink_waits(self))
-        return FALSE;
-    if (self->unsent.length == UNSENT_MAX) {
-        GstEvent *oldest = g_queue_pop_head(&self->unsent);
-        GST_WARNING_OBJECT(
-            self, "more than %d events before the first receiver: not sent: %" GST_PTR_FORMAT,
-            UNSENT_MAX, oldest);
-        gst_event_unref(oldest);
-    }
-    g_queue_push_tail(&self->unsent, gst_event_ref(event));
-    return TRUE;
-}
-
-static void send_now(GstGpudirectSink *self, GstEvent *event)
-{
-    uint8_t bytes[GPUD_EVENT_SIZE_MAX];
-    struct wire_head head;
-    struct gpud_error error;
-    enum event_kind kind;
-    guint lost = 0;
-
-    gst_gpudirect_sink_fill_head(self, &head);
-    size_t size = event_encode(event, &GST_BASE_SINK(self)->segment, &head, bytes, &kind, &lost);
-    if (lost)
-        GST_DEBUG_OBJECT(self, "%u parts are not sent of %" GST_PTR_FORMAT, lost, event);
-    if (size == 0)
+    if (!checks) {
+        report_lack(self, NULL);
         return;
-    if (gpud_sender_send_event(shared_sender_core(self->sender), wire_kind(self, event, kind),
-                               bytes, size, &error) != GPUD_OK)
-        GST_WARNING_OBJECT(self, "%s cannot be sent: %s", GST_EVENT_TYPE_NAME(event), error.reason);
-}
-
-static void send_event(GstGpudirectSink *self, GstEvent *event)
-{
-    if (self->sender && !keep_unsent(self, event))
-        send_now(self, event);
-}
-
-/* The first receiver may not be among the clients yet, because its connection is reported later. */
-void gst_gpudirect_sink_send_unsent(GstGpudirectSink *self)
-{
-    GstEvent *event;
-
-    while (self->sender && (event = g_queue_pop_head(&self->unsent))) {
-        send_now(self, event);
-        gst_event_unref(event);
     }
-}
-
-void gst_gpudirect_sink_drop_unsent(GstGpudirectSink *self)
-{
-    g_queue_clear_full(&self->unsent, (GDestroyNotify)gst_event_unref);
-}
-
-void gst_gpudirect_sink_send_gap(GstGpudirectSink *self, GstBuffer *buffer)
-{
-    GstEvent *event = gst_event_new_gap(GST_BUFFER_PTS(buffer), GST_BUFFER_DURATION(buffer));
-
-    send_event(self, event);
-    gst_event_unref(event);
-}
-
-void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self)
-{
-    static const GstEventType types[] = {GST_EVENT_SEGMENT, GST_EVENT_TAG,
-                                         GST_EVENT_CUSTOM_DOWNSTREAM_STICKY};
-
-    for (guint i = 0; i < G_N_ELEMENTS(types); i++) {
-        GstEvent *event;
-        for (guint n = 0; (event = gst_pad_get_sticky_event(GST_BASE_SINK_PAD(self), types[i], n));
-             n++) {
-            send_event(self, event);
-            gst_event_unref(event);
-        }
-    }
-}
-
-static guint opened_count; /* atomic: of this process's sinks, ever */
-
-gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self)
-{
-    return g_str_has_prefix(self->endpoint.running.address, "rdma://");
-}
-
-void gst_gpudirect_sink_note_opened(GstGpudirectSink *self)
-{
-    if (gst_gpudirect_sink_is_between_hosts(self))
-        g_atomic_int_inc(&opened_count);
-    self->opened = (guint)g_atomic_int_get(&opened_count);
-}
-
-void gst_gpudirect_sink_tell_opened(GstGpudirectSink *self)
-{
-    guint opened = (guint)g_atomic_int_get(&opened_count);
-
-    if (opened == self->opened)
-        return;
-    self->opened = opened;
-    if (!gst_gpudirect_sink_is_between_hosts(self))
-        return;
-    GstEvent *event = event_new_opened();
-    send_event(self, event);
-    gst_event_unref(event);
-}
-
-static gboolean sink_event(GstBaseSink *base, GstEvent *event)
-{
-    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
-
-    switch (GST_EVENT_TYPE(event)) {
-    case GST_EVENT_EOS:
-        gst_gpudirect_sink_report_rest(self);
-        endpoint_post_stats(&self->endpoint);
-        gst_gpudirect_sink_send_unsent(self);
-        if (self->sender && !self->failed)
-            gpud_sender_send_eos(shared_sender_core(self->sender), NULL);
-        gst_gpudirect_sink_report_end(self);
-        gst_gpudirect_sink_set_ending(self, FALSE);
-        break;
-    case GST_EVENT_STREAM_START:
-        endpoint_note_stats(&self->endpoint);
-        self->failed = FALSE;
-        break;
-    case GST_EVENT_CUSTOM_DOWNSTREAM:
-        if (event_is_broken_off(event))
-            self->failed = TRUE;
-        else if (event_is_sender_live(event))
-            gst_gpudirect_sink_query_live(self);
-        else
-            send_event(self, event);
-        break;
-    case GST_EVENT_FLUSH_STOP:
-        self->failed = FALSE;
-        self->end = (struct sink_end){0};
-        gst_gpudirect_sink_set_ending(self, FALSE);
-        gst_gpudirect_sink_drop_prepared(self);
-        gst_gpudirect_sink_drop_unsent(self);
-        send_event(self, event);
-        break;
-    default:
-        send_event(self, event);
-    }
-    return parent_class->event(base, event);
-}
-
-void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass)
-{
-    parent_class = g_type_class_peek_parent(klass);
-    klass->event = sink_event;
+    struct gpud_sender_info info = sender_info(self);
+    report_drops(self, &info);
+    report_lack(self, &info);
 }
 
 /* === copy ==================================================================================== */
@@ -424,79 +160,46 @@ void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass)
  * gpudirectsrc received or captured into a device's memory is copied by that device, without the
  * CPU. */
 
-void gst_gpudirect_sink_drop_prepared(GstGpudirectSink *self)
+static void drop_prepared(GstGpudirectSink *self)
 {
     gst_clear_buffer(&self->copies.slot);
     gst_clear_buffer(&self->copies.of);
 }
 
-/* FALSE: the buffer does not hold a picture of the caps. Call it once for each buffer: bad ones are
- * counted, and the first one posts a warning. */
-static gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer)
+/* Copies the buffer into a slot, self->copies.slot. timeout: for the slot. Every status other than
+ * GPUD_OK, GPUD_TIMEOUT and GPUD_AGAIN has posted an error. */
+static enum gpud_status copy_to_slot(GstGpudirectSink *self, GstBuffer *buffer, gint64 timeout)
 {
-    if (layout_buffer_holds_picture(&self->format.info, buffer))
-        return TRUE;
-    if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
-        GST_ELEMENT_WARNING(
-            self, STREAM, FORMAT,
-            ("A buffer does not hold a picture of the caps, and is dropped: look at the element "
-             "upstream. The stats count those that follow (dropped-malformed)."),
-            ("%" G_GSIZE_FORMAT " bytes, %" G_GSIZE_FORMAT " are expected",
-             gst_buffer_get_size(buffer), GST_VIDEO_INFO_SIZE(&self->format.info)));
-    else
-        GST_WARNING_OBJECT(self, "no picture of the caps: %" GST_PTR_FORMAT, buffer);
-    return FALSE;
-}
+    struct gpud_frame *frame;
+    struct gpud_error error;
+    GstBuffer *slot;
 
-static gboolean copy_picture(GstGpudirectSink *self, GstBuffer *from, GstBuffer *to)
-{
-    switch (picture_copy(&self->format.info, from, to, self->endpoint.counters)) {
+    if (self->copies.slot && self->copies.of == buffer)
+        return GPUD_OK;
+    drop_prepared(self);
+    enum gpud_status status =
+        gpud_sender_acquire(shared_sender_core(self->sender), timeout, &frame, &error);
+    if (status != GPUD_OK) {
+        if (status != GPUD_TIMEOUT && status != GPUD_AGAIN)
+            gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "No slot for a frame");
+        return status;
+    }
+    if (gst_gpudirect_pool_wrap(self->copies.pool, frame, &slot) != GST_FLOW_OK)
+        return GPUD_AGAIN;
+    switch (picture_copy(&self->format.info, buffer, slot, self->endpoint.counters)) {
     case PICTURE_COPIED:
-        return TRUE;
+        break;
     case PICTURE_UNREADABLE:
         GST_ELEMENT_ERROR(
             self, STREAM, FORMAT,
             ("A buffer does not hold a picture of the caps: look at the element upstream."),
-            ("%" G_GSIZE_FORMAT " bytes", gst_buffer_get_size(from)));
-        return FALSE;
+            ("%" G_GSIZE_FORMAT " bytes", gst_buffer_get_size(buffer)));
+        gst_buffer_unref(slot);
+        return GPUD_IO;
     default:
         GST_ELEMENT_ERROR(
             self, RESOURCE, WRITE,
             ("A slot of the ring cannot be written: look at the log of gpudirectcore."), (NULL));
-        return FALSE;
-    }
-}
-
-static enum gpud_status take_slot(GstGpudirectSink *self, gint64 timeout, GstBuffer **buffer)
-{
-    struct gpud_frame *frame;
-    struct gpud_error error;
-    enum gpud_status status =
-        gpud_sender_acquire(shared_sender_core(self->sender), timeout, &frame, &error);
-
-    if (status == GPUD_OK)
-        return gst_gpudirect_pool_wrap(self->copies.pool, frame, buffer) == GST_FLOW_OK
-                   ? GPUD_OK
-                   : GPUD_AGAIN;
-    if (status != GPUD_TIMEOUT && status != GPUD_AGAIN)
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "No slot for a frame");
-    return status;
-}
-
-/* Copies the buffer into a slot, self->copies.slot. timeout: for the slot. Every status other than
- * GPUD_OK, GPUD_TIMEOUT and GPUD_AGAIN has posted an error. */
-static enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buffer,
-                                                gint64 timeout)
-{
-    if (self->copies.slot && self->copies.of == buffer)
-        return GPUD_OK;
-    gst_gpudirect_sink_drop_prepared(self);
-
-    GstBuffer *slot;
-    enum gpud_status status = take_slot(self, timeout, &slot);
-    if (status != GPUD_OK)
-        return status;
-    if (!copy_picture(self, buffer, slot)) {
         gst_buffer_unref(slot);
         return GPUD_IO;
     }
@@ -525,7 +228,7 @@ static void unmap_buffer(void *user)
 
 /* Wraps the buffer's own memory as a frame, from which the core copies. NULL: the buffer consists
  * of several blocks, or its rows run backwards. */
-static struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *buffer)
+static struct gpud_frame *wrap_buffer(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct mapped_buffer *mapped = g_new0(struct mapped_buffer, 1);
     struct gpud_memory *memory = NULL;
@@ -555,11 +258,10 @@ static struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuf
 
 /* --- slots of other rings ----------------------------------------------------------------- */
 
-/* may_pass: the buffer is a slot of another ring in a device's memory, as gpudirectsrc hands it
- * out, so the device itself can copy it. pass: a frame over the bytes of such a slot, or of one of
- * the sink's own; it holds the buffer. */
-/* A ring on the host takes slots of any device: that device writes into the host's slot. */
-static gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer)
+/* Whether the buffer is a slot of another ring in a device's memory, as gpudirectsrc hands it out,
+ * so that the device itself can copy it. A ring on the host takes slots of any device: that device
+ * writes into the host's slot. */
+static gboolean may_pass(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct slot_memory *slot = slot_memory_of_buffer(buffer);
     struct gpud_frame_info info;
@@ -577,17 +279,17 @@ static void release_passed(void *buffer)
     gst_buffer_unref(buffer);
 }
 
-static struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *buffer)
+/* A frame over the bytes of such a slot, or of one of the sink's own; it holds the buffer. */
+static struct gpud_frame *pass_slot(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct slot_memory *slot = slot_memory_of_buffer(buffer);
-    struct gpud_frame *frame;
     struct gpud_layout layout;
     struct gpud_error error;
 
     if (!layout_from_buffer(&layout, &self->format.info, buffer, gst_buffer_get_size(buffer)))
         return NULL;
     gst_buffer_ref(buffer);
-    frame = slot_memory_wrap(slot, &layout, release_passed, buffer, &error);
+    struct gpud_frame *frame = slot_memory_wrap(slot, &layout, release_passed, buffer, &error);
     if (!frame) {
         GST_WARNING_OBJECT(self, "a slot cannot be passed on: %s", error.reason);
         gst_buffer_unref(buffer);
@@ -621,40 +323,32 @@ static void free_imported(gpointer user)
     g_free(imported);
 }
 
-static struct imported *import_memory(GstGpudirectSink *self, GstMemory *memory)
-{
-    struct imported *made = g_new0(struct imported, 1);
-    struct gpud_error error;
-
-    made->device = self->ring_device;
-    made->size = gst_memory_get_sizes(memory, &made->offset, NULL);
-    if (gpud_memory_import_dmabuf(self->ring_device, gst_dmabuf_memory_get_fd(memory), made->offset,
-                                  made->size, &made->memory, &error) != GPUD_OK)
-        GST_DEBUG_OBJECT(self, "the CPU copies from a dma-buf: %s", error.reason);
-    gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory), imported_quark(), made, free_imported);
-    return made;
-}
-
+/* The buffer as memory of the ring's device, if it is a dma-buf that the device imports, so that it
+ * can copy it itself; else NULL. */
 static struct gpud_memory *find_imported(GstGpudirectSink *self, GstBuffer *buffer)
 {
     GstMemory *memory = gst_buffer_n_memory(buffer) == 1 ? gst_buffer_peek_memory(buffer, 0) : NULL;
+    struct gpud_error error;
     gsize offset;
 
     if (!memory || self->ring_device == self->host || !gst_is_dmabuf_memory(memory))
         return NULL;
+    gsize size = gst_memory_get_sizes(memory, &offset, NULL);
     struct imported *imported =
         gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), imported_quark());
-    if (!imported || imported->device != self->ring_device ||
-        imported->size != gst_memory_get_sizes(memory, &offset, NULL) || imported->offset != offset)
-        imported = import_memory(self, memory);
+    if (imported && imported->device == self->ring_device && imported->size == size &&
+        imported->offset == offset)
+        return imported->memory;
+    imported = g_new0(struct imported, 1);
+    imported->device = self->ring_device;
+    imported->offset = offset;
+    imported->size = size;
+    if (gpud_memory_import_dmabuf(self->ring_device, gst_dmabuf_memory_get_fd(memory), offset, size,
+                                  &imported->memory, &error) != GPUD_OK)
+        GST_DEBUG_OBJECT(self, "the CPU copies from a dma-buf: %s", error.reason);
+    gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory), imported_quark(), imported,
+                              free_imported);
     return imported->memory;
-}
-
-/* may_import: the buffer is a dma-buf that the ring's device imports, so it can copy it itself.
- * import: a frame over its bytes, which holds the buffer; NULL: it has to be copied otherwise. */
-static gboolean gst_gpudirect_sink_may_import(GstGpudirectSink *self, GstBuffer *buffer)
-{
-    return find_imported(self, buffer) != NULL;
 }
 
 struct import {
@@ -671,7 +365,8 @@ static void release_import(void *user)
     g_free(import);
 }
 
-static struct gpud_frame *gst_gpudirect_sink_import(GstGpudirectSink *self, GstBuffer *buffer)
+/* A frame over the bytes of such a buffer, which it holds; NULL: it has to be copied otherwise. */
+static struct gpud_frame *import_buffer(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct import *import = g_new0(struct import, 1);
     struct gpud_frame *frame = NULL;
@@ -715,41 +410,31 @@ static gboolean has_choice(GstElement *element, const gchar *property)
     return choice && g_strcmp0(choice->value_nick, "dmabuf-import") == 0;
 }
 
-static gboolean imports_behind(GstPad *sink, guint depth);
-
-/* Whether this pad's element imports dma-bufs, or one whose buffers it passes on. */
-static gboolean imports(GstPad *source, guint depth)
-{
-    GstElement *element = gst_pad_get_parent_element(source);
-    gboolean found = FALSE;
-
-    if (element && !GST_IS_BIN(element))
-        found = has_choice(element, "io-mode") || has_choice(element, "capture-io-mode");
-    gst_clear_object(&element);
-    if (found || depth == 0)
-        return found;
-    GstIterator *links = gst_pad_iterate_internal_links(source);
-    GValue item = G_VALUE_INIT;
-    while (!found && links && gst_iterator_next(links, &item) == GST_ITERATOR_OK) {
-        found = imports_behind(g_value_get_object(&item), depth - 1);
-        g_value_reset(&item);
-    }
-    g_value_unset(&item);
-    g_clear_pointer(&links, gst_iterator_free);
-    return found;
-}
-
+/* Whether the element behind this pad imports dma-bufs, or one whose buffers it passes on. */
 static gboolean imports_behind(GstPad *sink, guint depth)
 {
-    GstPad *peer = gst_pad_get_peer(sink);
-    gboolean found = peer && imports(peer, depth);
+    GstPad *source = gst_pad_get_peer(sink);
+    GstElement *element = source ? gst_pad_get_parent_element(source) : NULL;
+    gboolean found = element && !GST_IS_BIN(element) &&
+                     (has_choice(element, "io-mode") || has_choice(element, "capture-io-mode"));
 
-    gst_clear_object(&peer);
+    gst_clear_object(&element);
+    if (source && !found && depth > 0) {
+        GstIterator *links = gst_pad_iterate_internal_links(source);
+        GValue item = G_VALUE_INIT;
+        while (!found && links && gst_iterator_next(links, &item) == GST_ITERATOR_OK) {
+            found = imports_behind(g_value_get_object(&item), depth - 1);
+            g_value_reset(&item);
+        }
+        g_value_unset(&item);
+        g_clear_pointer(&links, gst_iterator_free);
+    }
+    gst_clear_object(&source);
     return found;
 }
 
 /* Whether upstream wants dma-bufs to write into, and this system can provide them. */
-static gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self)
+static gboolean wants_dmabufs(GstGpudirectSink *self)
 {
     struct gpud_error error;
 
@@ -773,7 +458,7 @@ static gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self)
 }
 
 /* Warns the application if pictures have to be copied from these. */
-static void gst_gpudirect_sink_tell_dmabufs(GstGpudirectSink *self)
+static void tell_dmabufs(GstGpudirectSink *self)
 {
     struct gpud_frame *frame = NULL;
     struct gpud_error error;
@@ -814,29 +499,6 @@ static void gst_gpudirect_sink_tell_dmabufs(GstGpudirectSink *self)
  * two meet: render() must not wait under it for what may never come. */
 #define YIELD 1000 /* µs */
 
-static GstFlowReturn yield_to_state_change(GstGpudirectSink *self)
-{
-    GstBaseSink *base = GST_BASE_SINK(self);
-
-    GST_BASE_SINK_PREROLL_UNLOCK(self);
-    g_usleep(YIELD); /* the lock is not fair */
-    GST_BASE_SINK_PREROLL_LOCK(self);
-    /* A change of state that took the lock meanwhile may have left these. The one to PLAYING finds
-     * no preroll, asks for one, and never signals its end: only a commit of the state tells that
-     * there is nothing to wait for. No object: this class has no preroll(). */
-    if (base->flushing)
-        return GST_FLOW_FLUSHING;
-    return gst_base_sink_do_preroll(base, NULL);
-}
-
-static struct gpud_sender_info sender_info(GstGpudirectSink *self)
-{
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-
-    gpud_sender_get_info(shared_sender_core(self->sender), &info);
-    return info;
-}
-
 /* What was submitted before the EOS goes out first, as long as receivers take it. */
 static void wait_at_end(GstGpudirectSink *self)
 {
@@ -854,7 +516,8 @@ static void wait_at_end(GstGpudirectSink *self)
     }
 }
 
-void gst_gpudirect_sink_report_end(GstGpudirectSink *self)
+/* With the EOS: warns if frames before it were given up, because a receiver took none. */
+static void report_end(GstGpudirectSink *self)
 {
     guint64 lost = self->sender ? sender_info(self).dropped - self->end.dropped : 0;
 
@@ -870,15 +533,25 @@ void gst_gpudirect_sink_report_end(GstGpudirectSink *self)
 
 /* After a call into the core that timed out, was interrupted or failed. GST_FLOW_OK: it may be
  * repeated. After an interruption this waits for PLAYING, as GstBaseSink requires. */
-static GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status)
+static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status)
 {
+    GstBaseSink *base = GST_BASE_SINK(self);
+
     if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
         return GST_FLOW_ERROR;
     if (status == GPUD_AGAIN || shared_sender_is_interrupted(self->sender))
-        return gst_base_sink_wait_preroll(GST_BASE_SINK(self));
+        return gst_base_sink_wait_preroll(base);
     if (g_atomic_int_get(&self->ending))
         wait_at_end(self);
-    return yield_to_state_change(self);
+    GST_BASE_SINK_PREROLL_UNLOCK(self);
+    g_usleep(YIELD); /* the lock is not fair */
+    GST_BASE_SINK_PREROLL_LOCK(self);
+    /* A change of state that took the lock meanwhile may have left these. The one to PLAYING finds
+     * no preroll, asks for one, and never signals its end: only a commit of the state tells that
+     * there is nothing to wait for. No object: this class has no preroll(). */
+    if (base->flushing)
+        return GST_FLOW_FLUSHING;
+    return gst_base_sink_do_preroll(base, NULL);
 }
 
 /* Shows the user why a file does not play. */
@@ -896,7 +569,7 @@ static void report_waiting(GstGpudirectSink *self)
 }
 
 /* Waits for a receiver, if the policy requires one. */
-static GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
+static GstFlowReturn wait_for_client(GstGpudirectSink *self)
 {
     GstFlowReturn flow = GST_FLOW_OK;
     guint waits = 0;
@@ -909,13 +582,12 @@ static GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
         if (status == GPUD_OK)
             break;
         if (status == GPUD_TIMEOUT) {
-            struct gpud_sender_info info = GPUD_INFO_INIT(info);
-            gpud_sender_get_info(shared_sender_core(self->sender), &info);
-            gst_gpudirect_sink_report_lack(self, &info);
+            struct gpud_sender_info info = sender_info(self);
+            report_lack(self, &info);
             if (++waits == WAITS_UNTIL_REPORTED)
                 report_waiting(self);
         }
-        flow = gst_gpudirect_sink_may_retry(self, status);
+        flow = may_retry(self, status);
         if (flow == GST_FLOW_ERROR)
             gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
                                 "Cannot wait for a receiver");
@@ -931,8 +603,7 @@ static GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
 
 /* Waits until other drivers have finished their writes to a buffer's dma-bufs. GST_FLOW_OK with
  * *written FALSE: they do not, and the picture is dropped. */
-static GstFlowReturn gst_gpudirect_sink_await_writes(GstGpudirectSink *self, GstBuffer *buffer,
-                                                     gboolean *written)
+static GstFlowReturn await_writes(GstGpudirectSink *self, GstBuffer *buffer, gboolean *written)
 {
     GstFlowReturn flow = GST_FLOW_OK;
 
@@ -940,7 +611,7 @@ static GstFlowReturn gst_gpudirect_sink_await_writes(GstGpudirectSink *self, Gst
         return GST_FLOW_OK;
     gint64 until = g_get_monotonic_time() + WRITES_TIMEOUT / 1000;
     while (flow == GST_FLOW_OK && !(*written = dmabuf_wait_for_buffer(buffer, WRITES_SLICE))) {
-        flow = gst_gpudirect_sink_may_retry(self, GPUD_TIMEOUT);
+        flow = may_retry(self, GPUD_TIMEOUT);
         if (flow != GST_FLOW_OK || g_get_monotonic_time() < until)
             continue;
         if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
@@ -953,6 +624,240 @@ static GstFlowReturn gst_gpudirect_sink_await_writes(GstGpudirectSink *self, Gst
         return GST_FLOW_OK;
     }
     return flow;
+}
+
+/* === events ================================================================================== */
+/* The events that gpudirectsink sends, the head before them and before each frame, and the sticky
+ * events for receivers that connect late. The sender keeps the last event of each of its kinds;
+ * GStreamer keeps the last sticky event of each name, so each name gets a kind. */
+
+static GstBaseSinkClass *parent_class;
+
+/* Fills the head that precedes each frame and event. */
+static void fill_head(GstGpudirectSink *self, struct wire_head *head)
+{
+    struct clock_name name;
+
+    head->drops = gst_gpudirect_sink_policy(self) != GPUD_SLOW_BLOCK;
+    head->live = g_atomic_int_get(&self->live) == TRUE;
+    head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
+    head->monotonic = endpoint_get_clock(&self->endpoint, &name) == CLOCK_KIND_MONOTONIC;
+    head->clock = name.id;
+    GstClock *clock = name.id ? gst_element_get_clock(GST_ELEMENT(self)) : NULL;
+    head->sent = clock ? gst_clock_get_time(clock) : GST_CLOCK_TIME_NONE;
+    gst_clear_object(&clock);
+}
+
+/* Fills in what is sent of a buffer besides its bytes. */
+static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info)
+{
+    struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self)};
+    struct wire_head head;
+
+    info->pts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
+    info->dts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_DTS(buffer));
+    info->duration_ns =
+        event_running_duration(&GST_BASE_SINK(self)->segment, GST_BUFFER_DURATION(buffer));
+    info->offset = GST_BUFFER_OFFSET(buffer);
+    info->flags = frame_flags_from_buffer(buffer);
+    fill_head(self, &head);
+    info->meta_size = meta_encode(buffer, &head, info->meta, &self->large_metas, &loss);
+    info->large_meta = self->large_metas.data;
+    info->large_meta_size = self->large_metas.used;
+    if (self->large_metas.overflown && !self->reported.large_metas) {
+        self->reported.large_metas = TRUE;
+        GST_ELEMENT_WARNING(self, STREAM, FORMAT,
+                            ("The metas of a buffer have more than %u KiB: some are not sent. The "
+                             "stats count them by type (lost-meta-types).",
+                             self->large_metas.max / 1024),
+                            ("%" GST_PTR_FORMAT, buffer));
+    }
+}
+
+/* The kind as which an event is sent: a sticky one's has its index among those of its kind. */
+static uint32_t wire_kind(GstGpudirectSink *self, GstEvent *event, enum event_kind kind)
+{
+    GPtrArray *names = self->sticky_names;
+    guint index = 0;
+
+    if (!event_is_sticky(kind))
+        return kind;
+    if (kind == EVENT_CUSTOM_STICKY) {
+        const gchar *name = gst_structure_get_name(gst_event_get_structure(event));
+        while (index < names->len && !g_str_equal(names->pdata[index], name))
+            index++;
+        if (index == names->len && index >= EVENT_STICKY_NAMES_MAX) {
+            GST_WARNING_OBJECT(self,
+                               "more than %d names of sticky events: late receivers do not get "
+                               "%" GST_PTR_FORMAT,
+                               EVENT_STICKY_NAMES_MAX, event);
+            return kind;
+        }
+        if (index == names->len)
+            g_ptr_array_add(names, g_strdup(name));
+    } else if (kind == EVENT_TAGS) {
+        index = event_tag_scope(event);
+    }
+    return event_make_kind(kind, index) | GPUD_EVENT_STICKY;
+}
+
+/* Events of the moment that precede the first frame of a stream that waits for its first receiver
+ * wait with it. Sticky ones are kept by the sender. */
+#define UNSENT_MAX 64
+
+static void send_now(GstGpudirectSink *self, GstEvent *event)
+{
+    uint8_t bytes[GPUD_EVENT_SIZE_MAX];
+    struct wire_head head;
+    struct gpud_error error;
+    enum event_kind kind;
+    guint lost = 0;
+
+    fill_head(self, &head);
+    size_t size = event_encode(event, &GST_BASE_SINK(self)->segment, &head, bytes, &kind, &lost);
+    if (lost)
+        GST_DEBUG_OBJECT(self, "%u parts are not sent of %" GST_PTR_FORMAT, lost, event);
+    if (size == 0)
+        return;
+    if (gpud_sender_send_event(shared_sender_core(self->sender), wire_kind(self, event, kind),
+                               bytes, size, &error) != GPUD_OK)
+        GST_WARNING_OBJECT(self, "%s cannot be sent: %s", GST_EVENT_TYPE_NAME(event), error.reason);
+}
+
+static void send_event(GstGpudirectSink *self, GstEvent *event)
+{
+    if (!self->sender)
+        return;
+    if ((GST_EVENT_TYPE(event) != GST_EVENT_CUSTOM_DOWNSTREAM &&
+         GST_EVENT_TYPE(event) != GST_EVENT_GAP) ||
+        sink_clients_count(&self->clients) > 0 || g_atomic_int_get(&self->ending) ||
+        !gst_gpudirect_sink_waits(self)) {
+        send_now(self, event);
+        return;
+    }
+    if (self->unsent.length == UNSENT_MAX) {
+        GstEvent *oldest = g_queue_pop_head(&self->unsent);
+        GST_WARNING_OBJECT(
+            self, "more than %d events before the first receiver: not sent: %" GST_PTR_FORMAT,
+            UNSENT_MAX, oldest);
+        gst_event_unref(oldest);
+    }
+    g_queue_push_tail(&self->unsent, gst_event_ref(event));
+}
+
+/* The first receiver may not be among the clients yet, because its connection is reported later. */
+static void send_unsent(GstGpudirectSink *self)
+{
+    GstEvent *event;
+
+    while (self->sender && (event = g_queue_pop_head(&self->unsent))) {
+        send_now(self, event);
+        gst_event_unref(event);
+    }
+}
+
+void gst_gpudirect_sink_drop_unsent(GstGpudirectSink *self)
+{
+    g_queue_clear_full(&self->unsent, (GDestroyNotify)gst_event_unref);
+}
+
+/* Sends a gap of the buffer's time, which must be valid, instead of the buffer. */
+static void send_gap(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    GstEvent *event = gst_event_new_gap(GST_BUFFER_PTS(buffer), GST_BUFFER_DURATION(buffer));
+
+    send_event(self, event);
+    gst_event_unref(event);
+}
+
+/* Repeats to a new sender the sticky events that the previous one got. */
+static void repeat_events(GstGpudirectSink *self)
+{
+    static const GstEventType types[] = {GST_EVENT_SEGMENT, GST_EVENT_TAG,
+                                         GST_EVENT_CUSTOM_DOWNSTREAM_STICKY};
+
+    for (guint i = 0; i < G_N_ELEMENTS(types); i++) {
+        GstEvent *event;
+        for (guint n = 0; (event = gst_pad_get_sticky_event(GST_BASE_SINK_PAD(self), types[i], n));
+             n++) {
+            send_event(self, event);
+            gst_event_unref(event);
+        }
+    }
+}
+
+static guint opened_count; /* atomic: of this process's sinks, ever */
+
+gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self)
+{
+    return g_str_has_prefix(self->endpoint.running.address, "rdma://");
+}
+
+void gst_gpudirect_sink_note_opened(GstGpudirectSink *self)
+{
+    if (gst_gpudirect_sink_is_between_hosts(self))
+        g_atomic_int_inc(&opened_count);
+    self->opened = (guint)g_atomic_int_get(&opened_count);
+}
+
+static void tell_opened(GstGpudirectSink *self)
+{
+    guint opened = (guint)g_atomic_int_get(&opened_count);
+
+    if (opened == self->opened)
+        return;
+    self->opened = opened;
+    if (!gst_gpudirect_sink_is_between_hosts(self))
+        return;
+    GstEvent *event = event_new_opened();
+    send_event(self, event);
+    gst_event_unref(event);
+}
+
+static gboolean sink_event(GstBaseSink *base, GstEvent *event)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    switch (GST_EVENT_TYPE(event)) {
+    case GST_EVENT_EOS:
+        gst_gpudirect_sink_report_rest(self);
+        endpoint_post_stats(&self->endpoint);
+        send_unsent(self);
+        if (self->sender && !self->failed)
+            gpud_sender_send_eos(shared_sender_core(self->sender), NULL);
+        report_end(self);
+        gst_gpudirect_sink_set_ending(self, FALSE);
+        break;
+    case GST_EVENT_STREAM_START:
+        endpoint_note_stats(&self->endpoint);
+        self->failed = FALSE;
+        break;
+    case GST_EVENT_CUSTOM_DOWNSTREAM:
+        if (event_is_broken_off(event))
+            self->failed = TRUE;
+        else if (event_is_sender_live(event))
+            gst_gpudirect_sink_query_live(self);
+        else
+            send_event(self, event);
+        break;
+    case GST_EVENT_FLUSH_STOP:
+        self->failed = FALSE;
+        self->end = (struct sink_end){0};
+        gst_gpudirect_sink_set_ending(self, FALSE);
+        drop_prepared(self);
+        gst_gpudirect_sink_drop_unsent(self);
+        send_event(self, event);
+        break;
+    default:
+        send_event(self, event);
+    }
+    return parent_class->event(base, event);
+}
+
+void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass)
+{
+    parent_class = g_type_class_peek_parent(klass);
+    klass->event = sink_event;
 }
 
 /* === blocks ================================================================================== */
@@ -980,8 +885,7 @@ struct part {
 
 /* Gives the media of new caps the size of its slots: that of 100 ms of sound; of data, what the
  * last buffers needed. FALSE: these are no caps of blocks. */
-static gboolean gst_gpudirect_sink_size_blocks(GstGpudirectSink *self, const GstCaps *caps,
-                                               struct gpud_media *media)
+static gboolean size_blocks(GstGpudirectSink *self, const GstCaps *caps, struct gpud_media *media)
 {
     const struct gpud_media *last = &self->format.media;
 
@@ -1032,15 +936,6 @@ static void begin_patience(GstGpudirectSink *self, GstClockTime most)
     shared_sender_set_slow_receiver(self->sender, GPUD_SLOW_BLOCK);
 }
 
-static void end_patience(GstGpudirectSink *self)
-{
-    if (!self->patience.until)
-        return;
-    gst_gpudirect_sink_apply_policy(self);
-    self->patience.until = 0;
-    self->patience.in_vain = 0;
-}
-
 /* How long the core may wait. */
 static gint64 get_timeout(const GstGpudirectSink *self)
 {
@@ -1049,7 +944,7 @@ static gint64 get_timeout(const GstGpudirectSink *self)
     return self->patience.until ? CLAMP(left, 0, SINK_WAIT) : SINK_WAIT;
 }
 
-static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status)
+static GstFlowReturn block_may_retry(GstGpudirectSink *self, enum gpud_status status)
 {
     gint64 now = g_get_monotonic_time();
 
@@ -1061,27 +956,10 @@ static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status)
         gst_gpudirect_sink_apply_policy(self);
         self->patience.until = 0;
     }
-    return gst_gpudirect_sink_may_retry(self, status);
+    return may_retry(self, status);
 }
 
 /* --- a block ------------------------------------------------------------------------------ */
-
-static enum gpud_status blocks_fill(const struct part *part, struct gpud_frame *frame,
-                                    const struct gpud_frame_info *info, struct gpud_error *error)
-{
-    void *data;
-    enum gpud_status status = gpud_frame_set_size(frame, part->bytes * part->planes, error);
-
-    if (status == GPUD_OK)
-        status = gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, error);
-    if (status != GPUD_OK)
-        return status;
-    for (guint i = 0; i < part->planes; i++)
-        gst_buffer_extract(part->buffer, part->offsets[i], (gchar *)data + i * part->bytes,
-                           part->bytes);
-    gpud_frame_unmap(frame);
-    return gpud_frame_set_info(frame, info, error);
-}
 
 static GstFlowReturn blocks_submit(GstGpudirectSink *self, const struct part *part,
                                    const struct gpud_frame_info *info)
@@ -1091,15 +969,26 @@ static GstFlowReturn blocks_submit(GstGpudirectSink *self, const struct part *pa
     GstFlowReturn flow = GST_FLOW_OK;
     struct gpud_error error;
     enum gpud_status status;
+    void *data;
 
     while ((status = gpud_sender_acquire(core, get_timeout(self), &frame, &error)) != GPUD_OK)
-        if ((flow = may_retry(self, status)) != GST_FLOW_OK)
+        if ((flow = block_may_retry(self, status)) != GST_FLOW_OK)
             return flow == GST_FLOW_ERROR ? blocks_fail(self, &error) : flow;
-    if (blocks_fill(part, frame, info, &error) != GPUD_OK)
+    status = gpud_frame_set_size(frame, part->bytes * part->planes, &error);
+    if (status == GPUD_OK)
+        status = gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &error);
+    if (status == GPUD_OK) {
+        for (guint i = 0; i < part->planes; i++)
+            gst_buffer_extract(part->buffer, part->offsets[i], (gchar *)data + i * part->bytes,
+                               part->bytes);
+        gpud_frame_unmap(frame);
+        status = gpud_frame_set_info(frame, info, &error);
+    }
+    if (status != GPUD_OK)
         flow = GST_FLOW_ERROR;
     while (flow == GST_FLOW_OK &&
            (status = gpud_sender_submit(core, &frame, get_timeout(self), &error)) != GPUD_OK)
-        flow = may_retry(self, status);
+        flow = block_may_retry(self, status);
     gpud_frame_release(&frame);
     return flow == GST_FLOW_ERROR ? blocks_fail(self, &error) : flow;
 }
@@ -1124,7 +1013,7 @@ static void shift(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_i
         gst_buffer_copy_into(rest, buffer, GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS, 0,
                              0);
         GST_BUFFER_FLAG_UNSET(rest, GST_BUFFER_FLAG_DISCONT | GST_BUFFER_FLAG_RESYNC);
-        gst_gpudirect_sink_describe(self, rest, info);
+        describe(self, rest, info);
         gst_buffer_unref(rest);
         if (info->pts_ns != GPUD_TIME_NONE)
             info->pts_ns += running_time_of(self, first);
@@ -1160,72 +1049,64 @@ static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
             begin_patience(self, running_time_of(self, total));
         first += samples;
     }
-    end_patience(self);
+    if (self->patience.until) {
+        gst_gpudirect_sink_apply_policy(self);
+        self->patience.until = 0;
+        self->patience.in_vain = 0;
+    }
     return flow;
-}
-
-/* --- data --------------------------------------------------------------------------------- */
-
-static gboolean grow(GstGpudirectSink *self, guint64 size)
-{
-    struct gpud_error error;
-
-    while (self->format.media.data.max_size < MIN(DATA_GROWTH * size, DATA_LARGEST))
-        self->format.media.data.max_size *= 2;
-    self->format.slot_info.size = (gsize)self->format.media.data.max_size;
-    GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes", self->format.slot_info.size);
-    self->format.configured =
-        shared_sender_configure(self->sender, &self->format.media, FALSE, &error) == GPUD_OK;
-    if (!self->format.configured)
-        blocks_fail(self, &error);
-    return self->format.configured;
 }
 
 static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
                                  const struct gpud_frame_info *info)
 {
     struct part part = {.buffer = buffer, .planes = 1, .bytes = gst_buffer_get_size(buffer)};
+    struct gpud_media *media = &self->format.media;
+    struct gpud_error error;
 
     if (part.bytes > DATA_LARGEST) {
         blocks_refuse(self, buffer, "a block of data can have 16 MiB");
         return GST_FLOW_OK;
     }
-    if (part.bytes > self->format.media.data.max_size && !grow(self, part.bytes))
-        return GST_FLOW_ERROR;
+    if (part.bytes > media->data.max_size) {
+        while (media->data.max_size < MIN(DATA_GROWTH * part.bytes, DATA_LARGEST))
+            media->data.max_size *= 2;
+        self->format.slot_info.size = (gsize)media->data.max_size;
+        GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes", self->format.slot_info.size);
+        self->format.configured =
+            shared_sender_configure(self->sender, media, FALSE, &error) == GPUD_OK;
+        if (!self->format.configured)
+            return blocks_fail(self, &error);
+    }
     return blocks_submit(self, &part, info);
 }
 
-/* No data at a time are data, too: a picture without a caption. A block has a byte at least, so
- * they become a gap. */
-static void submit_nothing(GstGpudirectSink *self, GstBuffer *buffer)
+/* Copies a buffer into slots, and sends them. */
+static GstFlowReturn submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
 {
+    gboolean are_sound = blocks_are_sound(&self->format.media);
+    struct gpud_frame_info info;
     gpointer state = NULL;
     GstMeta *meta;
 
+    if (gst_buffer_get_size(buffer) > 0) {
+        info.size = sizeof(info);
+        describe(self, buffer, &info);
+        return are_sound ? submit_sound(self, buffer, &info) : submit_data(self, buffer, &info);
+    }
+    if (are_sound)
+        return GST_FLOW_OK;
+    /* No data at a time are data, too: a picture without a caption. A block has a byte at least, so
+     * they become a gap. */
     if (!GST_BUFFER_PTS_IS_VALID(buffer)) {
         blocks_refuse(self, buffer, "it is empty, and has no time that a gap could have");
-        return;
+        return GST_FLOW_OK;
     }
     while ((meta = gst_buffer_iterate_meta(buffer, &state)))
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), g_type_name(meta->info->type),
                         "its buffer is empty, and becomes a gap");
-    gst_gpudirect_sink_send_gap(self, buffer);
-}
-
-/* Copies a buffer into slots, and sends them. */
-static GstFlowReturn gst_gpudirect_sink_submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
-{
-    struct gpud_frame_info info;
-
-    if (gst_buffer_get_size(buffer) == 0) {
-        if (!blocks_are_sound(&self->format.media))
-            submit_nothing(self, buffer);
-        return GST_FLOW_OK;
-    }
-    info.size = sizeof(info);
-    gst_gpudirect_sink_describe(self, buffer, &info);
-    return blocks_are_sound(&self->format.media) ? submit_sound(self, buffer, &info)
-                                                 : submit_data(self, buffer, &info);
+    send_gap(self, buffer);
+    return GST_FLOW_OK;
 }
 
 /* === render ================================================================================== */
@@ -1241,7 +1122,7 @@ static GstFlowReturn gst_gpudirect_sink_submit_blocks(GstGpudirectSink *self, Gs
 
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
 {
-    gst_gpudirect_sink_drop_prepared(self);
+    drop_prepared(self);
     if (self->copies.pool)
         gst_buffer_pool_set_active(self->copies.pool, FALSE);
     gst_clear_object(&self->copies.pool);
@@ -1282,29 +1163,17 @@ static gboolean render_configure(GstGpudirectSink *self, const struct gpud_media
 {
     struct gpud_error error;
 
-    self->format.dmabufs = gst_gpudirect_sink_wants_dmabufs(self);
+    self->format.dmabufs = wants_dmabufs(self);
     if (shared_sender_configure(self->sender, media, self->format.dmabufs, &error) == GPUD_OK) {
-        gst_gpudirect_sink_tell_dmabufs(self);
+        tell_dmabufs(self);
         if (self->sender_is_new)
-            gst_gpudirect_sink_repeat_events(self);
+            repeat_events(self);
         self->sender_is_new = FALSE;
         self->live_known = gst_gpudirect_sink_query_live(self);
         return TRUE;
     }
     gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "The new format cannot be sent");
     return FALSE;
-}
-
-static gboolean configure_blocks(GstGpudirectSink *self)
-{
-    struct gpud_layout layout;
-
-    gst_video_info_init(&self->format.info);
-    self->format.slot_info = self->format.info;
-    if (gpud_media_get_layout(&self->format.media, &layout, NULL) == GPUD_OK)
-        self->format.slot_info.size = (gsize)layout.size;
-    self->format.configured = render_configure(self, &self->format.media);
-    return self->format.configured;
 }
 
 static gboolean sends_blocks(const GstGpudirectSink *self)
@@ -1317,12 +1186,13 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
     const struct gpu_vendor *vendor = gpu_vendor_of_caps(caps);
     struct gpud_media media;
+    struct gpud_layout layout;
     GstVideoInfo info;
     guint left_out;
 
     if (!media_from_caps(&media, caps, &left_out) ||
         !(media.kind == GPUD_MEDIA_PICTURE ? video_info_from_caps(&info, caps)
-                                           : gst_gpudirect_sink_size_blocks(self, caps, &media)))
+                                           : size_blocks(self, caps, &media)))
         return refuse_caps(self, caps);
     if (left_out > 0)
         GST_WARNING_OBJECT(self, "too long to travel with all fields: %" GST_PTR_FORMAT, caps);
@@ -1336,8 +1206,14 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
         return FALSE;
     self->format.media = media;
     self->format.in_dmabufs = in_dmabufs;
-    if (media.kind != GPUD_MEDIA_PICTURE)
-        return configure_blocks(self);
+    if (media.kind != GPUD_MEDIA_PICTURE) {
+        gst_video_info_init(&self->format.info);
+        self->format.slot_info = self->format.info;
+        if (gpud_media_get_layout(&media, &layout, NULL) == GPUD_OK)
+            self->format.slot_info.size = (gsize)layout.size;
+        self->format.configured = render_configure(self, &media);
+        return self->format.configured;
+    }
     self->format.info = self->format.slot_info = info;
     if (self->format.gpu)
         gpu_align_info(self->format.gpu, &self->format.slot_info);
@@ -1413,14 +1289,6 @@ static struct slot_memory *own_slot(GstGpudirectSink *self, GstBuffer *buffer)
     return slot;
 }
 
-/* Whether other elements may hold the slot: branches of a tee, say. A copy is the sink's alone. */
-static gboolean is_shared(const struct slot_memory *slot, GstBuffer *buffer)
-{
-    return gst_buffer_peek_memory(buffer, 0) == slot->memory &&
-           (GST_MINI_OBJECT_REFCOUNT_VALUE(buffer) > 1 ||
-            GST_MINI_OBJECT_REFCOUNT_VALUE(slot->memory) > 1);
-}
-
 /* buffer: its times and metas describe the picture in the slot. If *use is not SLOT_FREE, nothing
  * was sent, and the caller must copy. */
 static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slot,
@@ -1433,16 +1301,20 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
 
     info.size = sizeof(info);
     wake_receivers_early(self);
-    gst_gpudirect_sink_describe(self, buffer, &info);
+    describe(self, buffer, &info);
     slot->store->kind->leaving(slot);
-    *use = slot_memory_begin_submit(slot, is_shared(slot, buffer), &info);
+    /* Other elements may hold the slot: branches of a tee, say. A copy is the sink's alone. */
+    gboolean shared = gst_buffer_peek_memory(buffer, 0) == slot->memory &&
+                      (GST_MINI_OBJECT_REFCOUNT_VALUE(buffer) > 1 ||
+                       GST_MINI_OBJECT_REFCOUNT_VALUE(slot->memory) > 1);
+    *use = slot_memory_begin_submit(slot, shared, &info);
     if (*use != SLOT_FREE)
         return GST_FLOW_OK;
     do {
         status = gpud_sender_submit_keep(shared_sender_core(self->sender), slot->frame, SINK_WAIT,
                                          &error);
         if (status != GPUD_OK)
-            flow = gst_gpudirect_sink_may_retry(self, status);
+            flow = may_retry(self, status);
     } while (status != GPUD_OK && flow == GST_FLOW_OK);
     return flow == GST_FLOW_ERROR ? not_submitted(self, &error) : flow;
 }
@@ -1457,12 +1329,12 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
 
     info.size = sizeof(info);
     wake_receivers_early(self);
-    gst_gpudirect_sink_describe(self, buffer, &info);
+    describe(self, buffer, &info);
     gpud_frame_set_info(frame, &info, NULL);
     do {
         status = gpud_sender_submit(shared_sender_core(self->sender), &frame, SINK_WAIT, &error);
         if (status != GPUD_OK)
-            flow = gst_gpudirect_sink_may_retry(self, status);
+            flow = may_retry(self, status);
     } while (status != GPUD_OK && flow == GST_FLOW_OK);
     gpud_frame_release(&frame);
     return flow == GST_FLOW_ERROR ? not_submitted(self, &error) : flow;
@@ -1476,48 +1348,31 @@ static gboolean copies_itself(GstGpudirectSink *self)
     return !self->format.gpu && !self->reads_buffers;
 }
 
-static GstFlowReturn submit_from_gpu(GstGpudirectSink *self, GstBuffer *buffer)
-{
-    struct gpud_error error;
-    struct gpud_frame *frame =
-        gpu_wrap_buffer(self->format.gpu->vendor, buffer, self->endpoint.counters, &error);
-
-    return frame ? submit_wrapped(self, frame, buffer) : not_submitted(self, &error);
-}
-
-static GstFlowReturn submit_copy(GstGpudirectSink *self, GstBuffer *buffer)
-{
-    GstFlowReturn flow = GST_FLOW_OK;
-    enum gpud_status status;
-    enum slot_use use;
-
-    while ((status = gst_gpudirect_sink_copy(self, buffer, SINK_WAIT)) != GPUD_OK &&
-           (flow = gst_gpudirect_sink_may_retry(self, status)) == GST_FLOW_OK)
-        ;
-    if (flow != GST_FLOW_OK)
-        return flow;
-    flow = submit_slot(self, slot_memory_of(gst_buffer_peek_memory(self->copies.slot, 0)), buffer,
-                       &use);
-    gst_gpudirect_sink_drop_prepared(self);
-    return flow;
-}
-
 /* use: that of the buffer's slot; SLOT_FREE: the buffer is no slot that can be sent as it is. */
 static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer, enum slot_use use)
 {
+    GstFlowReturn flow = GST_FLOW_OK;
     struct gpud_frame *frame = NULL;
+    struct gpud_error error;
+    enum gpud_status status;
 
-    if (self->format.gpu)
-        return submit_from_gpu(self, buffer);
-    if ((use == SLOT_READ || gst_gpudirect_sink_may_pass(self, buffer)) &&
-        (frame = gst_gpudirect_sink_pass(self, buffer)))
+    if (self->format.gpu) {
+        frame = gpu_wrap_buffer(self->format.gpu->vendor, buffer, self->endpoint.counters, &error);
+        return frame ? submit_wrapped(self, frame, buffer) : not_submitted(self, &error);
+    }
+    if ((use == SLOT_READ || may_pass(self, buffer)) && (frame = pass_slot(self, buffer)))
         return submit_wrapped(self, frame, buffer);
-    if (gst_gpudirect_sink_may_import(self, buffer) &&
-        (frame = gst_gpudirect_sink_import(self, buffer)))
+    if (find_imported(self, buffer) && (frame = import_buffer(self, buffer)))
         return submit_wrapped(self, frame, buffer);
-    if (!copies_itself(self) && (frame = gst_gpudirect_sink_wrap(self, buffer)))
+    if (!copies_itself(self) && (frame = wrap_buffer(self, buffer)))
         return submit_wrapped(self, frame, buffer);
-    return submit_copy(self, buffer);
+    while ((status = copy_to_slot(self, buffer, SINK_WAIT)) != GPUD_OK)
+        if ((flow = may_retry(self, status)) != GST_FLOW_OK)
+            return flow;
+    flow = submit_slot(self, slot_memory_of(gst_buffer_peek_memory(self->copies.slot, 0)), buffer,
+                       &use);
+    drop_prepared(self);
+    return flow;
 }
 
 /* --- before and after a frame ------------------------------------------------------------- */
@@ -1527,23 +1382,14 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     if (!self->format.configured || sends_blocks(self) || own_slot(self, buffer) ||
-        !copies_itself(self) || gst_gpudirect_sink_may_pass(self, buffer) ||
-        gst_gpudirect_sink_may_import(self, buffer) || sink_clients_count(&self->clients) == 0 ||
-        !dmabuf_wait_for_buffer(buffer, 0) ||
+        !copies_itself(self) || may_pass(self, buffer) || find_imported(self, buffer) ||
+        sink_clients_count(&self->clients) == 0 || !dmabuf_wait_for_buffer(buffer, 0) ||
         !layout_buffer_holds_picture(&self->format.info, buffer))
         return GST_FLOW_OK;
     /* If no slot is free, render() waits for one. */
-    enum gpud_status status = gst_gpudirect_sink_copy(self, buffer, 0);
+    enum gpud_status status = copy_to_slot(self, buffer, 0);
     return status == GPUD_OK || status == GPUD_TIMEOUT || status == GPUD_AGAIN ? GST_FLOW_OK
                                                                                : GST_FLOW_ERROR;
-}
-
-/* Upstream may learn whether it is live only with its first frames, and some elements never answer.
- * A query costs more than everything else that the sink does for a frame, so it backs off. */
-static gboolean may_know_live(guint frames)
-{
-    return frames < FRAMES_BETWEEN_QUERIES ? (frames & (frames - 1)) == 0
-                                           : frames % FRAMES_BETWEEN_QUERIES == 0;
 }
 
 static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
@@ -1552,26 +1398,41 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
 
     if (!self->format.configured)
         return GST_FLOW_NOT_NEGOTIATED;
-    if (!sends_blocks(self) && !gst_gpudirect_sink_check(self, buffer))
+    if (!sends_blocks(self) && !layout_buffer_holds_picture(&self->format.info, buffer)) {
+        if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
+            GST_ELEMENT_WARNING(
+                self, STREAM, FORMAT,
+                ("A buffer does not hold a picture of the caps, and is dropped: look at the "
+                 "element upstream. The stats count those that follow (dropped-malformed)."),
+                ("%" G_GSIZE_FORMAT " bytes, %" G_GSIZE_FORMAT " are expected",
+                 gst_buffer_get_size(buffer), GST_VIDEO_INFO_SIZE(&self->format.info)));
+        else
+            GST_WARNING_OBJECT(self, "no picture of the caps: %" GST_PTR_FORMAT, buffer);
         return GST_FLOW_OK;
-    if (!self->live_known && may_know_live(self->frames))
+    }
+    /* Upstream may learn whether it is live only with its first frames, and some elements never
+     * answer. A query costs more than everything else that the sink does for a frame, so it backs
+     * off. */
+    if (!self->live_known &&
+        (self->frames < FRAMES_BETWEEN_QUERIES ? (self->frames & (self->frames - 1)) == 0
+                                               : self->frames % FRAMES_BETWEEN_QUERIES == 0))
         self->live_known = gst_gpudirect_sink_query_live(self);
     if (gst_gpudirect_sink_stands_by(self))
         return GST_FLOW_OK;
-    GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);
+    GstFlowReturn flow = wait_for_client(self);
     if (flow != GST_FLOW_OK)
         return flow;
-    gst_gpudirect_sink_send_unsent(self);
-    gst_gpudirect_sink_tell_opened(self);
+    send_unsent(self);
+    tell_opened(self);
     gboolean written;
-    flow = gst_gpudirect_sink_await_writes(self, buffer, &written);
+    flow = await_writes(self, buffer, &written);
     if (flow != GST_FLOW_OK || !written)
         return flow;
     /* Without a receiver a copy is not worth making. */
     gboolean copies = gst_gpudirect_sink_waits(self) || sink_clients_count(&self->clients) > 0;
     if (sends_blocks(self)) {
-        flow = copies ? gst_gpudirect_sink_submit_blocks(self, buffer) : GST_FLOW_OK;
-        gst_gpudirect_sink_report(self, buffer);
+        flow = copies ? submit_blocks(self, buffer) : GST_FLOW_OK;
+        report_frame(self, buffer);
         return flow;
     }
     struct slot_memory *slot = own_slot(self, buffer);
@@ -1581,7 +1442,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
         flow = submit_slot(self, slot, buffer, &use);
     if ((!slot || use != SLOT_FREE) && flow == GST_FLOW_OK && copies)
         flow = submit_foreign(self, buffer, use);
-    gst_gpudirect_sink_report(self, buffer);
+    report_frame(self, buffer);
     return flow;
 }
 

@@ -29,24 +29,10 @@ struct sink_clients {
     gboolean may_post;
 };
 
-void sink_clients_install_signals(GObjectClass *klass);
-void sink_clients_init(struct sink_clients *clients, GstElement *element);
-void sink_clients_finish(struct sink_clients *clients);
-
-/* The core's callbacks; user is the struct sink_clients. */
-void sink_clients_on_connect(void *user, const struct gpud_peer_info *peer);
-void sink_clients_on_disconnect(void *user, const struct gpud_peer_info *peer);
-
 static inline guint sink_clients_count(struct sink_clients *clients)
 {
     return (guint)MAX(0, g_atomic_int_get(&clients->count));
 }
-
-/* The sender is closed: forgets its receivers. */
-void sink_clients_clear(struct sink_clients *clients);
-
-/* Whether messages about receivers may be posted: from start to stop. */
-void sink_clients_let_post(struct sink_clients *clients, gboolean let);
 
 /* === debug =================================================================================== */
 
@@ -171,8 +157,6 @@ static inline struct shared_sender *gst_gpudirect_sink_ref_sender(GstGpudirectSi
 
 /* === copy ==================================================================================== */
 
-void gst_gpudirect_sink_drop_prepared(GstGpudirectSink *self);
-
 /* === device ================================================================================== */
 
 /* Prepares for pictures in memory of this vendor's GPUs, or (NULL) of the CPU: moves the sender to
@@ -184,10 +168,6 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
 
 void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
 
-/* Fills in what is sent of a buffer besides its bytes. */
-void gst_gpudirect_sink_describe(GstGpudirectSink *self, GstBuffer *buffer,
-                                 struct gpud_frame_info *info);
-
 /* Whether the address is one for other hosts. */
 gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self);
 
@@ -195,17 +175,9 @@ gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self);
  * an address there notes that, and the other sinks of the process tell their receivers before their
  * next frame, so that these ask at once. */
 void gst_gpudirect_sink_note_opened(GstGpudirectSink *self);
-void gst_gpudirect_sink_tell_opened(GstGpudirectSink *self);
 
 /* Sends, behind the first receiver's connection, the events that waited for it; or drops them. */
-void gst_gpudirect_sink_send_unsent(GstGpudirectSink *self);
 void gst_gpudirect_sink_drop_unsent(GstGpudirectSink *self);
-
-/* Sends a gap of the buffer's time, which must be valid, instead of the buffer. */
-void gst_gpudirect_sink_send_gap(GstGpudirectSink *self, GstBuffer *buffer);
-
-/* Repeats to a new sender the sticky events that the previous one got. */
-void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self);
 
 /* === policy ================================================================================== */
 
@@ -235,15 +207,8 @@ void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self);
 
 /* === report ================================================================================== */
 
-/* Called after each frame, with its buffer. */
-void gst_gpudirect_sink_report(GstGpudirectSink *self, GstBuffer *buffer);
-
 /* Reports the drops since the last report; at the end of the stream. */
 void gst_gpudirect_sink_report_rest(GstGpudirectSink *self);
-
-/* Warns, once per format, if receivers are refused for lack of memory. info: the core's current
- * counters; NULL: they were not read. */
-void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_sender_info *info);
 
 /* === standby ================================================================================= */
 /* A sink that waits for the address of another sender: its frames are dropped until it has it. */
@@ -253,8 +218,5 @@ void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_se
 gboolean gst_gpudirect_sink_stands_by(GstGpudirectSink *self);
 
 /* === wait ==================================================================================== */
-
-/* With the EOS: warns if frames before it were given up, because a receiver took none. */
-void gst_gpudirect_sink_report_end(GstGpudirectSink *self);
 
 #endif

@@ -17,44 +17,35 @@
 /* Blocks of sound and data, and the buffers that hold them. Each is copied, so that downstream may
  * keep as many as it likes without a slot of the ring. */
 
-static gsize samples_of(const struct blocks *blocks, gsize bytes)
-{
-    return bytes / (gsize)blocks->info.bpf;
-}
-
-/* Each channel's samples, where they lie apart, or all. */
-static void blocks_fill(const struct blocks *blocks, GstBuffer *buffer, const guint8 *data,
-                        gsize bytes, gsize skipped)
-{
-    gboolean apart = blocks->are_sound && blocks->info.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
-    gsize planes = apart ? (gsize)blocks->info.channels : 1;
-    gsize plane = bytes / planes, left = (bytes - skipped) / planes;
-
-    for (gsize i = 0; i < planes; i++)
-        gst_buffer_fill(buffer, i * left, data + i * plane + (plane - left), left);
-}
-
-enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *frame, guint skip,
-                             GstAllocator *allocator, struct counters *counters, GstBuffer **buffer,
-                             struct gpud_error *error)
+/* Copies a frame, which stays the caller's, into a new buffer, without the first `skip` samples.
+ * allocator: NULL for the default one. GPUD_PEER: its bytes never came. */
+static enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *frame,
+                                    guint skip, GstAllocator *allocator, struct counters *counters,
+                                    GstBuffer **buffer, struct gpud_error *error)
 {
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    gboolean apart = blocks->are_sound && blocks->info.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED;
     void *data;
 
     gpud_frame_get_info(frame, &info);
     enum gpud_status status = gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, error);
     if (status != GPUD_OK)
         return status;
+    gsize bytes = (gsize)info.bytes;
     gsize skipped = blocks->are_sound ? skip * (gsize)blocks->info.bpf : 0;
-    gsize size = info.bytes > skipped ? (gsize)info.bytes - skipped : 0;
+    gsize size = bytes > skipped ? bytes - skipped : 0;
     *buffer = gst_buffer_new_allocate(allocator, size, NULL);
     if (!*buffer) /* of a file, say, where descriptors run out */
         *buffer = gst_buffer_new_allocate(NULL, size, NULL);
-    blocks_fill(blocks, *buffer, data, (gsize)info.bytes, (gsize)info.bytes - size);
+    /* Each channel's samples, where they lie apart, or all. */
+    gsize planes = apart ? (gsize)blocks->info.channels : 1;
+    gsize plane = bytes / planes, left = size / planes;
+    for (gsize i = 0; i < planes; i++)
+        gst_buffer_fill(*buffer, i * left, (guint8 *)data + i * plane + (plane - left), left);
     gpud_frame_unmap(frame);
     counter_add(&counters->copies_cpu);
-    if (blocks->are_sound && blocks->info.layout == GST_AUDIO_LAYOUT_NON_INTERLEAVED)
-        gst_buffer_add_audio_meta(*buffer, &blocks->info, samples_of(blocks, size), NULL);
+    if (apart)
+        gst_buffer_add_audio_meta(*buffer, &blocks->info, size / (gsize)blocks->info.bpf, NULL);
     return GPUD_OK;
 }
 
@@ -63,7 +54,8 @@ static guint64 moved_by(guint64 time, gint64 by)
     return GST_CLOCK_TIME_IS_VALID(wire_time(time)) ? time + (guint64)by : time;
 }
 
-void blocks_skip(const struct blocks *blocks, guint skip, struct gpud_frame_info *info)
+/* The times of what is left of a block. */
+static void blocks_skip(const struct blocks *blocks, guint skip, struct gpud_frame_info *info)
 {
     if (!blocks->are_sound || skip == 0)
         return;
@@ -73,16 +65,6 @@ void blocks_skip(const struct blocks *blocks, guint skip, struct gpud_frame_info
     info->duration_ns = moved_by(info->duration_ns, -MIN(time, (gint64)info->duration_ns));
     if (info->offset != GST_BUFFER_OFFSET_NONE)
         info->offset += skip;
-}
-
-void blocks_describe(const struct blocks *blocks, GstBuffer *buffer)
-{
-    /* Of a part, if the sender split the buffer. */
-    if (blocks->are_sound)
-        GST_BUFFER_OFFSET_END(buffer) =
-            GST_BUFFER_OFFSET_IS_VALID(buffer)
-                ? GST_BUFFER_OFFSET(buffer) + samples_of(blocks, gst_buffer_get_size(buffer))
-                : GST_BUFFER_OFFSET_NONE;
 }
 
 /* === pictures ================================================================================ */
@@ -134,43 +116,37 @@ static GstBufferPool *make_pool(struct pictures *pictures, GstCaps *caps, gboole
     return pool;
 }
 
-static gboolean make_pools(struct pictures *pictures, GstCaps *caps)
+gboolean pictures_have_format(const struct pictures *pictures, const GstCaps *caps)
 {
-    if (!caps_are_dmabufs(caps)) {
-        pictures->pool = make_pool(pictures, caps, FALSE);
-        return pictures->pool != NULL;
-    }
-    GstCaps *plain = caps_out_of_dmabufs(caps);
-    pictures->pool = make_pool(pictures, plain, FALSE);
-    pictures->dmabufs = make_pool(pictures, caps, TRUE);
-    gst_caps_unref(plain);
-    return pictures->pool && pictures->dmabufs;
-}
-
-/* A new ring of the same format, as that of a backup sender, has the same count: what downstream
- * still holds may be this ring's, if it was in use before. */
-static void start_count(struct pictures *pictures, GstCaps *caps, const struct gpud_layout *layout)
-{
-    if (pictures->outstanding && pictures_have_format(pictures, caps) &&
-        layout_is_equal(layout, &pictures->layout))
-        return;
-    outstanding_unref(pictures->outstanding);
-    pictures->outstanding = outstanding_new();
-    pictures->is_hoarded = FALSE;
+    return pictures->pool && pictures->caps_gpu == pictures->gpu &&
+           gst_caps_is_equal(pictures->caps, caps);
 }
 
 gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
                              const struct gpud_layout *layout)
 {
+    gboolean same = pictures_have_format(pictures, caps);
     struct video_planes planes;
 
     if (!video_info_from_caps(&pictures->info, caps))
         return FALSE;
-    start_count(pictures, caps, layout);
+    /* A new ring of the same format, as that of a backup sender, has the same count: what
+     * downstream still holds may be this ring's, if it was in use before. */
+    if (!pictures->outstanding || !same || !layout_is_equal(layout, &pictures->layout)) {
+        outstanding_unref(pictures->outstanding);
+        pictures->outstanding = outstanding_new();
+        pictures->is_hoarded = FALSE;
+    }
     layout_to_planes(layout, &pictures->info, &planes);
     pictures->is_default = planes_are_default(&planes, &pictures->info);
     drop_pools(pictures);
-    if (!make_pools(pictures, caps)) {
+    gboolean in_dmabufs = caps_are_dmabufs(caps);
+    GstCaps *plain = in_dmabufs ? caps_out_of_dmabufs(caps) : gst_caps_ref(caps);
+    pictures->pool = make_pool(pictures, plain, FALSE);
+    if (in_dmabufs)
+        pictures->dmabufs = make_pool(pictures, caps, TRUE);
+    gst_caps_unref(plain);
+    if (!pictures->pool || (in_dmabufs && !pictures->dmabufs)) {
         drop_pools(pictures);
         return FALSE;
     }
@@ -179,12 +155,6 @@ gboolean pictures_set_format(struct pictures *pictures, GstCaps *caps,
     gst_caps_replace(&pictures->caps, caps);
     pictures->caps_gpu = pictures->gpu;
     return TRUE;
-}
-
-gboolean pictures_have_format(const struct pictures *pictures, const GstCaps *caps)
-{
-    return pictures->pool && pictures->caps_gpu == pictures->gpu &&
-           gst_caps_is_equal(pictures->caps, caps);
 }
 
 void pictures_reset(struct pictures *pictures)
@@ -196,7 +166,8 @@ void pictures_reset(struct pictures *pictures)
     pictures->gpu = NULL;
 }
 
-GstFlowReturn pictures_alloc(struct pictures *pictures, GstBuffer **buffer)
+/* Allocates memory outside the ring for one picture. */
+static GstFlowReturn pictures_alloc(struct pictures *pictures, GstBuffer **buffer)
 {
     if (!pictures->gpu && !pictures->dmabufs)
         return GST_BASE_SRC_GET_CLASS(pictures->src)
@@ -205,7 +176,8 @@ GstFlowReturn pictures_alloc(struct pictures *pictures, GstBuffer **buffer)
     return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
 }
 
-GstFlowReturn pictures_copy(struct pictures *pictures, GstBuffer *slot, GstBuffer **buffer)
+/* Copies a slot's picture into such memory; posts nothing. */
+static GstFlowReturn pictures_copy(struct pictures *pictures, GstBuffer *slot, GstBuffer **buffer)
 {
     GstFlowReturn flow = pictures_alloc(pictures, buffer);
 
@@ -217,27 +189,6 @@ GstFlowReturn pictures_copy(struct pictures *pictures, GstBuffer *slot, GstBuffe
         return GST_FLOW_OK;
     gst_clear_buffer(buffer);
     return GST_FLOW_ERROR;
-}
-
-/* Whether downstream holds so many slots that it must get copies. Where frames wait for a slot, it
- * has a moment to release one, until it has shown that it does not; where they are lost, none. */
-static gboolean is_hoarded(struct pictures *pictures, gboolean sender_waits)
-{
-    gint spare =
-        sender_waits || pictures->slots <= SPARE_SLOTS_LIVE ? SPARE_SLOTS : SPARE_SLOTS_LIVE;
-    gint limit = MAX(1, (gint)pictures->slots - spare);
-    gint held = outstanding_count(pictures->outstanding);
-
-    if (held < limit) {
-        if (held <= limit / 2)
-            pictures->is_hoarded = FALSE;
-        return FALSE;
-    }
-    if (sender_waits && !pictures->is_hoarded &&
-        outstanding_wait_below(pictures->outstanding, limit, HOARD_TIMEOUT))
-        return FALSE;
-    pictures->is_hoarded = TRUE;
-    return TRUE;
 }
 
 /* Whether a slot must be copied before it is pushed. any_memory: downstream accepts any memory, and
@@ -252,35 +203,23 @@ static gboolean pictures_need_copy(struct pictures *pictures, gboolean any_memor
     if ((!pictures->gpu || any_memory) && !pictures->dmabufs && !pictures->is_default &&
         !pictures->reads_strides)
         return TRUE;
-    return is_hoarded(pictures, sender_waits);
-}
-
-/* --- dma-bufs ----------------------------------------------------------------------------- */
-
-/* Whether the ring's memory serves, which is found out with the first frame of a format. */
-static gboolean use_slots(struct pictures *pictures, struct gpud_frame *frame)
-{
-    struct gpud_error error;
-
-    if (g_atomic_int_get(&pictures->dmabuf_use) != DMABUFS_UNUSED)
-        return g_atomic_int_get(&pictures->dmabuf_use) == DMABUFS_SLOTS;
-    gboolean slots = dmabuf_is_in_frame(frame, &error);
-    if (!slots)
-        GST_INFO_OBJECT(pictures->src, "pictures are copied into dma-bufs: %s", error.reason);
-    g_atomic_int_set(&pictures->dmabuf_use, slots ? DMABUFS_SLOTS : DMABUFS_COPIES);
-    return slots;
-}
-
-/* Drivers downstream know nothing of the ring's words, so they get whole pictures. */
-static gboolean await_whole(struct gpud_frame *frame)
-{
-    struct gpud_error error;
-    void *data;
-    gboolean whole = gpud_frame_map(frame, GPUD_READ, SLOT_MAP_TIMEOUT, &data, &error) == GPUD_OK;
-
-    if (whole)
-        gpud_frame_unmap(frame);
-    return whole;
+    /* Downstream may hold so many slots that it must get copies. Where frames wait for a slot, it
+     * has a moment to release one, until it has shown that it does not; where they are lost, none.
+     */
+    gint spare =
+        sender_waits || pictures->slots <= SPARE_SLOTS_LIVE ? SPARE_SLOTS : SPARE_SLOTS_LIVE;
+    gint limit = MAX(1, (gint)pictures->slots - spare);
+    gint held = outstanding_count(pictures->outstanding);
+    if (held < limit) {
+        if (held <= limit / 2)
+            pictures->is_hoarded = FALSE;
+        return FALSE;
+    }
+    if (sender_waits && !pictures->is_hoarded &&
+        outstanding_wait_below(pictures->outstanding, limit, HOARD_TIMEOUT))
+        return FALSE;
+    pictures->is_hoarded = TRUE;
+    return TRUE;
 }
 
 /* Wraps a frame, or copies it where copy, or the kind of memory, requires that (*copied). Takes the
@@ -289,13 +228,24 @@ static GstFlowReturn pictures_wrap(struct pictures *pictures, struct gpud_frame 
                                    gboolean copy, gboolean *copied, GstBuffer **buffer)
 {
     GstBufferPool *pool = pictures->pool;
+    struct gpud_error error;
+    void *data;
 
-    if (pictures->dmabufs && use_slots(pictures, frame) && !copy) {
+    /* Whether the ring's memory serves is found out with the first frame of a format. */
+    if (pictures->dmabufs && g_atomic_int_get(&pictures->dmabuf_use) == DMABUFS_UNUSED) {
+        gboolean slots = dmabuf_is_in_frame(frame, &error);
+        if (!slots)
+            GST_INFO_OBJECT(pictures->src, "pictures are copied into dma-bufs: %s", error.reason);
+        g_atomic_int_set(&pictures->dmabuf_use, slots ? DMABUFS_SLOTS : DMABUFS_COPIES);
+    }
+    if (pictures->dmabufs && !copy && g_atomic_int_get(&pictures->dmabuf_use) == DMABUFS_SLOTS) {
         pool = pictures->dmabufs;
-        if (!await_whole(frame)) {
+        /* Drivers downstream know nothing of the ring's words, so they get whole pictures. */
+        if (gpud_frame_map(frame, GPUD_READ, SLOT_MAP_TIMEOUT, &data, &error) != GPUD_OK) {
             gpud_frame_release(&frame);
             return GST_FLOW_CUSTOM_SUCCESS;
         }
+        gpud_frame_unmap(frame);
     } else if (pictures->dmabufs) {
         copy = TRUE;
     }
@@ -310,14 +260,7 @@ static GstFlowReturn pictures_wrap(struct pictures *pictures, struct gpud_frame 
 }
 
 /* === signal ================================================================================== */
-/* Whether pictures arrive, and what downstream gets while none do.
- *
- * The signal is present from a picture until the sender is lost, ends its stream, or sends nothing
- * for half a second (or three frames, if that is longer). With on-disconnect=freeze or black the
- * stream then continues at its last rate, in real time, with the last picture or a black one.
- *
- * For `freeze` each picture is kept until the next one arrives, which occupies one slot of the
- * ring. When the signal is lost the picture is copied, and the slot released. */
+/* Whether pictures arrive, and what downstream gets while none do; see src.h. */
 
 #define SIGNAL_TIMEOUT (500 * GST_MSECOND)
 
@@ -333,109 +276,83 @@ static GstFlowReturn pictures_wrap(struct pictures *pictures, struct gpud_frame 
 #define SILENCE_REPORTED_AFTER (2 * GST_SECOND)
 #define NEVER G_MAXUINT64
 
-void src_signal_init(struct src_signal *signal, GstElement *element,
-                     const struct src_options *options, struct pictures *pictures,
-                     struct times *times, const struct latency *latency)
+static GstClockTime get_interval(const GstGpudirectSrc *self)
 {
-    signal->element = element;
-    signal->options = options;
-    signal->pictures = pictures;
-    signal->times = times;
-    signal->latency = latency;
-}
-
-static GstClockTime get_interval(const struct src_signal *signal)
-{
-    GstClockTime interval = signal->latency->interval;
+    GstClockTime interval = self->latency.interval;
 
     return GST_CLOCK_TIME_IS_VALID(interval) ? CLAMP(interval, INTERVAL_MIN, INTERVAL_MAX)
                                              : INTERVAL_DEFAULT;
 }
 
 /* Whether stand-ins replace the sender's pictures. */
-static gboolean stands_in(const struct src_signal *signal)
+static gboolean stands_in(const GstGpudirectSrc *self)
 {
-    enum on_disconnect mode = src_options_on_disconnect(signal->options);
+    enum on_disconnect mode = src_options_on_disconnect(&self->options);
 
-    return !g_atomic_int_get(&signal->present) && signal->pictures->pool &&
+    return !g_atomic_int_get(&self->signal.present) && self->pictures.pool &&
            (mode == ON_DISCONNECT_FREEZE || mode == ON_DISCONNECT_BLACK);
 }
 
 /* --- there or not ------------------------------------------------------------------------- */
 
-static void signal_report(struct src_signal *signal, gboolean present, const gchar *reason)
+static void report_signal(GstGpudirectSrc *self, gboolean present, const gchar *reason)
 {
     GstStructure *structure = gst_structure_new("gpudirect-signal", "signal", G_TYPE_BOOLEAN,
                                                 present, "reason", G_TYPE_STRING, reason, NULL);
 
-    GST_INFO_OBJECT(signal->element, "the signal is %s: %s", present ? "there" : "lost", reason);
-    g_atomic_int_set(&signal->present, present);
-    g_object_notify(G_OBJECT(signal->element), "signal");
-    gst_element_post_message(signal->element,
-                             gst_message_new_element(GST_OBJECT(signal->element), structure));
+    GST_INFO_OBJECT(self, "the signal is %s: %s", present ? "there" : "lost", reason);
+    g_atomic_int_set(&self->signal.present, present);
+    g_object_notify(G_OBJECT(self), "signal");
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
 }
 
-static void src_signal_end_silence(struct src_signal *signal);
-
-void src_signal_here(struct src_signal *signal, GstBuffer *buffer)
+static void end_silence(GstGpudirectSrc *self)
 {
-    signal->seen = signal->times->acquired_at;
+    self->signal.silent_since = 0;
+    self->signal.silence_reported = FALSE;
+}
+
+/* The buffer has the picture that was acquired last. */
+static void signal_here(GstGpudirectSrc *self, GstBuffer *buffer)
+{
+    struct src_signal *signal = &self->signal;
+    gboolean freezes = src_options_on_disconnect(&self->options) == ON_DISCONNECT_FREEZE;
+
+    signal->seen = self->times.acquired_at;
     signal->due = NEVER;
-    src_signal_end_silence(signal);
+    end_silence(self);
     gst_clear_buffer(&signal->stand_in);
-    gst_buffer_replace(&signal->last,
-                       src_options_on_disconnect(signal->options) == ON_DISCONNECT_FREEZE ? buffer
-                                                                                          : NULL);
+    gst_buffer_replace(&signal->last, freezes ? buffer : NULL);
     if (GST_BUFFER_PTS_IS_VALID(buffer)) {
         signal->pts = GST_BUFFER_PTS(buffer);
         /* How late pictures arrive: a stand-in is pushed as late as they were. */
-        signal->lag = GST_CLOCK_TIME_IS_VALID(signal->times->stamped_at)
-                          ? GST_CLOCK_DIFF(signal->pts, signal->times->stamped_at)
+        signal->lag = GST_CLOCK_TIME_IS_VALID(self->times.stamped_at)
+                          ? GST_CLOCK_DIFF(signal->pts, self->times.stamped_at)
                           : 0;
     }
     if (!g_atomic_int_get(&signal->present))
-        signal_report(signal, TRUE, "pictures come");
+        report_signal(self, TRUE, "pictures come");
 }
 
 /* The signal is lost. reason: a text for the user. */
-static void src_signal_gone(struct src_signal *signal, const gchar *reason)
+static void signal_gone(GstGpudirectSrc *self, const gchar *reason)
 {
-    if (!g_atomic_int_get(&signal->present))
+    if (!g_atomic_int_get(&self->signal.present))
         return;
-    signal->due = monotonic_now();
-    signal_report(signal, FALSE, reason);
+    self->signal.due = monotonic_now();
+    report_signal(self, FALSE, reason);
 }
 
-static GstClockTime get_timeout(const struct src_signal *signal)
+static GstClockTime get_timeout(const GstGpudirectSrc *self)
 {
-    return MAX(SIGNAL_TIMEOUT, 3 * get_interval(signal));
+    return MAX(SIGNAL_TIMEOUT, 3 * get_interval(self));
 }
 
 /* Whether it counts as lost if nothing comes. */
-static gboolean is_watched(const struct src_signal *signal)
+static gboolean is_watched(const GstGpudirectSrc *self)
 {
-    return g_atomic_int_get(&signal->present) && !signal->may_be_silent;
-}
-
-/* An acquire returned no picture; what: the other side, for messages. */
-static void src_signal_watch(struct src_signal *signal, const gchar *what)
-{
-    GstClockTime timeout = get_timeout(signal);
-
-    if (!is_watched(signal) || monotonic_now() - signal->seen < timeout)
-        return;
-    gchar *reason = g_strdup_printf("no picture for %" G_GUINT64_FORMAT " ms: %s is there, but "
-                                    "sends nothing",
-                                    timeout / GST_MSECOND, what);
-    src_signal_gone(signal, reason);
-    g_free(reason);
-}
-
-/* Ends a pause, in which no picture was requested. */
-static void src_signal_resume(struct src_signal *signal)
-{
-    signal->seen = monotonic_now();
-    signal->silent_since = 0;
+    return g_atomic_int_get(&self->signal.present) && !self->signal.may_be_silent;
 }
 
 void src_signal_forget_pictures(struct src_signal *signal)
@@ -453,48 +370,21 @@ void src_signal_forget(struct src_signal *signal)
     signal->lag = 0;
 }
 
-/* A card gives no frames. TRUE, once in each silence: report it. */
-static gboolean src_signal_note_silence(struct src_signal *signal)
-{
-    GstClockTime now = monotonic_now();
-
-    if (!signal->silent_since)
-        signal->silent_since = now;
-    if (signal->silence_reported || now - signal->silent_since < SILENCE_REPORTED_AFTER)
-        return FALSE;
-    signal->silence_reported = TRUE;
-    return TRUE;
-}
-
-static void src_signal_end_silence(struct src_signal *signal)
-{
-    signal->silent_since = 0;
-    signal->silence_reported = FALSE;
-}
-
 /* --- stand-ins ---------------------------------------------------------------------------- */
 
-/* A field is painted as a picture of half the height: the converter cannot handle single fields. */
-static GstVideoFrame as_picture(const GstVideoFrame *frame)
+/* The converter knows black in each format, range and colour matrix. */
+static gboolean paint_black(const GstVideoFrame *to)
 {
-    GstVideoFrame picture = *frame;
+    GstVideoFrame picture = *to;
     GstVideoInfo *info = &picture.info;
+    GstVideoInfo black;
+    GstVideoFrame from;
 
+    /* A field is painted as a picture of half the height: the converter cannot handle fields. */
     if (GST_VIDEO_INFO_INTERLACE_MODE(info) == GST_VIDEO_INTERLACE_MODE_ALTERNATE) {
         info->height = GST_VIDEO_INFO_FIELD_HEIGHT(info);
         info->interlace_mode = GST_VIDEO_INTERLACE_MODE_PROGRESSIVE;
     }
-    return picture;
-}
-
-/* The converter knows black in each format, range and colour matrix. */
-static gboolean paint_black(GstVideoFrame *to)
-{
-    GstVideoFrame picture = as_picture(to);
-    const GstVideoInfo *info = &picture.info;
-    GstVideoInfo black;
-    GstVideoFrame from;
-
     gst_video_info_set_interlaced_format(&black, GST_VIDEO_FORMAT_BGRx,
                                          GST_VIDEO_INFO_INTERLACE_MODE(info), 16, 16);
     black.fps_n = info->fps_n;
@@ -519,14 +409,14 @@ static gboolean paint_black(GstVideoFrame *to)
     return painted;
 }
 
-static GstBuffer *make_black(struct src_signal *signal)
+static GstBuffer *make_black(struct pictures *pictures)
 {
     GstBuffer *buffer = NULL;
     GstVideoFrame frame;
     gboolean painted = FALSE;
 
-    if (pictures_alloc(signal->pictures, &buffer) == GST_FLOW_OK &&
-        gst_video_frame_map(&frame, &signal->pictures->info, buffer, GST_MAP_WRITE)) {
+    if (pictures_alloc(pictures, &buffer) == GST_FLOW_OK &&
+        gst_video_frame_map(&frame, &pictures->info, buffer, GST_MAP_WRITE)) {
         painted = paint_black(&frame);
         gst_video_frame_unmap(&frame);
     }
@@ -548,13 +438,14 @@ static void copy_crop(GstBuffer *from, GstBuffer *to)
     copy->height = meta->height;
 }
 
-static GstBuffer *make_frozen(struct src_signal *signal)
+/* A copy of the last picture, which it takes. */
+static GstBuffer *make_frozen(struct pictures *pictures, GstBuffer *last)
 {
     const GstBufferFlags unwanted =
         GST_BUFFER_FLAG_DISCONT | GST_BUFFER_FLAG_CORRUPTED | GST_BUFFER_FLAG_TAG_MEMORY;
-    GstBuffer *last = g_steal_pointer(&signal->last), *copy = NULL;
+    GstBuffer *copy = NULL;
 
-    if (pictures_copy(signal->pictures, last, &copy) == GST_FLOW_OK) {
+    if (pictures_copy(pictures, last, &copy) == GST_FLOW_OK) {
         gst_buffer_copy_into(copy, last, GST_BUFFER_COPY_FLAGS, 0, (gsize)-1);
         copy_crop(last, copy);
         GST_BUFFER_FLAG_UNSET(copy, unwanted);
@@ -563,102 +454,66 @@ static GstBuffer *make_frozen(struct src_signal *signal)
     return copy;
 }
 
-/* Another buffer with the same memory, which gets its own times. */
-static GstBuffer *share(GstBuffer *stand_in)
+static gboolean make_stand_in(GstGpudirectSrc *self)
 {
-    GstBuffer *buffer = gst_buffer_new();
-    GstVideoMeta *meta = gst_buffer_get_video_meta(stand_in);
+    struct src_signal *signal = &self->signal;
 
-    gst_buffer_copy_into(buffer, stand_in, GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_MEMORY, 0,
-                         (gsize)-1);
-    if (meta)
-        gst_buffer_add_video_meta_full(buffer, meta->flags, meta->format, meta->width, meta->height,
-                                       meta->n_planes, meta->offset, meta->stride);
-    copy_crop(stand_in, buffer);
-    return buffer;
-}
-
-static gboolean make_stand_in(struct src_signal *signal)
-{
     if (!signal->stand_in && signal->last &&
-        src_options_on_disconnect(signal->options) == ON_DISCONNECT_FREEZE)
-        signal->stand_in = make_frozen(signal);
+        src_options_on_disconnect(&self->options) == ON_DISCONNECT_FREEZE)
+        signal->stand_in = make_frozen(&self->pictures, g_steal_pointer(&signal->last));
     if (!signal->stand_in)
-        signal->stand_in = make_black(signal);
+        signal->stand_in = make_black(&self->pictures);
     if (signal->stand_in)
         return TRUE;
     signal->due = NEVER;
-    GST_ELEMENT_WARNING(signal->element, STREAM, FORMAT,
+    GST_ELEMENT_WARNING(self, STREAM, FORMAT,
                         ("No picture of this format can be made to replace a missing signal: "
                          "the stream stops until the sender is back."),
                         (NULL));
     return FALSE;
 }
 
-/* Continues the times of the previous pictures, or follows the clock after a gap such as a pause.
- */
-static GstClockTime next_pts(struct src_signal *signal, GstClockTime interval)
+/* Makes a picture in place of a missing one, if one is due. */
+static gboolean push_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
 {
-    GstClockTime next = signal->pts + interval;
-    GstClockTime running = gst_element_get_current_running_time(signal->element);
+    struct src_signal *signal = &self->signal;
+    const GstVideoInfo *info = &self->pictures.info;
 
-    if (!GST_CLOCK_TIME_IS_VALID(running))
-        return next;
-    gint64 now = (gint64)running - signal->lag;
-    return now > (gint64)(next + interval) ? (GstClockTime)now : next;
-}
-
-/* Where buffers are fields, one picture serves as both of them. */
-static void set_field(GstBuffer *buffer, const GstVideoInfo *info, gboolean top)
-{
-    if (GST_VIDEO_INFO_INTERLACE_MODE(info) != GST_VIDEO_INTERLACE_MODE_ALTERNATE)
-        return;
-    GST_BUFFER_FLAG_UNSET(buffer, GST_VIDEO_BUFFER_FLAG_TOP_FIELD);
-    GST_BUFFER_FLAG_SET(buffer,
-                        top ? GST_VIDEO_BUFFER_FLAG_TOP_FIELD : GST_VIDEO_BUFFER_FLAG_BOTTOM_FIELD);
-}
-
-gboolean src_signal_stand_in(struct src_signal *signal, GstBuffer **buffer)
-{
-    if (!stands_in(signal))
+    if (!stands_in(self))
         return FALSE;
-    GstClockTime now = monotonic_now(), interval = get_interval(signal);
-    if (now < signal->due || !make_stand_in(signal))
+    GstClockTime now = monotonic_now(), interval = get_interval(self);
+    if (now < signal->due || !make_stand_in(self))
         return FALSE;
     signal->due = MAX(signal->due + interval, now);
-    struct timeline_frame placed = {.mapped = (gint64)next_pts(signal, interval),
-                                    .arrived = TIMELINE_UNKNOWN,
-                                    .duration = interval,
-                                    .live = TRUE};
-    signal->pts = timeline_stamp(&signal->times->line, &placed);
-    *buffer = share(signal->stand_in);
+    /* Its time continues those of the previous pictures, or follows the clock after a gap such as a
+     * pause. */
+    gint64 next = (gint64)(signal->pts + interval);
+    GstClockTime running = gst_element_get_current_running_time(GST_ELEMENT(self));
+    if (GST_CLOCK_TIME_IS_VALID(running) && (gint64)running - signal->lag > next + (gint64)interval)
+        next = (gint64)running - signal->lag;
+    struct timeline_frame placed = {
+        .mapped = next, .arrived = TIMELINE_UNKNOWN, .duration = interval, .live = TRUE};
+    signal->pts = timeline_stamp(&self->times.line, &placed);
+    /* Another buffer with the same memory, which gets its own times. */
+    GstVideoMeta *meta = gst_buffer_get_video_meta(signal->stand_in);
+    *buffer = gst_buffer_new();
+    gst_buffer_copy_into(*buffer, signal->stand_in, GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_MEMORY,
+                         0, (gsize)-1);
+    if (meta)
+        gst_buffer_add_video_meta_full(*buffer, meta->flags, meta->format, meta->width,
+                                       meta->height, meta->n_planes, meta->offset, meta->stride);
+    copy_crop(signal->stand_in, *buffer);
     GST_BUFFER_PTS(*buffer) = signal->pts;
     GST_BUFFER_DURATION(*buffer) = interval;
     guint64 count = __atomic_fetch_add(&signal->count, 1, __ATOMIC_RELAXED);
-    set_field(*buffer, &signal->pictures->info, count % 2 == 0);
-    GST_LOG_OBJECT(signal->element, "it stands in: %" GST_PTR_FORMAT, *buffer);
+    /* Where buffers are fields, one picture serves as both of them. */
+    if (GST_VIDEO_INFO_INTERLACE_MODE(info) == GST_VIDEO_INTERLACE_MODE_ALTERNATE) {
+        GST_BUFFER_FLAG_UNSET(*buffer, GST_VIDEO_BUFFER_FLAG_TOP_FIELD);
+        GST_BUFFER_FLAG_SET(*buffer, count % 2 == 0 ? GST_VIDEO_BUFFER_FLAG_TOP_FIELD
+                                                    : GST_VIDEO_BUFFER_FLAG_BOTTOM_FIELD);
+    }
+    GST_LOG_OBJECT(self, "it stands in: %" GST_PTR_FORMAT, *buffer);
     return TRUE;
-}
-
-/* When the next stand-in is due; G_MAXUINT64: none. */
-static GstClockTime src_signal_next_stand_in(const struct src_signal *signal)
-{
-    return stands_in(signal) ? signal->due : NEVER;
-}
-
-/* When the next stand-in, or the next check for pictures, is due. card: the input has a signal of
- * its own. */
-static GstClockTime src_signal_next(const struct src_signal *signal, GstClockTime now,
-                                    gboolean card)
-{
-    GstClockTime due = src_signal_next_stand_in(signal);
-
-    if (!stands_in(signal) && is_watched(signal))
-        due = signal->seen + get_timeout(signal);
-    /* The card's signal is checked until the silence has been reported. */
-    if (card && !signal->silence_reported)
-        due = MIN(due, now + SIGNAL_CHECK_INTERVAL);
-    return due;
 }
 
 /* === wait ==================================================================================== */
@@ -686,21 +541,8 @@ static gboolean must_leave(GstGpudirectSrc *self)
     return g_atomic_int_get(&self->ending) || GST_PAD_IS_FLUSHING(GST_BASE_SRC_PAD(self));
 }
 
-/* The pipeline goes to PAUSED, where a live source waits without a frame. GST_FLOW_FLUSHING, as for
- * other reasons, would end the task, perhaps after PLAYING has restarted it (GStreamer 1.26
- * interrupts here too, 1.22 does not). */
-static GstFlowReturn interrupted(GstGpudirectSrc *self)
-{
-    feed_set_flushing(&self->feed, FALSE);
-    if (must_leave(self)) /* asked for meanwhile */
-        return GST_FLOW_FLUSHING;
-    GstFlowReturn flow = gst_base_src_wait_playing(GST_BASE_SRC(self));
-    src_signal_resume(&self->signal);
-    return flow;
-}
-
-/* The addresses on which senders listen now. */
-static gchar *join_channels(void)
+/* Posted once per wait, to explain the black window to the user. */
+static void report_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     GPtrArray *channels = channels_ask(NULL, CHANNELS_TIMEOUT, NULL);
     GString *names = g_string_new(NULL);
@@ -710,53 +552,47 @@ static gchar *join_channels(void)
         g_string_append_printf(names, "%s%s", names->len ? ", " : "", channel->address);
     }
     g_ptr_array_unref(channels);
-    return g_string_free(names, FALSE);
-}
-
-/* Posted once per wait, to explain the black window to the user. */
-static void report_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
-{
-    gchar *names = join_channels();
-    gchar *text =
-        g_strdup_printf("Waiting for a sender on \"%s\": %s; sending now: %s.",
-                        self->endpoint.running.address, error->reason, names[0] ? names : "none");
-
+    gchar *text = g_strdup_printf("Waiting for a sender on \"%s\": %s; sending now: %s.",
+                                  self->endpoint.running.address, error->reason,
+                                  names->len ? names->str : "none");
     self->link.wait_reported = TRUE;
     /* The text is given twice, because gst-launch-1.0 prints only the second. */
     GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_READ, ("%s", text), ("%s", text),
                                   ("address", G_TYPE_STRING, self->endpoint.running.address,
                                    "reason", G_TYPE_STRING, error->reason, "sending", G_TYPE_STRING,
-                                   names, NULL));
+                                   names->str, NULL));
     g_free(text);
-    g_free(names);
+    g_string_free(names, TRUE);
 }
 
-/* When check_timeout() is due, in monotonic µs. The time without a sender begins with the first
- * wait for one. */
-static gint64 sender_due(GstGpudirectSrc *self)
+/* How long create() may wait for a frame before something else is due, ns. now: monotonic. */
+static gint64 get_max_wait(GstGpudirectSrc *self, GstClockTime now)
 {
-    gint64 due = G_MAXINT64;
+    gboolean card = self->feed.input->ops->kind == INPUT_CARD;
+    GstClockTime due = NEVER;
 
-    if (self->link.linked || !input_is_of_sender(self->feed.input->ops))
-        return due;
-    guint timeout = src_options_read(&self->options, self).connection_timeout;
-    if (!self->link.waiting_since)
-        self->link.waiting_since = g_get_monotonic_time();
-    if (!self->link.wait_reported)
-        due = self->link.waiting_since + WAIT_REPORTED_AFTER;
-    return timeout ? MIN(due, self->link.waiting_since + (gint64)timeout * G_TIME_SPAN_SECOND)
-                   : due;
-}
-
-gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self, GstClockTime now)
-{
-    GstClockTime due =
-        MIN(src_signal_next(&self->signal, now, self->feed.input->ops->kind == INPUT_CARD),
-            now + MAX_WAIT);
-    gint64 sender = sender_due(self);
-
-    if (sender < (gint64)(due / GPUD_USEC))
-        due = (GstClockTime)sender * GPUD_USEC;
+    if (stands_in(self))
+        due = self->signal.due;
+    else if (is_watched(self))
+        due = self->signal.seen + get_timeout(self);
+    /* The card's signal is checked until the silence has been reported. */
+    if (card && !self->signal.silence_reported)
+        due = MIN(due, now + SIGNAL_CHECK_INTERVAL);
+    due = MIN(due, now + MAX_WAIT);
+    if (!self->link.linked && input_is_of_sender(self->feed.input->ops)) {
+        /* When check_timeout() is due. The time without a sender begins with the first wait for
+         * one. In µs. */
+        guint timeout = src_options_read(&self->options, self).connection_timeout;
+        gint64 sender = G_MAXINT64;
+        if (!self->link.waiting_since)
+            self->link.waiting_since = g_get_monotonic_time();
+        if (!self->link.wait_reported)
+            sender = self->link.waiting_since + WAIT_REPORTED_AFTER;
+        if (timeout)
+            sender = MIN(sender, self->link.waiting_since + (gint64)timeout * G_TIME_SPAN_SECOND);
+        if (sender < (gint64)(due / GPUD_USEC))
+            due = (GstClockTime)sender * GPUD_USEC;
+    }
     return due > now ? (gint64)(due - now) : 0;
 }
 
@@ -782,18 +618,14 @@ static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_erro
     return GST_FLOW_ERROR;
 }
 
-/* Avoids a busy loop when a peer refuses every attempt at once. */
-static void hold_off(GstGpudirectSrc *self, gint64 time)
-{
-    self->link.held_off_until = g_get_monotonic_time() + time;
-}
-
-gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self)
+/* A peer that refuses every attempt at once would make a busy loop. TRUE: it was too early to
+ * reconnect, and this has waited until then, or until something else is due. */
+static gboolean is_held_off(GstGpudirectSrc *self)
 {
     if (self->link.held_off_until == 0)
         return FALSE;
     /* Only a stand-in can be due before: all else is handled by the next attempt to connect. */
-    GstClockTime due = src_signal_next_stand_in(&self->signal);
+    GstClockTime due = stands_in(self) ? self->signal.due : NEVER;
     gint64 until = (gint64)MIN((GstClockTime)self->link.held_off_until, due / GPUD_USEC);
     if (feed_sleep_until(&self->feed, until) || until == self->link.held_off_until)
         self->link.held_off_until = 0;
@@ -805,47 +637,63 @@ static guint cause_of(const struct gpud_error *error)
     return g_str_hash(error->reason) | 1;
 }
 
-/* Reports each cause once, and another only after a while, as a peer may vary its reasons with each
- * attempt. */
-static void report_refusal(GstGpudirectSrc *self, const struct gpud_error *error)
-{
-    guint cause = cause_of(error);
-    gint64 now = g_get_monotonic_time();
-
-    if (self->link.refusal_cause == cause ||
-        (self->link.refusal_cause && now - self->link.refusal_at < REFUSAL_REPORTED_EVERY))
-        return;
-    self->link.refusal_cause = cause;
-    self->link.refusal_at = now;
-    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, error,
-                        "No connection to the sender, trying again");
-}
-
 /* A sender listens, but refuses the connection. */
 static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_error *error)
 {
-    report_refusal(self, error);
-    hold_off(self, HOLD_OFF);
+    struct link_state *link = &self->link;
+    guint cause = cause_of(error);
+    gint64 now = g_get_monotonic_time();
+
+    /* Each cause is reported once, and another only after a while, as a peer may vary its reasons
+     * with each attempt. */
+    if (link->refusal_cause != cause &&
+        (!link->refusal_cause || now - link->refusal_at >= REFUSAL_REPORTED_EVERY)) {
+        link->refusal_cause = cause;
+        link->refusal_at = now;
+        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, error,
+                            "No connection to the sender, trying again");
+    }
+    link->held_off_until = g_get_monotonic_time() + HOLD_OFF;
     return check_timeout(self, error);
 }
 
-/* Reports each silence of a card once. */
-static void report_silence(GstGpudirectSrc *self, const struct gpud_error *error)
+/* Nothing came in time. The signal may be lost, and each silence of a card is reported once. */
+static GstFlowReturn nothing_came(GstGpudirectSrc *self, const struct gpud_error *error)
 {
+    const struct input_ops *ops = self->feed.input->ops;
+    struct src_signal *signal = &self->signal;
+    GstClockTime now = monotonic_now(), timeout = get_timeout(self);
     struct input_info info;
 
-    feed_get_info(&self->feed, &info);
-    if (info.no_signal)
-        src_signal_gone(&self->signal, info.signal_reason);
-    if (src_signal_note_silence(&self->signal))
-        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
-                            "The capture card gives no frames");
+    if (is_watched(self) && now - signal->seen >= timeout) {
+        gchar *reason = g_strdup_printf("no picture for %" G_GUINT64_FORMAT " ms: %s is there, but "
+                                        "sends nothing",
+                                        timeout / GST_MSECOND, ops->what);
+        signal_gone(self, reason);
+        g_free(reason);
+    }
+    if (ops->kind == INPUT_CARD && !self->link.card_lost) {
+        feed_get_info(&self->feed, &info);
+        if (info.no_signal)
+            signal_gone(self, info.signal_reason);
+        now = monotonic_now();
+        if (!signal->silent_since)
+            signal->silent_since = now;
+        if (!signal->silence_reported && now - signal->silent_since >= SILENCE_REPORTED_AFTER) {
+            signal->silence_reported = TRUE;
+            gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
+                                "The capture card gives no frames");
+        }
+    }
+    return check_timeout(self, error);
 }
 
 /* The sender ended its stream; it may start another one. */
 static GstFlowReturn stream_ended(GstGpudirectSrc *self)
 {
-    src_signal_gone(&self->signal, "the sender ended its stream");
+    self->discont = TRUE;
+    endpoint_post_stats(&self->endpoint);
+    signal_gone(self, "the sender ended its stream");
     if (src_options_read(&self->options, self).on_eos == ON_EOS_EOS)
         return GST_FLOW_EOS;
     self->link.ended = TRUE;
@@ -858,32 +706,49 @@ static GstFlowReturn stream_ended(GstGpudirectSrc *self)
     return GST_FLOW_OK;
 }
 
+/* What the property on-disconnect says of a sender or a card that is lost. GST_FLOW_OK: it is
+ * waited for. */
+static GstFlowReturn check_on_disconnect(GstGpudirectSrc *self, const struct gpud_error *error,
+                                         const gchar *what)
+{
+    enum on_disconnect mode = src_options_read(&self->options, self).on_disconnect;
+
+    if (mode == ON_DISCONNECT_EOS)
+        return GST_FLOW_EOS;
+    if (mode != ON_DISCONNECT_ERROR)
+        return GST_FLOW_OK;
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, what);
+    return GST_FLOW_ERROR;
+}
+
+/* Tells the application that the sender or the card is lost, or back. */
+static void report_change(GstGpudirectSrc *self, const gchar *name, const gchar *reason)
+{
+    GstStructure *structure = gst_structure_new(name, "reason", G_TYPE_STRING, reason, NULL);
+
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
+}
+
 /* The sender vanished, which does not end its stream. */
 static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     link_state_renew(&self->link);
     self->link.wait_reported = FALSE;
-    src_signal_gone(&self->signal, error->reason);
+    signal_gone(self, error->reason);
     if (self->link.ended) { /* it had ended its stream, so nothing is lost */
         g_object_notify(G_OBJECT(self), "active-path");
         return GST_FLOW_OK;
     }
-    enum on_disconnect mode = src_options_read(&self->options, self).on_disconnect;
-    if (mode == ON_DISCONNECT_EOS)
-        return GST_FLOW_EOS;
-    if (mode == ON_DISCONNECT_ERROR) {
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The sender is lost");
-        return GST_FLOW_ERROR;
-    }
+    GstFlowReturn flow = check_on_disconnect(self, error, "The sender is lost");
+    if (flow != GST_FLOW_OK)
+        return flow;
     self->link.refusal_cause = cause_of(error); /* by the warning below */
     self->link.refusal_at = 0;                  /* report another cause at once */
-    GstStructure *structure =
-        gst_structure_new("gpudirect-sender-lost", "reason", G_TYPE_STRING, error->reason, NULL);
     gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
                         "The sender is lost, waiting for it to come back");
-    gst_element_post_message(GST_ELEMENT(self),
-                             gst_message_new_element(GST_OBJECT(self), structure));
-    g_object_notify(G_OBJECT(self), "active-path");
+    report_change(self, "gpudirect-sender-lost", error->reason);
     return GST_FLOW_OK;
 }
 
@@ -900,73 +765,60 @@ static gboolean may_follow_refusal(GstGpudirectSrc *self, enum gpud_status statu
     return self->link.linked || src_options_wait_for_senders(&self->options);
 }
 
-static void report_card(GstGpudirectSrc *self, const gchar *name, const gchar *reason)
-{
-    GstStructure *structure = gst_structure_new(name, "reason", G_TYPE_STRING, reason, NULL);
-
-    gst_element_post_message(GST_ELEMENT(self),
-                             gst_message_new_element(GST_OBJECT(self), structure));
-    g_object_notify(G_OBJECT(self), "active-path");
-}
-
 /* The card was unplugged. */
 static GstFlowReturn card_lost(GstGpudirectSrc *self, const struct gpud_error *error)
 {
-    src_signal_gone(&self->signal, error->reason);
-    enum on_disconnect mode = src_options_read(&self->options, self).on_disconnect;
-    if (mode == ON_DISCONNECT_EOS)
-        return GST_FLOW_EOS;
-    if (mode == ON_DISCONNECT_ERROR) {
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The capture card is lost");
-        return GST_FLOW_ERROR;
-    }
+    signal_gone(self, error->reason);
+    GstFlowReturn flow = check_on_disconnect(self, error, "The capture card is lost");
+    if (flow != GST_FLOW_OK)
+        return flow;
     self->link.card_lost = TRUE;
     gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
                         "The capture card is lost, waiting for it to come back");
-    report_card(self, "gpudirect-card-lost", error->reason);
+    report_change(self, "gpudirect-card-lost", error->reason);
     return GST_FLOW_OK;
 }
 
-void gst_gpudirect_src_card_back(GstGpudirectSrc *self)
+/* Handles an acquire without a frame. GST_FLOW_OK: call it again. */
+static GstFlowReturn no_frame(GstGpudirectSrc *self, enum gpud_status status,
+                              const struct gpud_error *error)
 {
-    self->link.card_lost = FALSE;
-    src_signal_end_silence(&self->signal);
-    GST_INFO_OBJECT(self, "the capture card is back");
-    report_card(self, "gpudirect-card-back", "");
-}
-
-GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status status,
-                                         const struct gpud_error *error)
-{
+    const struct input_ops *ops = self->feed.input->ops;
+    GstFlowReturn flow;
     gchar *what;
 
     /* The end of a stream is reported only once, so it must be handled. */
     if (status != GPUD_CLOSED && must_leave(self))
         return GST_FLOW_FLUSHING;
-    if (status == GPUD_AGAIN)
-        return interrupted(self);
     if (status == GPUD_UNSUPPORTED && gst_gpudirect_src_fall_back(self))
         return GST_FLOW_OK;
     if (may_follow_refusal(self, status))
         status = GPUD_PEER;
     switch (status) {
+    case GPUD_AGAIN:
+        /* The pipeline goes to PAUSED, where a live source waits without a frame.
+         * GST_FLOW_FLUSHING, as for other reasons, would end the task, perhaps after PLAYING has
+         * restarted it (GStreamer 1.26 interrupts here too, 1.22 does not). */
+        feed_set_flushing(&self->feed, FALSE);
+        if (must_leave(self)) /* asked for meanwhile */
+            return GST_FLOW_FLUSHING;
+        flow = gst_base_src_wait_playing(GST_BASE_SRC(self));
+        /* No picture was requested in the pause. */
+        self->signal.seen = monotonic_now();
+        self->signal.silent_since = 0;
+        return flow;
     case GPUD_TIMEOUT:
-        src_signal_watch(&self->signal, self->feed.input->ops->what);
-        if (self->feed.input->ops->kind == INPUT_CARD && !self->link.card_lost)
-            report_silence(self, error);
-        return check_timeout(self, error);
+        return nothing_came(self, error);
     case GPUD_CLOSED:
-        self->discont = TRUE;
-        endpoint_post_stats(&self->endpoint);
         return stream_ended(self);
     case GPUD_PEER:
         return self->link.linked ? sender_lost(self, error) : not_connected(self, error);
     case GPUD_NO_DEVICE:
-        if (self->feed.input->ops->kind == INPUT_CARD)
+        if (ops->kind == INPUT_CARD)
             return card_lost(self, error);
         /* fall through */
     default:
-        what = g_strdup_printf("Cannot receive from %s at \"%s\"", self->feed.input->ops->what,
+        what = g_strdup_printf("Cannot receive from %s at \"%s\"", ops->what,
                                self->endpoint.running.address);
         gpud_gst_error_post(GST_ELEMENT(self), self->frames ? GPUD_GST_READ : GPUD_GST_OPEN_SOURCE,
                             error, what);
@@ -975,14 +827,14 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
     }
 }
 
-/* The core has no call to cut a link, so the receiver is replaced. */
-GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self)
+/* Cuts the link to a sender that sends too much, and continues as if the sender had vanished. The
+ * core has no call to cut a link, so the receiver is replaced. */
+static GstFlowReturn cut_link(GstGpudirectSrc *self)
 {
     struct gpud_error why, error;
 
     updates_take_reason(&self->updates, &why);
-    gboolean renewed = feed_replace(&self->feed, NULL, &error);
-    if (!renewed) {
+    if (!feed_replace(&self->feed, NULL, &error)) {
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
                             "The sender breaks the protocol, and no new link can be made");
         return GST_FLOW_ERROR;
@@ -990,7 +842,7 @@ GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self)
     updates_clear(&self->updates);
     GstFlowReturn flow = self->link.linked ? sender_lost(self, &why) : not_connected(self, &why);
     if (flow == GST_FLOW_OK)
-        hold_off(self, HOLD_OFF_CUT);
+        self->link.held_off_until = g_get_monotonic_time() + HOLD_OFF_CUT;
     return flow;
 }
 
@@ -1005,47 +857,33 @@ GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self)
 
 /* --- describing the picture --------------------------------------------------------------- */
 
-/* Once: further losses are in QoS messages and stats. A receiver with a policy of its own loses
- * pictures by intention. */
-static void report_loss(GstGpudirectSrc *self, guint64 lost)
-{
-    GstClockTime interval = self->latency.interval;
-
-    if (self->loss_reported || !GST_CLOCK_TIME_IS_VALID(interval) ||
-        self->blocked_longest <= interval ||
-        self->endpoint.running.slow_receiver != GPUD_SLOW_DEFAULT)
-        return;
-    self->loss_reported = TRUE;
-    GST_ELEMENT_WARNING(
-        self, RESOURCE, READ,
-        ("Pictures are lost, %" G_GUINT64_FORMAT " so far: the elements downstream took %u ms for "
-         "one, while one comes every %u ms and the ring has %u slots. If they only wait, put this "
-         "behind gpudirectsrc: queue max-size-buffers=0 max-size-bytes=0 max-size-time=3000000000. "
-         "If they are too slow, let them do less.",
-         lost, (guint)(self->blocked_longest / GST_MSECOND), (guint)(interval / GST_MSECOND),
-         self->pictures.slots),
-        (NULL));
-}
-
-/* How many frames were lost since the last one, from this frame's count of dropped ones. */
-static guint64 feed_count_lost(struct feed *feed, guint64 dropped)
-{
-    guint64 lost = dropped > feed->dropped_seen ? dropped - feed->dropped_seen : 0;
-
-    feed->dropped_seen = dropped;
-    return lost;
-}
-
 static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer)
 {
-    guint64 lost = feed_count_lost(&self->feed, dropped) + self->skipped_unreported;
+    GstClockTime interval = self->latency.interval, blocked = self->blocked_longest;
+    guint64 lost = self->skipped_unreported;
 
+    if (dropped > self->feed.dropped_seen)
+        lost += dropped - self->feed.dropped_seen;
+    self->feed.dropped_seen = dropped;
     self->skipped_unreported = 0;
-    if (lost > 0)
-        report_loss(self, lost);
     self->blocked_longest = 0;
     if (lost == 0)
         return;
+    /* Once: further losses are in QoS messages and stats. A receiver with a policy of its own loses
+     * pictures by intention. */
+    if (!self->loss_reported && GST_CLOCK_TIME_IS_VALID(interval) && blocked > interval &&
+        self->endpoint.running.slow_receiver == GPUD_SLOW_DEFAULT) {
+        self->loss_reported = TRUE;
+        GST_ELEMENT_WARNING(
+            self, RESOURCE, READ,
+            ("Pictures are lost, %" G_GUINT64_FORMAT " so far: the elements downstream took %u ms "
+             "for one, while one comes every %u ms and the ring has %u slots. If they only wait, "
+             "put this behind gpudirectsrc: queue max-size-buffers=0 max-size-bytes=0 "
+             "max-size-time=3000000000. If they are too slow, let them do less.",
+             lost, (guint)(blocked / GST_MSECOND), (guint)(interval / GST_MSECOND),
+             self->pictures.slots),
+            (NULL));
+    }
     self->dropped += lost;
     if (self->blocks.expected) /* samples are missing, which cannot be shown once more */
         GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_DISCONT);
@@ -1056,26 +894,10 @@ static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer
     gst_element_post_message(GST_ELEMENT(self), message);
 }
 
-static gboolean adds_submit_time(GstGpudirectSrc *self)
-{
-    return g_atomic_int_get(&self->options.adds_submit_time);
-}
-
-static void create_measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
+static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
 {
     latency_measure(&self->latency, late, timeline_late_max(&self->times.line),
                     self->times.acquired_at, sender_waits);
-}
-
-/* To a sink behind this element a sender that is not live is like a file: it waits for receivers. A
- * sender without metadata does not say. */
-static void note_sender_live(GstGpudirectSrc *self, gboolean live)
-{
-    gboolean changed = (g_atomic_int_get(&self->sender_live) != FALSE) != live;
-
-    g_atomic_int_set(&self->sender_live, live);
-    if (changed)
-        gst_pad_push_event(GST_BASE_SRC_PAD(self), event_new_sender_live());
 }
 
 static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info, GstBuffer *buffer)
@@ -1090,53 +912,51 @@ static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info,
         (read && !meta_decode_large(info->large_meta, info->large_meta_size, buffer, &loss)))
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), "unreadable",
                         "the sender's metadata is of an unknown release");
-    note_sender_live(self, !read || head.live);
+    /* To a sink behind this element a sender that is not live is like a file: it waits for
+     * receivers. A sender without metadata does not say. */
+    gboolean live = !read || head.live;
+    gboolean changed = (g_atomic_int_get(&self->sender_live) != FALSE) != live;
+    g_atomic_int_set(&self->sender_live, live);
+    if (changed)
+        gst_pad_push_event(GST_BASE_SRC_PAD(self), event_new_sender_live());
     if (self->feed.input->ops->kind == INPUT_PAIR)
         self->feed.input->ops->place(self->feed.input, info, &head);
     times_stamp_linked(&self->times, self->feed.input, info, &head, buffer, &timing);
     gst_gpudirect_src_push_events(self, TRUE);
-    if (GST_CLOCK_TIME_IS_VALID(timing.frame.submitted) && adds_submit_time(self))
+    if (GST_CLOCK_TIME_IS_VALID(timing.frame.submitted) &&
+        g_atomic_int_get(&self->options.adds_submit_time))
         meta_add_submit_time(buffer, timing.frame.submitted);
-    create_measure(self, times_learn(&self->times, self->feed.input, &head, &timing, buffer),
-                   !head.drops);
-}
-
-static void describe_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
-                              GstBuffer *buffer)
-{
-    GstClockTime captured = wire_time(info->pts_ns);
-    gint64 late;
-
-    if (GST_CLOCK_TIME_IS_VALID(captured) && adds_submit_time(self))
-        meta_add_capture_time(buffer, captured);
-    if (times_stamp_captured(&self->times, info, buffer, &late))
-        create_measure(self, late, FALSE);
-}
-
-static void set_fields(uint32_t flags, GstBuffer *buffer)
-{
-    if (flags & GPUD_FRAME_INTERLACED)
-        GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_INTERLACED);
-    if (flags & GPUD_FRAME_TOP_FIELD)
-        GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_TOP_FIELD);
-    else if (flags & GPUD_FRAME_BOTTOM_FIELD)
-        GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_BOTTOM_FIELD);
-    else if (flags & GPUD_FRAME_TOP_FIRST)
-        GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_TFF);
+    measure(self, times_learn(&self->times, self->feed.input, &head, &timing, buffer), !head.drops);
 }
 
 static void create_describe(GstGpudirectSrc *self, struct gpud_frame_info *info, GstBuffer *buffer)
 {
+    const struct input_ops *ops = self->feed.input->ops;
+
     frame_flags_to_buffer(info->flags, buffer);
     GST_BUFFER_DURATION(buffer) = wire_time(info->duration_ns);
     GST_BUFFER_OFFSET(buffer) = info->offset;
     GST_BUFFER_OFFSET_END(buffer) = GST_BUFFER_OFFSET_NONE;
-    if (self->feed.input->ops->kind == INPUT_CARD)
-        set_fields(info->flags, buffer);
-    if (input_is_of_sender(self->feed.input->ops))
+    if (ops->kind == INPUT_CARD) {
+        if (info->flags & GPUD_FRAME_INTERLACED)
+            GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_INTERLACED);
+        if (info->flags & GPUD_FRAME_TOP_FIELD)
+            GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_TOP_FIELD);
+        else if (info->flags & GPUD_FRAME_BOTTOM_FIELD)
+            GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_BOTTOM_FIELD);
+        else if (info->flags & GPUD_FRAME_TOP_FIRST)
+            GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_TFF);
+    }
+    if (input_is_of_sender(ops)) {
         describe_linked(self, info, buffer);
-    else
-        describe_captured(self, info, buffer);
+    } else {
+        GstClockTime captured = wire_time(info->pts_ns);
+        gint64 late;
+        if (GST_CLOCK_TIME_IS_VALID(captured) && g_atomic_int_get(&self->options.adds_submit_time))
+            meta_add_capture_time(buffer, captured);
+        if (times_stamp_captured(&self->times, info, buffer, &late))
+            measure(self, late, FALSE);
+    }
     if (self->discont) {
         GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_DISCONT);
         self->discont = FALSE;
@@ -1203,9 +1023,9 @@ static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_
     return GST_FLOW_OK;
 }
 
-static void note_skipped(GstGpudirectSrc *self)
+/* A frame is not shown. */
+static void count_skipped(GstGpudirectSrc *self)
 {
-    times_note_skipped(&self->times);
     self->discont = TRUE;
     self->skipped_unreported++;
     __atomic_fetch_add(&self->feed.skipped, 1, __ATOMIC_RELAXED);
@@ -1214,13 +1034,15 @@ static void note_skipped(GstGpudirectSrc *self)
 static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
 {
     gpud_frame_release(frame);
-    note_skipped(self);
+    arrivals_clear(&self->times.arrivals);
+    count_skipped(self);
 }
 
 /* *buffer stays NULL where the sender died within the block. */
 static GstFlowReturn deliver_block(GstGpudirectSrc *self, struct gpud_frame *frame,
                                    GstBuffer **buffer)
 {
+    const struct blocks *blocks = &self->blocks;
     struct gpud_frame_info info;
     struct gpud_error error;
     GstAllocator *allocator = NULL;
@@ -1228,8 +1050,8 @@ static GstFlowReturn deliver_block(GstGpudirectSrc *self, struct gpud_frame *fra
 
     if (g_atomic_int_get(&self->pictures.fills_files))
         gst_base_src_get_allocator(GST_BASE_SRC(self), &allocator, NULL);
-    enum gpud_status status = blocks_copy(&self->blocks, frame, passed, allocator,
-                                          self->endpoint.counters, buffer, &error);
+    enum gpud_status status =
+        blocks_copy(blocks, frame, passed, allocator, self->endpoint.counters, buffer, &error);
     gst_clear_object(&allocator);
     info.size = sizeof(info);
     gpud_frame_get_info(frame, &info);
@@ -1238,12 +1060,15 @@ static GstFlowReturn deliver_block(GstGpudirectSrc *self, struct gpud_frame *fra
         skip(self, &frame);
         return GST_FLOW_OK;
     }
-    blocks_skip(&self->blocks, passed, &info);
+    blocks_skip(blocks, passed, &info);
     create_describe(self, &info, *buffer);
     gpud_frame_release(&frame); /* it has the large meta */
-    blocks_describe(&self->blocks, *buffer);
+    if (blocks->are_sound && GST_BUFFER_OFFSET_IS_VALID(*buffer))
+        /* Of a part, if the sender split the buffer. */
+        GST_BUFFER_OFFSET_END(*buffer) =
+            GST_BUFFER_OFFSET(*buffer) + gst_buffer_get_size(*buffer) / (gsize)blocks->info.bpf;
     GST_LOG_OBJECT(self, "a block: %" GST_PTR_FORMAT, *buffer);
-    src_signal_here(&self->signal, *buffer);
+    signal_here(self, *buffer);
     return GST_FLOW_OK;
 }
 
@@ -1294,7 +1119,8 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
     gpud_frame_release(&described);
     if (flow == GST_FLOW_CUSTOM_SUCCESS) {
         GST_WARNING_OBJECT(self, "a picture that its writer did not finish is left out");
-        note_skipped(self);
+        arrivals_clear(&self->times.arrivals);
+        count_skipped(self);
         return GST_FLOW_OK;
     }
     if (flow == GST_FLOW_ERROR)
@@ -1304,19 +1130,11 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
     if (flow != GST_FLOW_OK)
         return flow;
     GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, copy ? "a copy:" : "a slot:", *buffer);
-    src_signal_here(&self->signal, *buffer);
+    signal_here(self, *buffer);
     return GST_FLOW_OK;
 }
 
 /* --- the group ---------------------------------------------------------------------------- */
-
-static void drop_for_group(GstGpudirectSrc *self, GstBuffer **buffer)
-{
-    gst_clear_buffer(buffer);
-    self->discont = TRUE;
-    self->skipped_unreported++;
-    __atomic_fetch_add(&self->feed.skipped, 1, __ATOMIC_RELAXED);
-}
 
 /* Holds a picture until those of the group's other sources are there. *buffer becomes NULL if it is
  * dropped. */
@@ -1337,16 +1155,12 @@ static GstFlowReturn wait_for_group(GstGpudirectSrc *self, GstBuffer **buffer)
     GST_OBJECT_LOCK(self);
     frame.latency = self->options.group_latency;
     GST_OBJECT_UNLOCK(self);
-    switch (group_offer(self->feed.group, &frame)) {
-    case GROUP_SEND:
+    enum group_answer answer = group_offer(self->feed.group, &frame);
+    if (answer == GROUP_SEND)
         return GST_FLOW_OK;
-    case GROUP_DROP:
-        drop_for_group(self, buffer);
-        return GST_FLOW_OK;
-    default:
-        drop_for_group(self, buffer);
-        return gst_gpudirect_src_no_frame(self, GPUD_AGAIN, &error);
-    }
+    gst_clear_buffer(buffer);
+    count_skipped(self);
+    return answer == GROUP_DROP ? GST_FLOW_OK : no_frame(self, GPUD_AGAIN, &error);
 }
 
 /* --- the loop ----------------------------------------------------------------------------- */
@@ -1424,29 +1238,57 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
     return self->beginning.pending;
 }
 
+/* Selects an input of the card that was requested since the last call, or posts a warning: in this
+ * thread, because the buffers are lost with the old input. */
+static void select_input(GstGpudirectSrc *self)
+{
+    struct input *card = self->feed.input;
+    struct gpud_error error;
+
+    if (!g_atomic_int_compare_and_exchange(&self->card.input_changed, TRUE, FALSE) ||
+        card->ops->kind != INPUT_CARD)
+        return;
+    GST_OBJECT_LOCK(self);
+    gchar *input = g_strdup(self->card.input);
+    GST_OBJECT_UNLOCK(self);
+    if (card->ops->set_input(card, input, &error) != GPUD_OK)
+        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, &error,
+                            "The card's input was not changed");
+    g_object_notify(G_OBJECT(self), "input");
+    g_free(input);
+}
+
 /* Takes the next frame, and notes whether it had to be waited for. before: the present time. */
 static enum gpud_status create_take(GstGpudirectSrc *self, GstClockTime before,
                                     struct gpud_frame **frame, struct gpud_error *error)
 {
     const struct input_ops *ops = self->feed.input->ops;
-    gint64 max_wait = gst_gpudirect_src_max_wait(self, before);
+    struct times *times = &self->times;
+    gint64 max_wait = get_max_wait(self, before);
 
     if (self->link.card_lost) {
         enum gpud_status back = ops->wait(self->feed.input, max_wait, error);
         if (back != GPUD_OK)
             return back;
-        gst_gpudirect_src_card_back(self);
+        self->link.card_lost = FALSE;
+        end_silence(self);
+        GST_INFO_OBJECT(self, "the capture card is back");
+        report_change(self, "gpudirect-card-back", "");
     }
-    card_select_input(&self->card, &self->feed, GST_ELEMENT(self));
+    select_input(self);
     if (input_is_of_sender(ops))
-        self->times.waited = ops->count_frames(self->feed.input) == 0;
+        times->waited = ops->count_frames(self->feed.input) == 0;
     enum gpud_status status = ops->acquire(self->feed.input, max_wait, frame, error);
     GstClockTime now = monotonic_now();
     /* Trying without waiting first would cost a system call per frame. */
     if (!input_is_of_sender(ops))
-        self->times.waited = now - before >= SLEPT;
-    if (status == GPUD_OK)
-        times_note_acquired(&self->times, now, src_options_late_max(&self->options));
+        times->waited = now - before >= SLEPT;
+    if (status == GPUD_OK) {
+        times->acquired_at = now;
+        times->line.late_max = src_options_late_max(&self->options);
+        if (times->waited)
+            arrivals_clear(&times->arrivals);
+    }
     return status;
 }
 
@@ -1455,9 +1297,9 @@ static GstFlowReturn create_next(GstGpudirectSrc *self, GstClockTime now, GstBuf
     for (;; now = monotonic_now()) {
         struct gpud_frame *frame = NULL;
         struct gpud_error error;
-        if (src_signal_stand_in(&self->signal, buffer))
+        if (push_stand_in(self, buffer))
             return GST_FLOW_OK;
-        if (gst_gpudirect_src_is_held_off(self))
+        if (is_held_off(self))
             continue;
         enum gpud_status status = create_take(self, now, &frame, &error);
         gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN, moved;
@@ -1481,9 +1323,9 @@ static GstFlowReturn create_next(GstGpudirectSrc *self, GstClockTime now, GstBuf
         if (flow == GST_FLOW_OK && self->frames > 0)
             gst_gpudirect_src_push_events(self, FALSE);
         if (flow == GST_FLOW_OK && updates_end_link(&self->updates))
-            flow = gst_gpudirect_src_cut_link(self);
+            flow = cut_link(self);
         else if (flow == GST_FLOW_OK && !yielded && !moved)
-            flow = gst_gpudirect_src_no_frame(self, status, &error);
+            flow = no_frame(self, status, &error);
         if (flow != GST_FLOW_OK)
             return flow;
     }
@@ -1494,7 +1336,6 @@ static GstFlowReturn create_next(GstGpudirectSrc *self, GstClockTime now, GstBuf
 GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(push);
-
     GstClockTime now = monotonic_now();
 
     /* A pause is not downstream's. */

@@ -19,11 +19,7 @@
 #define LATENCY_AUTO (-1)
 #define DEFAULT_GROUP_LATENCY (40 * GST_MSECOND)
 
-static GType gst_gpudirect_on_disconnect_get_type(void);
-
-#define GST_TYPE_GPUDIRECT_ON_DISCONNECT (gst_gpudirect_on_disconnect_get_type())
-
-static GType gst_gpudirect_on_disconnect_get_type(void)
+static GType on_disconnect_type(void)
 {
     static const GEnumValue values[] = {
         {ON_DISCONNECT_WAIT, "Wait for the sender to come back", "wait"},
@@ -35,16 +31,10 @@ static GType gst_gpudirect_on_disconnect_get_type(void)
     };
     static gsize type;
 
-    if (g_once_init_enter(&type))
-        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnDisconnect", values));
-    return type;
+    return enum_type(&type, "GstGpudirectOnDisconnect", values);
 }
 
-static GType gst_gpudirect_on_eos_get_type(void);
-
-#define GST_TYPE_GPUDIRECT_ON_EOS (gst_gpudirect_on_eos_get_type())
-
-static GType gst_gpudirect_on_eos_get_type(void)
+static GType on_eos_type(void)
 {
     static const GEnumValue values[] = {
         {ON_EOS_EOS, "End the stream", "eos"},
@@ -53,16 +43,10 @@ static GType gst_gpudirect_on_eos_get_type(void)
     };
     static gsize type;
 
-    if (g_once_init_enter(&type))
-        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnEos", values));
-    return type;
+    return enum_type(&type, "GstGpudirectOnEos", values);
 }
 
-static GType gst_gpudirect_start_get_type(void);
-
-#define GST_TYPE_GPUDIRECT_START (gst_gpudirect_start_get_type())
-
-static GType gst_gpudirect_start_get_type(void)
+static GType start_type(void)
 {
     static const GEnumValue values[] = {
         {START_NEWEST, "With the newest frame of a sender that drops frames for slow receivers",
@@ -72,16 +56,10 @@ static GType gst_gpudirect_start_get_type(void)
     };
     static gsize type;
 
-    if (g_once_init_enter(&type))
-        g_once_init_leave(&type, g_enum_register_static("GstGpudirectStart", values));
-    return type;
+    return enum_type(&type, "GstGpudirectStart", values);
 }
 
-static GType gst_gpudirect_preferred_get_type(void);
-
-#define GST_TYPE_GPUDIRECT_PREFERRED (gst_gpudirect_preferred_get_type())
-
-static GType gst_gpudirect_preferred_get_type(void)
+static GType preferred_type(void)
 {
     static const GEnumValue values[] = {
         {PREFERRED_MAIN, "The sender at the address", "main"},
@@ -90,115 +68,89 @@ static GType gst_gpudirect_preferred_get_type(void)
     };
     static gsize type;
 
-    if (g_once_init_enter(&type))
-        g_once_init_leave(&type, g_enum_register_static("GstGpudirectPreferred", values));
-    return type;
+    return enum_type(&type, "GstGpudirectPreferred", values);
 }
 
 void src_options_install(GObjectClass *klass)
 {
+    const GParamFlags ready = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY;
     const GParamFlags playing =
         G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;
-
-    g_object_class_install_property(
-        klass, OPTION_ON_DISCONNECT,
-        g_param_spec_enum("on-disconnect", "On disconnect",
-                          "What to do when the sender vanishes, or the card is unplugged; freeze "
-                          "and black also apply if it sends nothing for half a second, or three "
-                          "frames if that is longer (freeze keeps one slot)",
-                          GST_TYPE_GPUDIRECT_ON_DISCONNECT, ON_DISCONNECT_WAIT, playing));
-    g_object_class_install_property(
-        klass, OPTION_ON_EOS,
-        g_param_spec_enum("on-eos", "On EOS",
-                          "What to do when the sender ends its stream (wait: continue with the "
-                          "next stream, of this sender or of another)",
-                          GST_TYPE_GPUDIRECT_ON_EOS, ON_EOS_EOS, playing));
-    g_object_class_install_property(
-        klass, OPTION_START,
-        g_param_spec_enum("start", "Start",
-                          "Which waiting frame is the first after connecting and after a pause; "
-                          "older ones count as dropped",
-                          GST_TYPE_GPUDIRECT_START, START_NEWEST, playing));
-    g_object_class_install_property(
-        klass, OPTION_CONNECTION_TIMEOUT,
-        g_param_spec_uint("connection-timeout", "Connection timeout",
-                          "Seconds without a sender until an error is posted (0 = wait for ever)",
-                          0, G_MAXINT, 0, playing));
-    g_object_class_install_property(
-        klass, OPTION_PROCESSING_DEADLINE,
-        g_param_spec_uint64(
+    GParamSpec *const pspecs[OPTION_COUNT] = {
+        [OPTION_ON_DISCONNECT] = g_param_spec_enum(
+            "on-disconnect", "On disconnect",
+            "What to do when the sender vanishes, or the card is unplugged; freeze and black also "
+            "apply if it sends nothing for half a second, or three frames if that is longer "
+            "(freeze keeps one slot)",
+            on_disconnect_type(), ON_DISCONNECT_WAIT, playing),
+        [OPTION_ON_EOS] =
+            g_param_spec_enum("on-eos", "On EOS",
+                              "What to do when the sender ends its stream (wait: continue with the "
+                              "next stream, of this sender or of another)",
+                              on_eos_type(), ON_EOS_EOS, playing),
+        [OPTION_START] =
+            g_param_spec_enum("start", "Start",
+                              "Which waiting frame is the first after connecting and after a "
+                              "pause; older ones count as dropped",
+                              start_type(), START_NEWEST, playing),
+        [OPTION_CONNECTION_TIMEOUT] = g_param_spec_uint(
+            "connection-timeout", "Connection timeout",
+            "Seconds without a sender until an error is posted (0 = wait for ever)", 0, G_MAXINT, 0,
+            playing),
+        [OPTION_PROCESSING_DEADLINE] = g_param_spec_uint64(
             "processing-deadline", "Processing deadline",
             "Time, in nanoseconds, that downstream needs for a buffer in addition to what its "
             "sink asks for",
-            0, G_MAXUINT64, DEFAULT_PROCESSING_DEADLINE, playing));
-    g_object_class_install_property(
-        klass, OPTION_BUSY_POLL,
-        g_param_spec_uint("busy-poll", "Busy poll",
-                          "The longest busy wait, in microseconds, for a picture that is due, "
-                          "which saves waking the thread (0 = always sleep)",
-                          0, G_USEC_PER_SEC, DEFAULT_BUSY_POLL,
-                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
-    g_object_class_install_property(
-        klass, OPTION_ADD_REFERENCE_TIMESTAMP_META,
-        g_param_spec_boolean("add-reference-timestamp-meta", "Add reference timestamp meta",
-                             "Adds to each buffer, behind its other reference timestamps, the time "
-                             "of its submission on this host or of its capture by a card, both by "
-                             "CLOCK_MONOTONIC: timestamp/x-gpudirect-submit, -capture",
-                             FALSE, playing));
-    g_object_class_install_property(
-        klass, OPTION_LATENCY,
-        g_param_spec_int("latency", "Latency",
-                         "Fixed latency to report, in milliseconds, as in rtpjitterbuffer "
-                         "(-1 = the measured latency, up to a second and to what the ring holds)",
-                         LATENCY_AUTO, 3600 * 1000, LATENCY_AUTO,
-                         G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
-    g_object_class_install_property(
-        klass, OPTION_GROUP,
-        g_param_spec_string("group", "Group",
-                            "The sources of this process with the same name here pass on pictures "
-                            "of the same instant only; others are dropped",
-                            NULL,
-                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
-    g_object_class_install_property(
-        klass, OPTION_GROUP_LATENCY,
-        g_param_spec_uint64("group-latency", "Group latency",
-                            "How long a picture may wait for those of the group's other sources, "
-                            "in nanoseconds; then it goes without them. The ring (slots) has to "
-                            "hold pictures that long",
-                            0, 3600 * GST_SECOND, DEFAULT_GROUP_LATENCY, playing));
-    g_object_class_install_property(
-        klass, OPTION_BACKUP_ADDRESS,
-        g_param_spec_string("backup-address", "Backup address",
-                            "The address of a second sender of the same programme: both are "
-                            "received, and each picture is passed on once, from either",
-                            NULL,
-                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
-    g_object_class_install_property(
-        klass, OPTION_PREFERRED,
-        g_param_spec_enum("preferred", "Preferred",
-                          "With a backup-address: the sender that is taken if its pictures are in "
-                          "time; the signal `switch` changes it",
-                          GST_TYPE_GPUDIRECT_PREFERRED, PREFERRED_MAIN, playing));
-    g_object_class_install_property(
-        klass, OPTION_FREEZE_TIMEOUT,
-        g_param_spec_uint64("freeze-timeout", "Freeze timeout",
-                            "With a backup-address, on the host: a sender whose picture stands "
-                            "still for so many nanoseconds gives way to the other one, if that "
-                            "one's moves (0 = never)",
-                            0, 3600 * GST_SECOND, 0,
-                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
-    g_object_class_install_property(
-        klass, OPTION_MAX_FRAME_SIZE,
-        g_param_spec_uint64("max-frame-size", "Maximum frame size",
-                            "The largest frame that is taken, in bytes; a sender with larger ones "
-                            "is refused (0 = sound and data of any size, and pictures of about "
-                            "twice the bytes of their rows)",
-                            0, G_MAXUINT64, 0,
-                            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
-    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_PREFERRED, 0);
-    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
-    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_EOS, 0);
-    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_START, 0);
+            0, G_MAXUINT64, DEFAULT_PROCESSING_DEADLINE, playing),
+        [OPTION_LATENCY] = g_param_spec_int(
+            "latency", "Latency",
+            "Fixed latency to report, in milliseconds, as in rtpjitterbuffer "
+            "(-1 = the measured latency, up to a second and to what the ring holds)",
+            LATENCY_AUTO, 3600 * 1000, LATENCY_AUTO, playing),
+        [OPTION_BUSY_POLL] =
+            g_param_spec_uint("busy-poll", "Busy poll",
+                              "The longest busy wait, in microseconds, for a picture that is due, "
+                              "which saves waking the thread (0 = always sleep)",
+                              0, G_USEC_PER_SEC, DEFAULT_BUSY_POLL, ready),
+        [OPTION_ADD_REFERENCE_TIMESTAMP_META] = g_param_spec_boolean(
+            "add-reference-timestamp-meta", "Add reference timestamp meta",
+            "Adds to each buffer, behind its other reference timestamps, the time of its "
+            "submission on this host or of its capture by a card, both by CLOCK_MONOTONIC: "
+            "timestamp/x-gpudirect-submit, -capture",
+            FALSE, playing),
+        [OPTION_GROUP] =
+            g_param_spec_string("group", "Group",
+                                "The sources of this process with the same name here pass on "
+                                "pictures of the same instant only; others are dropped",
+                                NULL, ready),
+        [OPTION_GROUP_LATENCY] = g_param_spec_uint64(
+            "group-latency", "Group latency",
+            "How long a picture may wait for those of the group's other sources, in nanoseconds; "
+            "then it goes without them. The ring (slots) has to hold pictures that long",
+            0, 3600 * GST_SECOND, DEFAULT_GROUP_LATENCY, playing),
+        [OPTION_BACKUP_ADDRESS] =
+            g_param_spec_string("backup-address", "Backup address",
+                                "The address of a second sender of the same programme: both are "
+                                "received, and each picture is passed on once, from either",
+                                NULL, ready),
+        [OPTION_PREFERRED] =
+            g_param_spec_enum("preferred", "Preferred",
+                              "With a backup-address: the sender that is taken if its pictures are "
+                              "in time; the signal `switch` changes it",
+                              preferred_type(), PREFERRED_MAIN, playing),
+        [OPTION_FREEZE_TIMEOUT] = g_param_spec_uint64(
+            "freeze-timeout", "Freeze timeout",
+            "With a backup-address, on the host: a sender whose picture stands still for so many "
+            "nanoseconds gives way to the other one, if that one's moves (0 = never)",
+            0, 3600 * GST_SECOND, 0, ready),
+        [OPTION_MAX_FRAME_SIZE] = g_param_spec_uint64(
+            "max-frame-size", "Maximum frame size",
+            "The largest frame that is taken, in bytes; a sender with larger ones is refused (0 = "
+            "sound and data of any size, and pictures of about twice the bytes of their rows)",
+            0, G_MAXUINT64, 0, ready),
+    };
+
+    fields_install(klass, pspecs, OPTION_COUNT);
 }
 
 void src_options_init(struct src_options *options)
@@ -210,110 +162,48 @@ void src_options_init(struct src_options *options)
     options->group_latency = DEFAULT_GROUP_LATENCY;
 }
 
+/* NULL: another property's id. */
+static gpointer find_option(const struct src_options *options, guint id)
+{
+    static const gsize offsets[OPTION_COUNT] = {
+        [OPTION_ON_DISCONNECT] = offsetof(struct src_options, on_disconnect),
+        [OPTION_ON_EOS] = offsetof(struct src_options, on_eos),
+        [OPTION_START] = offsetof(struct src_options, start),
+        [OPTION_CONNECTION_TIMEOUT] = offsetof(struct src_options, connection_timeout),
+        [OPTION_PROCESSING_DEADLINE] = offsetof(struct src_options, processing_deadline),
+        [OPTION_LATENCY] = offsetof(struct src_options, latency),
+        [OPTION_BUSY_POLL] = offsetof(struct src_options, busy_poll),
+        [OPTION_ADD_REFERENCE_TIMESTAMP_META] = offsetof(struct src_options, adds_submit_time),
+        [OPTION_IO_MODE] = offsetof(struct src_options, io_mode),
+        [OPTION_GROUP] = offsetof(struct src_options, group),
+        [OPTION_GROUP_LATENCY] = offsetof(struct src_options, group_latency),
+        [OPTION_BACKUP_ADDRESS] = offsetof(struct src_options, backup_address),
+        [OPTION_PREFERRED] = offsetof(struct src_options, preferred),
+        [OPTION_FREEZE_TIMEOUT] = offsetof(struct src_options, freeze_timeout),
+        [OPTION_MAX_FRAME_SIZE] = offsetof(struct src_options, max_frame_size),
+    };
+
+    return id >= SETTING_COUNT && id < OPTION_COUNT ? (guint8 *)options + offsets[id] : NULL;
+}
+
 gboolean src_options_get(const struct src_options *options, guint id, GValue *value)
 {
-    switch (id) {
-    case OPTION_ON_DISCONNECT:
-        g_value_set_enum(value, options->on_disconnect);
-        return TRUE;
-    case OPTION_ON_EOS:
-        g_value_set_enum(value, options->on_eos);
-        return TRUE;
-    case OPTION_START:
-        g_value_set_enum(value, options->start);
-        return TRUE;
-    case OPTION_CONNECTION_TIMEOUT:
-        g_value_set_uint(value, options->connection_timeout);
-        return TRUE;
-    case OPTION_PROCESSING_DEADLINE:
-        g_value_set_uint64(value, options->processing_deadline);
-        return TRUE;
-    case OPTION_LATENCY:
-        g_value_set_int(value, options->latency);
-        return TRUE;
-    case OPTION_BUSY_POLL:
-        g_value_set_uint(value, options->busy_poll);
-        return TRUE;
-    case OPTION_ADD_REFERENCE_TIMESTAMP_META:
-        g_value_set_boolean(value, options->adds_submit_time);
-        return TRUE;
-    case OPTION_IO_MODE:
-        g_value_set_enum(value, options->io_mode);
-        return TRUE;
-    case OPTION_GROUP:
-        g_value_set_string(value, options->group);
-        return TRUE;
-    case OPTION_GROUP_LATENCY:
-        g_value_set_uint64(value, options->group_latency);
-        return TRUE;
-    case OPTION_BACKUP_ADDRESS:
-        g_value_set_string(value, options->backup_address);
-        return TRUE;
-    case OPTION_PREFERRED:
-        g_value_set_enum(value, g_atomic_int_get(&options->preferred));
-        return TRUE;
-    case OPTION_FREEZE_TIMEOUT:
-        g_value_set_uint64(value, options->freeze_timeout);
-        return TRUE;
-    case OPTION_MAX_FRAME_SIZE:
-        g_value_set_uint64(value, options->max_frame_size);
-        return TRUE;
-    default:
-        return FALSE;
-    }
+    gconstpointer field = find_option(options, id);
+
+    if (field)
+        field_get(field, value);
+    return field != NULL;
 }
 
 gboolean src_options_set(struct src_options *options, guint id, const GValue *value)
 {
-    switch (id) {
-    case OPTION_ON_DISCONNECT:
-        g_atomic_int_set(&options->on_disconnect, g_value_get_enum(value));
-        return TRUE;
-    case OPTION_ON_EOS:
-        options->on_eos = (enum on_eos)g_value_get_enum(value);
-        return TRUE;
-    case OPTION_START:
-        options->start = (enum start)g_value_get_enum(value);
-        return TRUE;
-    case OPTION_CONNECTION_TIMEOUT:
-        options->connection_timeout = g_value_get_uint(value);
-        return TRUE;
-    case OPTION_PROCESSING_DEADLINE:
-        options->processing_deadline = g_value_get_uint64(value);
-        return TRUE;
-    case OPTION_LATENCY:
-        g_atomic_int_set(&options->latency, g_value_get_int(value));
-        return TRUE;
-    case OPTION_BUSY_POLL:
-        options->busy_poll = g_value_get_uint(value);
-        return TRUE;
-    case OPTION_ADD_REFERENCE_TIMESTAMP_META:
-        g_atomic_int_set(&options->adds_submit_time, g_value_get_boolean(value));
-        return TRUE;
-    case OPTION_IO_MODE:
-        options->io_mode = (enum io_mode)g_value_get_enum(value);
-        return TRUE;
-    case OPTION_GROUP:
-        options->group = g_intern_string(g_value_get_string(value));
-        return TRUE;
-    case OPTION_GROUP_LATENCY:
-        options->group_latency = g_value_get_uint64(value);
-        return TRUE;
-    case OPTION_BACKUP_ADDRESS:
-        options->backup_address = g_intern_string(g_value_get_string(value));
-        return TRUE;
-    case OPTION_PREFERRED:
-        g_atomic_int_set(&options->preferred, g_value_get_enum(value));
-        return TRUE;
-    case OPTION_FREEZE_TIMEOUT:
-        options->freeze_timeout = g_value_get_uint64(value);
-        return TRUE;
-    case OPTION_MAX_FRAME_SIZE:
-        options->max_frame_size = g_value_get_uint64(value);
-        return TRUE;
-    default:
-        return FALSE;
-    }
+    gpointer field = find_option(options, id);
+
+    if (field && G_VALUE_HOLDS_STRING(value))
+        *(const gchar **)field = g_intern_string(g_value_get_string(value));
+    else if (field)
+        field_set(field, value);
+    return field != NULL;
 }
 
 struct src_options src_options_read(const struct src_options *options, gpointer owner)
@@ -331,46 +221,26 @@ gboolean src_options_wait_for_senders(const struct src_options *options)
     return mode != ON_DISCONNECT_EOS && mode != ON_DISCONNECT_ERROR;
 }
 
-/* === kept ==================================================================================== */
-/* A capture card is opened in READY, where its formats are queried, and stays open until NULL. The
+/* === open ==================================================================================== */
+/* Opens gpudirectsrc's input according to the properties, and closes it.
+ *
+ * A capture card is opened in READY, where its formats are queried, and stays open until NULL. The
  * properties that it was opened with are kept, to reopen it when they have changed. */
 
-gboolean kept_card_is_card(const struct settings *settings)
+static gboolean is_card(const struct settings *settings)
 {
     return settings->address && settings->address[0] &&
            input_ops_for(settings->address)->kind == INPUT_CARD;
 }
 
-void kept_card_note(struct kept_card *kept, const struct settings *settings, enum io_mode io_mode)
+gboolean gst_gpudirect_src_keeps_card(const GstGpudirectSrc *self)
 {
-    settings_copy(&kept->settings, settings);
-    kept->io_mode = io_mode;
-}
+    const struct settings *now = &self->endpoint.settings, *then = &self->kept.settings;
 
-void kept_card_clear(struct kept_card *kept)
-{
-    settings_clear(&kept->settings);
-}
-
-gboolean kept_card_serves(const struct kept_card *kept, const struct settings *settings,
-                          enum io_mode io_mode)
-{
-    const struct settings *then = &kept->settings;
-
-    return kept_card_is_card(settings) && g_strcmp0(settings->address, then->address) == 0 &&
-           g_strcmp0(settings->device, then->device) == 0 && settings->slots == then->slots &&
-           settings->require_direct == then->require_direct && io_mode == kept->io_mode;
-}
-
-/* === open ==================================================================================== */
-/* Opens gpudirectsrc's input according to the properties, and closes it. */
-
-static const struct input_ops *ops_for(const GstGpudirectSrc *self,
-                                       const struct src_options *options)
-{
-    const struct input_ops *ops = input_ops_for(self->endpoint.running.address);
-
-    return ops == &link_input_ops && src_options_have_backup(options) ? &pair_input_ops : ops;
+    return self->feed.input && is_card(now) && g_strcmp0(now->address, then->address) == 0 &&
+           g_strcmp0(now->device, then->device) == 0 && now->slots == then->slots &&
+           now->require_direct == then->require_direct &&
+           self->options.io_mode == self->kept.io_mode;
 }
 
 static enum gpud_status check_backup(const struct input_params *params, const struct input_ops *ops,
@@ -400,33 +270,39 @@ static void warn(void *user, const gchar *text)
     GST_ELEMENT_WARNING(self, CORE, CLOCK, ("%s", text), (NULL));
 }
 
-enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, struct input **input,
-                                              struct gpud_error *error)
+/* A feed_open_input: opens an input according to the properties. user: the element. */
+static enum gpud_status open_input(void *user, const gchar *device, struct input **input,
+                                   struct gpud_error *error)
 {
+    static const gchar *const methods[] = {
+        [IO_MODE_MMAP] = "mmap", [IO_MODE_USERPTR] = "userptr", [IO_MODE_DMABUF] = "dmabuf"};
     GstGpudirectSrc *self = user;
+    const struct settings *settings = &self->endpoint.running;
     struct src_options options = src_options_read(&self->options, self);
-    const struct input_ops *ops = ops_for(self, &options);
+    const struct input_ops *ops = input_ops_for(settings->address);
 
+    if (ops == &link_input_ops && src_options_have_backup(&options))
+        ops = &pair_input_ops;
     GST_OBJECT_LOCK(self);
-    gchar *card_input = g_strdup(self->card.input);
+    g_autofree gchar *card_input = g_strdup(self->card.input);
     GstStructure *controls = self->card.controls ? gst_structure_copy(self->card.controls) : NULL;
     g_atomic_int_set(&self->card.input_changed, FALSE);
     GST_OBJECT_UNLOCK(self);
     g_autofree gchar *name = endpoint_find_pipeline_name(GST_ELEMENT(self));
     struct input_params params = {
-        .address = self->endpoint.running.address,
+        .address = settings->address,
         .device = device,
         .name = name,
         .backup_address = options.backup_address,
         .freeze_timeout = options.freeze_timeout,
         .preferred = &self->options.preferred,
-        .access = self->endpoint.running.access,
-        .psk_file = self->endpoint.running.psk_file,
-        .slots = self->endpoint.running.slots,
-        .slots_set = self->endpoint.running.slots_set,
-        .slow_receiver = self->endpoint.running.slow_receiver,
-        .require_direct = self->endpoint.running.require_direct,
-        .method = io_mode_method(options.io_mode),
+        .access = settings->access,
+        .psk_file = settings->psk_file,
+        .slots = settings->slots,
+        .slots_set = settings->slots_set,
+        .slow_receiver = settings->slow_receiver,
+        .require_direct = settings->require_direct,
+        .method = methods[options.io_mode],
         .max_frame_size = options.max_frame_size,
         .busy_poll = options.busy_poll,
         .card_input = card_input,
@@ -439,7 +315,6 @@ enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, s
     enum gpud_status status = check_backup(&params, ops, error);
     if (status == GPUD_OK)
         status = ops->open(&params, input, error);
-    g_free(card_input);
     g_clear_pointer(&controls, gst_structure_free);
     return status;
 }
@@ -481,7 +356,7 @@ static void reset_stream(GstGpudirectSrc *self)
 }
 
 /* Opens the input, on a device by the properties. FALSE: an error was posted. */
-static gboolean gst_gpudirect_src_open(GstGpudirectSrc *self)
+static gboolean src_open(GstGpudirectSrc *self)
 {
     const gchar *address = self->endpoint.running.address;
     const struct input_ops *ops = input_ops_for(address);
@@ -500,26 +375,28 @@ static gboolean gst_gpudirect_src_open(GstGpudirectSrc *self)
     return FALSE;
 }
 
-void gst_gpudirect_src_close(GstGpudirectSrc *self)
+static void src_close(GstGpudirectSrc *self)
 {
     reset_stream(self);
     feed_close(&self->feed);
 }
 
-gboolean gst_gpudirect_src_open_card(GstGpudirectSrc *self)
+/* In READY: opens a capture card, if the address names one. FALSE: an error was posted. */
+static gboolean open_card(GstGpudirectSrc *self)
 {
     const struct settings *settings = &self->endpoint.settings;
 
     GST_OBJECT_LOCK(self);
-    kept_card_note(&self->kept, settings, self->options.io_mode);
-    gboolean card = kept_card_is_card(settings);
+    settings_copy(&self->kept.settings, settings);
+    self->kept.io_mode = self->options.io_mode;
+    gboolean card = is_card(settings);
     if (card)
         settings_copy(&self->endpoint.running, settings);
     GST_OBJECT_UNLOCK(self);
-    return !card || (settings_check(GST_ELEMENT(self), &self->endpoint.running) &&
-                     gst_gpudirect_src_open(self));
+    return !card || (settings_check(GST_ELEMENT(self), &self->endpoint.running) && src_open(self));
 }
 
+/* In PAUSED: continues with the open card. FALSE: an error was posted. */
 static gboolean restart_card(GstGpudirectSrc *self)
 {
     struct gpud_error error;
@@ -529,8 +406,8 @@ static gboolean restart_card(GstGpudirectSrc *self)
     gboolean same = g_strcmp0(device, self->feed.device) == 0;
     g_free(device);
     if (!same) {
-        gst_gpudirect_src_close(self);
-        return gst_gpudirect_src_open(self);
+        src_close(self);
+        return src_open(self);
     }
     reset_stream(self);
     feed_count_anew(&self->feed);
@@ -541,63 +418,40 @@ static gboolean restart_card(GstGpudirectSrc *self)
     return FALSE;
 }
 
-gboolean gst_gpudirect_src_start_input(GstGpudirectSrc *self, gboolean kept)
-{
-    return kept ? restart_card(self) : gst_gpudirect_src_open(self);
-}
-
-void gst_gpudirect_src_stop_input(GstGpudirectSrc *self)
-{
-    if (!self->feed.input || self->feed.input->ops->kind != INPUT_CARD) {
-        gst_gpudirect_src_close(self);
-        return;
-    }
-    self->feed.input->ops->stop(self->feed.input);
-    reset_stream(self);
-}
-
 /* === stats =================================================================================== */
 /* The property "stats" of gpudirectsrc. */
 
-static enum dmabuf_use dmabuf_use(GstGpudirectSrc *self)
-{
-    return (enum dmabuf_use)g_atomic_int_get(&self->pictures.dmabuf_use);
-}
-
-static void stats_add_reason(struct endpoint_route *route, const gchar *reason)
-{
-    gsize room = sizeof(route->fallback_reason);
-
-    if (route->fallback_reason[0])
-        g_strlcat(route->fallback_reason, "; ", room);
-    g_strlcat(route->fallback_reason, reason, room);
-}
-
 /* Methods of the endpoint, callable from any thread. */
-static void gst_gpudirect_src_get_route(GstElement *element, struct endpoint_route *route)
+static void get_route(GstElement *element, struct endpoint_route *route)
 {
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
+    const gchar *reason = NULL;
     struct input_info info;
 
-    feed_get_info(&GST_GPUDIRECT_SRC(element)->feed, &info);
+    feed_get_info(&self->feed, &info);
     g_strlcpy(route->path, info.path, sizeof(route->path));
     g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
-    if (dmabuf_use(GST_GPUDIRECT_SRC(element)) == DMABUFS_COPIES)
-        stats_add_reason(
-            route, "the ring's memory has no dma-bufs, so the CPU copies pictures into others");
-    else if (g_atomic_int_get(&GST_GPUDIRECT_SRC(element)->pictures.fills_files))
-        stats_add_reason(
-            route, "the elements downstream share files, so the CPU copies pictures into theirs");
+    if (g_atomic_int_get(&self->pictures.dmabuf_use) == DMABUFS_COPIES)
+        reason = "the ring's memory has no dma-bufs, so the CPU copies pictures into others";
+    else if (g_atomic_int_get(&self->pictures.fills_files))
+        reason = "the elements downstream share files, so the CPU copies pictures into theirs";
+    if (reason && route->fallback_reason[0])
+        g_strlcat(route->fallback_reason, "; ", sizeof(route->fallback_reason));
+    if (reason)
+        g_strlcat(route->fallback_reason, reason, sizeof(route->fallback_reason));
 }
 
-/* How the last sender's clock relates to ours. */
-static void add_clock(GstGpudirectSrc *self, enum clock_relation relation, GstStructure *stats)
+/* How the last sender's clock relates to ours, and the latency if one is known. */
+static void add_clock(GstGpudirectSrc *self, const struct input_info *info, GstStructure *stats)
 {
     static const gchar *const texts[] = {
         [RELATION_NONE] = "none",
         [RELATION_UNKNOWN] = "unknown",
         [RELATION_SAME_HOST] = "same host",
     };
+    enum clock_relation relation = (enum clock_relation)g_atomic_int_get(&self->times.relation);
     gchar clock[CLOCK_NAME_MAX + 16], host[sizeof(self->times.sender_host)];
+    guint64 p50 = info->latency_p50, p99 = info->latency_p99, max = info->latency_max;
     struct clock_name name;
     const gchar *own = endpoint_name_clock(&self->endpoint, &name);
 
@@ -613,36 +467,16 @@ static void add_clock(GstGpudirectSrc *self, enum clock_relation relation, GstSt
     if (relation == RELATION_UNKNOWN)
         gst_structure_set(stats, "clock-offset", G_TYPE_INT64,
                           __atomic_load_n(&self->times.offset, __ATOMIC_RELAXED), NULL);
-}
-
-/* The fields are absent if no latency is known. */
-static void stats_add_latency(GstGpudirectSrc *self, enum clock_relation relation,
-                              const struct input_info *info, GstStructure *stats)
-{
-    guint64 p50 = info->latency_p50, p99 = info->latency_p99, max = info->latency_max;
-    gboolean known = relation == RELATION_SAME_HOST && max > 0;
-
-    if (!known && (relation == RELATION_COMMON || relation == RELATION_SAME_HOST))
-        known = latencies_get(self->times.latencies, &p50, &p99, &max);
-    if (known)
+    if ((relation == RELATION_SAME_HOST && max > 0) ||
+        ((relation == RELATION_COMMON || relation == RELATION_SAME_HOST) &&
+         latencies_get(self->times.latencies, &p50, &p99, &max)))
         gst_structure_set(stats, "latency-p50", G_TYPE_UINT64, p50, "latency-p99", G_TYPE_UINT64,
                           p99, "latency-max", G_TYPE_UINT64, max, NULL);
 }
 
-/* The fields are absent without a group. */
-static void add_group(GstGpudirectSrc *self, GstStructure *stats)
-{
-    guint64 dropped, missed;
-
-    if (feed_get_group_counts(&self->feed, &dropped, &missed))
-        gst_structure_set(stats, "group-dropped", G_TYPE_UINT64, dropped, "group-missed",
-                          G_TYPE_UINT64, missed, NULL);
-}
-
-static GstStructure *gst_gpudirect_src_make_stats(GstElement *element)
+static GstStructure *make_stats(GstElement *element)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
-    enum clock_relation relation = (enum clock_relation)g_atomic_int_get(&self->times.relation);
     struct input_info info;
 
     guint64 skipped = __atomic_load_n(&self->feed.skipped, __ATOMIC_RELAXED);
@@ -665,11 +499,10 @@ static GstStructure *gst_gpudirect_src_make_stats(GstElement *element)
         [DMABUFS_SLOTS] = "slots",
         [DMABUFS_COPIES] = "copies",
     };
-    gst_structure_set(stats, "dmabufs", G_TYPE_STRING, uses[dmabuf_use(self)], NULL);
+    gst_structure_set(stats, "dmabufs", G_TYPE_STRING,
+                      uses[g_atomic_int_get(&self->pictures.dmabuf_use)], NULL);
     device_choice_tell(&self->endpoint.device, stats);
-    add_clock(self, relation, stats);
-    stats_add_latency(self, relation, &info, stats);
-    add_group(self, stats);
+    add_clock(self, &info, stats);
     feed_add_stats(&self->feed, stats);
     if (info.stamps)
         gst_structure_set(stats, "stamps", G_TYPE_STRING, info.stamps, NULL);
@@ -763,37 +596,26 @@ static void switch_preferred(GstGpudirectSrc *self)
     g_object_notify(G_OBJECT(self), "preferred");
 }
 
-static void install_signals(GObjectClass *klass)
-{
-    g_signal_new_class_handler("switch", G_OBJECT_CLASS_TYPE(klass),
-                               G_SIGNAL_RUN_LAST | G_SIGNAL_ACTION, G_CALLBACK(switch_preferred),
-                               NULL, NULL, NULL, G_TYPE_NONE, 0);
-}
-
 /* --- properties --------------------------------------------------------------------------- */
-
-/* Returns the card's own name for its input, if it has one. */
-static void get_input(GstGpudirectSrc *self, GValue *value)
-{
-    struct input_info info;
-
-    feed_get_info(&self->feed, &info);
-    GST_OBJECT_LOCK(self);
-    g_value_set_string(value, info.card_input[0] ? info.card_input : self->card.input);
-    GST_OBJECT_UNLOCK(self);
-}
 
 static gboolean src_get_report(GstElement *element, guint id, GValue *value)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
+    struct input_info info;
 
-    if (id == PROP_INPUT)
-        get_input(self, value);
-    else if (id == PROP_SIGNAL)
+    switch (id) {
+    case PROP_INPUT: /* the card's own name for its input, if it has one */
+        feed_get_info(&self->feed, &info);
+        GST_OBJECT_LOCK(self);
+        g_value_set_string(value, info.card_input[0] ? info.card_input : self->card.input);
+        GST_OBJECT_UNLOCK(self);
+        return TRUE;
+    case PROP_SIGNAL:
         g_value_set_boolean(value, g_atomic_int_get(&self->signal.present));
-    else
+        return TRUE;
+    default:
         return FALSE;
-    return TRUE;
+    }
 }
 
 static gboolean src_get_property(GstElement *element, guint id, GValue *value)
@@ -808,15 +630,43 @@ static gboolean src_get_property(GstElement *element, guint id, GValue *value)
 
 static gboolean src_set_property(GstElement *element, guint id, const GValue *value)
 {
-    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
+    struct card_settings *card = &GST_GPUDIRECT_SRC(element)->card;
+    const gchar *input;
 
-    if (id == PROP_INPUT)
-        card_take_input(&self->card, value);
-    else if (id == PROP_EXTRA_CONTROLS)
-        card_take_controls(&self->card, value);
-    else
-        return src_options_set(&self->options, id, value);
-    return TRUE;
+    switch (id) {
+    case PROP_INPUT:
+        input = g_value_get_string(value);
+        g_free(card->input);
+        card->input = g_strdup(input && input[0] ? input : NULL);
+        g_atomic_int_set(&card->input_changed, card->input != NULL);
+        return TRUE;
+    case PROP_EXTRA_CONTROLS:
+        g_clear_pointer(&card->controls, gst_structure_free);
+        card->controls = g_value_dup_boxed(value);
+        return TRUE;
+    default:
+        return src_options_set(&GST_GPUDIRECT_SRC(element)->options, id, value);
+    }
+}
+
+/* Sets the open card's controls, or posts a warning. */
+static void apply_controls(GstGpudirectSrc *self)
+{
+    struct feed *feed = &self->feed;
+    struct gpud_error error;
+    enum gpud_status status = GPUD_OK;
+
+    GST_OBJECT_LOCK(self);
+    GstStructure *controls = self->card.controls ? gst_structure_copy(self->card.controls) : NULL;
+    GST_OBJECT_UNLOCK(self);
+    g_mutex_lock(&feed->lock);
+    if (controls && feed->input && feed->input->ops->kind == INPUT_CARD)
+        status = feed->input->ops->set_controls(feed->input, controls, &error);
+    g_mutex_unlock(&feed->lock);
+    if (status != GPUD_OK)
+        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, &error,
+                            "Not all of the card's controls could be set");
+    g_clear_pointer(&controls, gst_structure_free);
 }
 
 static void property_changed(GstElement *element, guint id)
@@ -826,7 +676,7 @@ static void property_changed(GstElement *element, guint id)
     if (id == OPTION_PROCESSING_DEADLINE || id == OPTION_LATENCY || id == OPTION_GROUP_LATENCY)
         gst_element_post_message(element, gst_message_new_latency(GST_OBJECT(self)));
     else if (id == PROP_EXTRA_CONTROLS)
-        card_apply_controls(&self->card, &self->feed, element);
+        apply_controls(self);
 }
 
 static const struct endpoint_ops endpoint_ops = {
@@ -834,8 +684,8 @@ static const struct endpoint_ops endpoint_ops = {
     .get_property = src_get_property,
     .set_property = src_set_property,
     .changed = property_changed,
-    .get_route = gst_gpudirect_src_get_route,
-    .make_stats = gst_gpudirect_src_make_stats,
+    .get_route = get_route,
+    .make_stats = make_stats,
 };
 
 /* --- states ------------------------------------------------------------------------------- */
@@ -851,16 +701,15 @@ static gboolean src_start(GstBaseSrc *base)
     g_atomic_int_set(&self->ending, FALSE);
     endpoint_start(&self->endpoint);
     if (!kept)
-        gst_gpudirect_src_close(self);
+        src_close(self);
     if (!self->endpoint.running.address || !self->endpoint.running.address[0])
         GST_ELEMENT_ERROR(
             self, RESOURCE, NOT_FOUND,
             ("No address to receive from: set the property address, to the sink's or to "
              "v4l2:///dev/video0."),
             (NULL));
-    else
-        opened = settings_check(GST_ELEMENT(self), &self->endpoint.running) &&
-                 gst_gpudirect_src_start_input(self, kept);
+    else if (settings_check(GST_ELEMENT(self), &self->endpoint.running))
+        opened = kept ? restart_card(self) : src_open(self);
     if (!opened) {
         endpoint_stop(&self->endpoint);
         return FALSE;
@@ -874,11 +723,17 @@ static gboolean src_start(GstBaseSrc *base)
 static gboolean src_stop(GstBaseSrc *base)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+    struct input *input = self->feed.input;
 
     endpoint_post_stats(&self->endpoint);
     feed_set_group(&self->feed, NULL, NULL);
-    /* Buffers held downstream keep the pool alive, and the pool their frames. */
-    gst_gpudirect_src_stop_input(self);
+    /* Buffers held downstream keep the pool alive, and the pool their frames. A card stays open. */
+    if (input && input->ops->kind == INPUT_CARD) {
+        input->ops->stop(input);
+        reset_stream(self);
+    } else {
+        src_close(self);
+    }
     endpoint_stop(&self->endpoint);
     return TRUE;
 }
@@ -903,12 +758,12 @@ static GstStateChangeReturn src_change_state(GstElement *element, GstStateChange
         self->beginning.resumed_at = monotonic_now(); /* read once `resumed` is set */
         g_atomic_int_set(&self->beginning.resumed, TRUE);
     }
-    if (transition == GST_STATE_CHANGE_NULL_TO_READY && !gst_gpudirect_src_open_card(self))
+    if (transition == GST_STATE_CHANGE_NULL_TO_READY && !open_card(self))
         return GST_STATE_CHANGE_FAILURE;
     GstStateChangeReturn result =
         GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->change_state(element, transition);
     if (transition == GST_STATE_CHANGE_READY_TO_NULL)
-        gst_gpudirect_src_close(self);
+        src_close(self);
 
     /* create() may be waiting for a frame, which a live source must not do in PAUSED. */
     if (transition == GST_STATE_CHANGE_PLAYING_TO_PAUSED)
@@ -964,6 +819,21 @@ static gboolean src_is_seekable(GstBaseSrc *base)
 
 /* --- class -------------------------------------------------------------------------------- */
 
+static GType io_mode_type(void)
+{
+    static const GEnumValue values[] = {
+        {IO_MODE_AUTO, "The best that works: dmabuf, userptr, mmap", "auto"},
+        {IO_MODE_MMAP, "The driver's own memory, mapped", "mmap"},
+        {IO_MODE_USERPTR, "Host memory of this process, which the card writes", "userptr"},
+        {IO_MODE_DMABUF, "The device's memory, which the card writes; on the host, a dma-buf",
+         "dmabuf"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    return enum_type(&type, "GstGpudirectIOMode", values);
+}
+
 static void install_properties(GstElementClass *src_class)
 {
     static const struct setting_texts texts = {
@@ -990,10 +860,29 @@ static void install_properties(GstElementClass *src_class)
     };
     GObjectClass *klass = G_OBJECT_CLASS(src_class);
 
+    const GParamFlags playing =
+        G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;
+
     endpoint_class_init(src_class, &texts);
     src_options_install(klass);
-    io_mode_install(klass, OPTION_IO_MODE);
-    card_install(klass, PROP_INPUT, PROP_EXTRA_CONTROLS);
+    g_object_class_install_property(
+        klass, OPTION_IO_MODE,
+        g_param_spec_enum("io-mode", "I/O mode",
+                          "How a capture card's buffers are accessed; only auto has a fallback",
+                          io_mode_type(), IO_MODE_AUTO,
+                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    g_object_class_install_property(
+        klass, PROP_INPUT,
+        g_param_spec_string("input", "Input",
+                            "A capture card's input, by number or name; a change while it captures "
+                            "is a change of signal (unset: the current input)",
+                            NULL, playing));
+    g_object_class_install_property(
+        klass, PROP_EXTRA_CONTROLS,
+        g_param_spec_boxed("extra-controls", "Extra controls",
+                           "A capture card's controls, by name, as in v4l2src: "
+                           "c,brightness=10,exposure_auto=1; menu items also by name",
+                           GST_TYPE_STRUCTURE, playing));
     g_object_class_install_property(
         klass, PROP_SIGNAL,
         g_param_spec_boolean("signal", "Signal",
@@ -1008,8 +897,9 @@ static void src_finalize(GObject *object)
 
     feed_finish(&self->feed);
     times_finish(&self->times);
-    kept_card_clear(&self->kept);
-    card_clear(&self->card);
+    settings_clear(&self->kept.settings);
+    g_free(self->card.input);
+    g_clear_pointer(&self->card.controls, gst_structure_free);
     endpoint_clear(&self->endpoint);
     g_ptr_array_unref(self->sticky_names);
     G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
@@ -1023,7 +913,9 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
 
     object_class->finalize = src_finalize;
     install_properties(src_class);
-    install_signals(object_class);
+    g_signal_new_class_handler("switch", G_OBJECT_CLASS_TYPE(klass),
+                               G_SIGNAL_RUN_LAST | G_SIGNAL_ACTION, G_CALLBACK(switch_preferred),
+                               NULL, NULL, NULL, G_TYPE_NONE, 0);
 
     src_class->send_event = src_send_event;
     src_class->change_state = src_change_state;
@@ -1051,14 +943,12 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
                   gst_gpudirect_src_debug, &endpoint_ops);
     endpoint_post_stats_at_eos(&self->endpoint);
     src_options_init(&self->options);
-    feed_init(&self->feed, gst_gpudirect_src_open_input, self);
+    feed_init(&self->feed, open_input, self);
     g_queue_init(&self->updates.events);
     times_init(&self->times, &self->endpoint);
     latency_init(&self->latency, GST_ELEMENT(self), &self->options);
     self->pictures.src = base;
     self->pictures.counters = self->endpoint.counters;
-    src_signal_init(&self->signal, GST_ELEMENT(self), &self->options, &self->pictures, &self->times,
-                    &self->latency);
     self->sticky_names = g_ptr_array_new();
     gst_base_src_set_live(base, TRUE);
     gst_base_src_set_format(base, GST_FORMAT_TIME);

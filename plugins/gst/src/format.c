@@ -34,7 +34,7 @@
 #define EVENTS_MAX 512
 #define EVENT_BYTES_MAX (512 * 1024)
 
-void update_event_free(struct update_event *waiting)
+static void update_event_free(struct update_event *waiting)
 {
     wire_event_clear(&waiting->event);
     g_free(waiting);
@@ -57,20 +57,22 @@ void updates_clear(struct updates *updates)
 
 /* --- inside acquire ----------------------------------------------------------------------- */
 
-void updates_yield(struct updates *updates, struct input *input)
+/* Makes acquire return, to be called again after feed_resume(). */
+static void updates_yield(struct updates *updates, struct input *input)
 {
     updates->yielding = TRUE;
     input->ops->interrupt(input, TRUE);
 }
 
-void updates_note_format(struct updates *updates, const struct gpud_format_event *said)
+/* Inside acquire. */
+static void updates_note_format(struct updates *updates, const struct gpud_format_event *said)
 {
     g_free(updates->format);
     updates->format = g_memdup2(said, sizeof(*said));
 }
 
 /* Drops the previous sender's events, whose frame will not arrive. */
-void updates_note_peer(struct updates *updates, const struct gpud_peer_info *peer)
+static void updates_note_peer(struct updates *updates, const struct gpud_peer_info *peer)
 {
     clear_waiting(updates);
     g_free(updates->peer);
@@ -137,8 +139,10 @@ static void add_waiting(struct updates *updates, struct update_event *waiting, g
     updates->event_bytes += waiting->size;
 }
 
-gboolean updates_note_event(struct updates *updates, GstElement *element,
-                            const struct gpud_user_event *said, struct names *names, gboolean begun)
+/* begun: frames flow. TRUE: enough events wait, and the caller must updates_yield(). */
+static gboolean updates_note_event(struct updates *updates, GstElement *element,
+                                   const struct gpud_user_event *said, struct names *names,
+                                   gboolean begun)
 {
     struct update_event *waiting = g_new0(struct update_event, 1);
 
@@ -160,7 +164,9 @@ gboolean updates_note_event(struct updates *updates, GstElement *element,
 
 /* --- after it ----------------------------------------------------------------------------- */
 
-struct update_event *updates_take_event(struct updates *updates, gboolean with_frame)
+/* The first event that need not wait, or NULL; the caller frees it. With a frame that is any event,
+ * and without one any that needs no time. A segment waits for its frame. */
+static struct update_event *updates_take_event(struct updates *updates, gboolean with_frame)
 {
     for (GList *at = updates->events.head; at; at = at->next) {
         struct update_event *waiting = at->data;
@@ -201,7 +207,8 @@ void updates_take_reason(struct updates *updates, struct gpud_error *why)
  * pushed as its memory if downstream accepts it, otherwise as memory that maps to the CPU on
  * demand, or, if downstream accepts nothing else, as dma-bufs. */
 
-GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps)
+/* Reduces the pad's caps to those that the device can provide. Takes the caps. */
+static GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps)
 {
     gint number;
     enum gpu_use use = device_choice_get_use(&self->endpoint.device, &number);
@@ -229,7 +236,10 @@ static struct gpu *get_gpu(GstGpudirectSrc *self)
     return gpu;
 }
 
-GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps)
+/* offer_card: the caps of a card or a third-party writer, those in memory of the GPU first, those
+ * in dma-bufs last. Takes the caps. gpu_of_caps: the GPU of the negotiated caps' memory; NULL: the
+ * CPU. */
+static GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps)
 {
     struct gpu *gpu = get_gpu(self);
     GstCaps *both = gst_caps_new_empty(), *in_dmabufs = caps_into_dmabufs(caps);
@@ -246,7 +256,10 @@ GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps)
     return both;
 }
 
-struct gpu *gst_gpudirect_src_gpu_of_caps(GstGpudirectSrc *self, const GstCaps *caps)
+/* offer_card: the caps of a card or a third-party writer, those in memory of the GPU first, those
+ * in dma-bufs last. Takes the caps. gpu_of_caps: the GPU of the negotiated caps' memory; NULL: the
+ * CPU. */
+static struct gpu *gst_gpudirect_src_gpu_of_caps(GstGpudirectSrc *self, const GstCaps *caps)
 {
     return gpu_vendor_of_caps(caps) ? get_gpu(self) : NULL;
 }
@@ -265,7 +278,9 @@ static gboolean downstream_takes(GstGpudirectSrc *self, GstCaps *caps)
     return takes;
 }
 
-gboolean gst_gpudirect_src_fills_files(GstQuery *query)
+/* Whether an answered allocation query asks for memory of an allocator that makes files, which
+ * downstream shares with other processes by their descriptors. */
+static gboolean gst_gpudirect_src_fills_files(GstQuery *query)
 {
     GstAllocator *allocator = NULL;
 
@@ -313,7 +328,10 @@ static GstCaps *agree_on_dmabufs(GstGpudirectSrc *self, const GstCaps *caps)
     return found;
 }
 
-GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
+/* The caps of the sender or the signal in the form that downstream accepts: with a GPU's memory
+ * (*gpu is set), unchanged, or with dma-bufs. Takes the caps. NULL: downstream accepts none of
+ * these. */
+static GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
 {
     struct gpu *found = get_gpu(self);
     GstCaps *on_gpu = found ? gpu_caps_in_memory(caps, found->vendor) : NULL;
@@ -343,7 +361,9 @@ static gboolean is_on_gpu(const struct gpud_format_event *format)
     return gpu_of_name(format->device) >= 0 && format->pci[0];
 }
 
-gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const struct gpud_format_event *format)
+/* Whether gst_gpudirect_src_follow() applies to a stream of this format. */
+static gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self,
+                                             const struct gpud_format_event *format)
 {
     return self->follow.enabled && self->follow.moves < MOVES_MAX &&
            (is_on_gpu(format) || g_atomic_int_get(&self->endpoint.device.opened_on) >= 0);
@@ -411,7 +431,9 @@ static gboolean device_move(GstGpudirectSrc *self, gint number)
     return moved;
 }
 
-gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct gpud_format_event *format)
+/* Moves the input to the device that the sender has its frames on. FALSE: it stays. */
+static gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self,
+                                         const struct gpud_format_event *format)
 {
     if (!self->follow.enabled || self->follow.moves >= MOVES_MAX)
         return FALSE;
@@ -426,7 +448,8 @@ gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self)
            g_atomic_int_get(&self->endpoint.device.opened_on) >= 0 && device_move(self, -1);
 }
 
-gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
+/* Why downstream may have refused these caps, and what to do; g_free it. */
+static gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
 {
     for (guint i = 0; gpu_vendors[i]; i++) {
         GstCaps *on_gpu = gpu_caps_in_memory(caps, gpu_vendors[i]);

@@ -20,14 +20,11 @@ struct link_input {
     struct gpud_receiver *receiver;
 };
 
-static enum gpud_status link_open(const struct input_params *params, struct input **input,
-                                  struct gpud_error *error)
+/* All but the address, and what is a kind's own. */
+static struct gpud_receiver_params receiver_params(const struct input_params *params)
 {
     struct gpud_receiver_params receiver = GPUD_PARAMS_INIT(receiver);
-    struct gpud_context *context = gpud_gst_context_get(error);
-    if (!context)
-        return error->status;
-    receiver.address = params->address;
+
     receiver.name = params->name;
     receiver.device = params->device;
     receiver.slots = params->slots_set ? params->slots : 0;
@@ -37,6 +34,45 @@ static enum gpud_status link_open(const struct input_params *params, struct inpu
     receiver.access = params->access;
     receiver.psk_file = params->psk_file;
     receiver.max_frame_size = params->max_frame_size;
+    return receiver;
+}
+
+/* Adds what a receiver has counted; shown: its route and latency are the input's. */
+static void add_receiver(struct input_info *info, struct gpud_receiver *receiver, gboolean shown)
+{
+    struct gpud_receiver_info from = GPUD_INFO_INIT(from);
+
+    gpud_receiver_get_info(receiver, &from);
+    info->connected |= from.connected;
+    info->frames += from.frames;
+    info->dropped += from.dropped;
+    info->corrupted += from.corrupted;
+    info->connects += from.connects;
+    info->disconnects += from.disconnects;
+    info->copies_cpu += from.copies_cpu;
+    info->copies_gpu += from.copies_gpu;
+    info->waits_cpu += from.waits_cpu;
+    info->waits_device += from.waits_device;
+    info->kicks += from.kicks;
+    if (!shown)
+        return;
+    info->latency_p50 = from.latency_p50_ns;
+    info->latency_p99 = from.latency_p99_ns;
+    info->latency_max = from.latency_max_ns;
+    info->slots = from.slots;
+    info->slots_max = from.slots_max;
+    g_strlcpy(info->path, from.path, sizeof(info->path));
+    g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
+}
+
+static enum gpud_status link_open(const struct input_params *params, struct input **input,
+                                  struct gpud_error *error)
+{
+    struct gpud_receiver_params receiver = receiver_params(params);
+    struct gpud_context *context = gpud_gst_context_get(error);
+    if (!context)
+        return error->status;
+    receiver.address = params->address;
     receiver.busy_poll_ns = params->busy_poll ? params->busy_poll * GPUD_USEC : -1;
     receiver.on_event = params->on_event;
     receiver.user = params->user;
@@ -88,29 +124,8 @@ static void link_want_slots(struct input *input, guint slots)
 
 static void link_get_info(struct input *input, struct input_info *info)
 {
-    struct gpud_receiver_info from = GPUD_INFO_INIT(from);
-
-    gpud_receiver_get_info(((struct link_input *)input)->receiver, &from);
-    *info = (struct input_info){
-        .connected = from.connected,
-        .frames = from.frames,
-        .dropped = from.dropped,
-        .corrupted = from.corrupted,
-        .connects = from.connects,
-        .disconnects = from.disconnects,
-        .copies_cpu = from.copies_cpu,
-        .copies_gpu = from.copies_gpu,
-        .waits_cpu = from.waits_cpu,
-        .waits_device = from.waits_device,
-        .kicks = from.kicks,
-        .latency_p50 = from.latency_p50_ns,
-        .latency_p99 = from.latency_p99_ns,
-        .latency_max = from.latency_max_ns,
-        .slots = from.slots,
-        .slots_max = from.slots_max,
-    };
-    g_strlcpy(info->path, from.path, sizeof(info->path));
-    g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
+    *info = (struct input_info){0};
+    add_receiver(info, ((struct link_input *)input)->receiver, TRUE);
 }
 
 const struct input_ops link_input_ops = {
@@ -129,19 +144,7 @@ const struct input_ops link_input_ops = {
 /* === pairtime ================================================================================ */
 /* By which times frames of a main and a backup sender are matched. */
 
-/* Whether the instant is by the senders' clock, rather than by their pipelines' running time. */
-static inline gboolean pair_match_has_clock(enum pair_match match)
-{
-    return match != PAIR_MATCH_PTS;
-}
-
 #define NETWORK "rdma://"
-
-static struct pair_clock pair_clock_of(const struct wire_head *head)
-{
-    return (struct pair_clock){
-        .known = TRUE, .live = head->live, .monotonic = head->monotonic, .name = head->clock};
-}
 
 static gboolean has_clock(const struct pair_clock *clock)
 {
@@ -177,17 +180,6 @@ gboolean pair_addresses_share_host(const gchar *main, const gchar *backup)
     const gchar *end = strrchr(main + strlen(NETWORK), ':');
     gsize length = end ? (gsize)(end - main) + 1 : strlen(main);
     return strncmp(main, backup, length) == 0;
-}
-
-static const gchar *pair_match_text(enum pair_match match)
-{
-    static const gchar *const texts[] = {
-        [PAIR_MATCH_NONE] = "none",           [PAIR_MATCH_CLOCK] = "clock",
-        [PAIR_MATCH_MONOTONIC] = "monotonic", [PAIR_MATCH_PTS] = "pts",
-        [PAIR_MATCH_APART] = "apart",
-    };
-
-    return texts[match];
 }
 
 /* === pair ==================================================================================== */
@@ -245,7 +237,8 @@ static uint64_t time_of(void *user, uint32_t member, const struct gpud_frame_inf
 
     wire_head_unpack(&unpack, &head);
     g_mutex_lock(&pair->lock);
-    pair->clocks[member] = pair_clock_of(&head);
+    pair->clocks[member] = (struct pair_clock){
+        .known = TRUE, .live = head.live, .monotonic = head.monotonic, .name = head.clock};
     pair->match = pair_match_of(&pair->clocks[0], &pair->clocks[1], pair->same_host);
     enum pair_match match = pair->match;
     pair->refused |= match == PAIR_MATCH_APART;
@@ -255,7 +248,8 @@ static uint64_t time_of(void *user, uint32_t member, const struct gpud_frame_inf
         return GPUD_TIME_NONE;
     if (match == PAIR_MATCH_APART)
         return monotonic_now(); /* one time line for both senders */
-    return pair_match_has_clock(match) ? wire_time(head.base_time + running) : running;
+    /* By the senders' clock, or by their pipelines' running time. */
+    return match == PAIR_MATCH_PTS ? running : wire_time(head.base_time + running);
 }
 
 static guint64 moved_time(guint64 said, gint64 by)
@@ -282,7 +276,7 @@ static void pair_place(struct input *input, struct gpud_frame_info *info, struct
         pair->has_origin = TRUE;
     }
     head->run = pair->run;
-    if (!pair_match_has_clock(match) || head->base_time == pair->origin)
+    if (match == PAIR_MATCH_PTS || head->base_time == pair->origin)
         return;
     gint64 moved = (gint64)head->base_time - (gint64)pair->origin;
     info->pts_ns = moved_time(info->pts_ns, moved);
@@ -311,36 +305,13 @@ static void pair_close(struct input *input)
     g_free(pair);
 }
 
-static enum gpud_status create_receivers(struct pair_input *pair, struct gpud_context *context,
-                                         const struct input_params *params,
-                                         struct gpud_error *error)
-{
-    struct gpud_receiver_params receiver = GPUD_PARAMS_INIT(receiver);
-    const gchar *const addresses[] = {params->address, params->backup_address};
-    enum gpud_status status = GPUD_OK;
-
-    receiver.name = params->name;
-    receiver.device = params->device;
-    receiver.slots = params->slots_set ? params->slots : 0;
-    receiver.picture_slots = params->slots;
-    receiver.slow_receiver = params->slow_receiver;
-    receiver.require_direct = params->require_direct;
-    receiver.access = params->access;
-    receiver.psk_file = params->psk_file;
-    receiver.max_frame_size = params->max_frame_size;
-    receiver.busy_poll_ns = -1; /* threads of the group receive, and two would wait busily */
-    for (guint i = 0; i < G_N_ELEMENTS(addresses) && status == GPUD_OK; i++) {
-        receiver.address = addresses[i];
-        status = gpud_receiver_create(context, &receiver, &pair->receivers[i], error);
-    }
-    return status;
-}
-
 static enum gpud_status pair_open(const struct input_params *params, struct input **input,
                                   struct gpud_error *error)
 {
+    struct gpud_receiver_params receiver = receiver_params(params);
     struct gpud_group_params group = GPUD_PARAMS_INIT(group);
     struct gpud_context *context = gpud_gst_context_get(error);
+    enum gpud_status status = GPUD_OK;
     if (!context)
         return error->status;
     struct pair_input *pair = g_new0(struct pair_input, 1);
@@ -354,12 +325,16 @@ static enum gpud_status pair_open(const struct input_params *params, struct inpu
     pair->on_notice = params->on_notice;
     pair->user = params->user;
     pair->active = -1;
+    receiver.busy_poll_ns = -1; /* threads of the group receive, and two would wait busily */
+    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers) && status == GPUD_OK; i++) {
+        receiver.address = i == 0 ? params->address : params->backup_address;
+        status = gpud_receiver_create(context, &receiver, &pair->receivers[i], error);
+    }
     group.mode = GPUD_GROUP_ANY;
     group.freeze_timeout_ns = (gint64)params->freeze_timeout;
     group.time = time_of;
     group.on_event = pair_on_event;
     group.user = pair;
-    enum gpud_status status = create_receivers(pair, context, params, error);
     if (status == GPUD_OK)
         status = gpud_group_create(context, &group, pair->receivers, 2, &pair->group, error);
     if (status == GPUD_OK)
@@ -429,17 +404,6 @@ static gboolean is_apart(struct pair_input *pair)
     return apart;
 }
 
-static enum gpud_status both_lost(struct pair_input *pair, struct gpud_error *error)
-{
-    struct gpud_group_info main = info_of(pair, 0), backup = info_of(pair, 1);
-
-    pair->connected = pair->has_origin = FALSE;
-    *error = (struct gpud_error){.status = GPUD_PEER};
-    g_snprintf(error->reason, sizeof(error->reason), "main: %.200s; backup: %.200s", main.reason,
-               backup.reason);
-    return GPUD_PEER;
-}
-
 static const gchar *pair_name_of(gint member)
 {
     return member < 0 ? "none" : member == 0 ? "main" : "backup";
@@ -492,7 +456,12 @@ static enum gpud_status pair_acquire(struct input *input, gint64 timeout, struct
         pair->handed_at = monotonic_now();
     } else if (status == GPUD_TIMEOUT && pair->connected && !is_connected(pair, 0) &&
                !is_connected(pair, 1)) {
-        return both_lost(pair, error);
+        struct gpud_group_info main = info_of(pair, 0), backup = info_of(pair, 1);
+        pair->connected = pair->has_origin = FALSE;
+        *error = (struct gpud_error){.status = GPUD_PEER};
+        g_snprintf(error->reason, sizeof(error->reason), "main: %.200s; backup: %.200s",
+                   main.reason, backup.reason);
+        return GPUD_PEER;
     }
     return status;
 }
@@ -531,64 +500,47 @@ static void pair_get_info(struct input *input, struct input_info *info)
     gint active = g_atomic_int_get(&pair->active);
     struct gpud_group_info group = info_of(pair, 0);
 
-    *info = (struct input_info){.frames = group.instants, .hold = (guint64)group.latency_ns};
-    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers); i++) {
-        struct gpud_receiver_info from = GPUD_INFO_INIT(from);
-        gpud_receiver_get_info(pair->receivers[i], &from);
-        info->connected |= from.connected;
-        info->corrupted += from.corrupted;
-        info->connects += from.connects;
-        info->disconnects += from.disconnects;
-        info->copies_cpu += from.copies_cpu;
-        info->copies_gpu += from.copies_gpu;
-        info->waits_cpu += from.waits_cpu;
-        info->waits_device += from.waits_device;
-        info->kicks += from.kicks;
-        if ((gint)i != MAX(active, 0))
-            continue;
-        info->latency_p50 = from.latency_p50_ns;
-        info->latency_p99 = from.latency_p99_ns;
-        info->latency_max = from.latency_max_ns;
-        info->slots = from.slots;
-        info->slots_max = from.slots_max;
-        g_strlcpy(info->path, from.path, sizeof(info->path));
-        g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
-    }
-}
-
-static void add_member(struct pair_input *pair, guint member, GstStructure *stats)
-{
-    struct gpud_receiver_info receiver = GPUD_INFO_INIT(receiver);
-    struct gpud_group_info info = info_of(pair, member);
-    const gchar *name = pair_name_of((gint)member);
-
-    gpud_receiver_get_info(pair->receivers[member], &receiver);
-    GstStructure *one = gst_structure_new(
-        name, "connected", G_TYPE_BOOLEAN, (gboolean)receiver.connected, "active-path",
-        G_TYPE_STRING, receiver.path, "frames", G_TYPE_UINT64, info.frames, "handed-on",
-        G_TYPE_UINT64, info.handed_on, "missed", G_TYPE_UINT64, info.missed, "unmatched",
-        G_TYPE_UINT64, info.untimed, "connects", G_TYPE_UINT64, receiver.connects, "behind",
-        G_TYPE_INT64, info.behind_ns, "offset", G_TYPE_INT64, info.offset_ns, "frozen",
-        G_TYPE_BOOLEAN, (gboolean)info.frozen, "reason", G_TYPE_STRING, info.reason, "late",
-        G_TYPE_UINT64, info.late, "ignored", G_TYPE_UINT64, info.ignored, "warning", G_TYPE_STRING,
-        info.warning, NULL);
-    gst_structure_set(stats, name, GST_TYPE_STRUCTURE, one, NULL);
-    gst_structure_free(one);
+    *info = (struct input_info){0};
+    for (gint i = 0; i < (gint)G_N_ELEMENTS(pair->receivers); i++)
+        add_receiver(info, pair->receivers[i], i == MAX(active, 0));
+    info->frames = group.instants;
+    info->dropped = 0;
+    info->hold = (guint64)group.latency_ns;
 }
 
 static void pair_add_stats(struct input *input, GstStructure *stats)
 {
+    static const gchar *const matches[] = {
+        [PAIR_MATCH_NONE] = "none",           [PAIR_MATCH_CLOCK] = "clock",
+        [PAIR_MATCH_MONOTONIC] = "monotonic", [PAIR_MATCH_PTS] = "pts",
+        [PAIR_MATCH_APART] = "apart",
+    };
     struct pair_input *pair = pair_of(input);
     struct gpud_group_info info = info_of(pair, 0);
 
     g_mutex_lock(&pair->lock);
-    const gchar *match = pair_match_text(pair->match);
+    enum pair_match match = pair->match;
     g_mutex_unlock(&pair->lock);
     gst_structure_set(stats, "active", G_TYPE_STRING, pair_name_of(g_atomic_int_get(&pair->active)),
-                      "matched-by", G_TYPE_STRING, match, "switches", G_TYPE_UINT64, info.switches,
-                      "discontinuities", G_TYPE_UINT64, info.discontinuities, NULL);
-    add_member(pair, 0, stats);
-    add_member(pair, 1, stats);
+                      "matched-by", G_TYPE_STRING, matches[match], "switches", G_TYPE_UINT64,
+                      info.switches, "discontinuities", G_TYPE_UINT64, info.discontinuities, NULL);
+    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers); i++) {
+        struct gpud_receiver_info receiver = GPUD_INFO_INIT(receiver);
+        const gchar *name = pair_name_of((gint)i);
+        info = info_of(pair, i);
+        gpud_receiver_get_info(pair->receivers[i], &receiver);
+        GstStructure *one = gst_structure_new(
+            name, "connected", G_TYPE_BOOLEAN, (gboolean)receiver.connected, "active-path",
+            G_TYPE_STRING, receiver.path, "frames", G_TYPE_UINT64, info.frames, "handed-on",
+            G_TYPE_UINT64, info.handed_on, "missed", G_TYPE_UINT64, info.missed, "unmatched",
+            G_TYPE_UINT64, info.untimed, "connects", G_TYPE_UINT64, receiver.connects, "behind",
+            G_TYPE_INT64, info.behind_ns, "offset", G_TYPE_INT64, info.offset_ns, "frozen",
+            G_TYPE_BOOLEAN, (gboolean)info.frozen, "reason", G_TYPE_STRING, info.reason, "late",
+            G_TYPE_UINT64, info.late, "ignored", G_TYPE_UINT64, info.ignored, "warning",
+            G_TYPE_STRING, info.warning, NULL);
+        gst_structure_set(stats, name, GST_TYPE_STRUCTURE, one, NULL);
+        gst_structure_free(one);
+    }
 }
 
 static const gchar *pair_get_active(struct input *input)
@@ -668,10 +620,14 @@ static void target_count(struct target_input *self, struct input_info *info)
     g_strlcpy(info->fallback_reason, from.reason, sizeof(info->fallback_reason));
 }
 
-static void drop_target(struct target_input *self)
+static enum gpud_status make_target(struct target_input *self, struct gpud_error *error)
 {
+    struct gpud_target_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_context *context = gpud_gst_context_get(error);
+    struct gpud_target *made = NULL;
     struct input_info counted;
 
+    /* The old one goes first, because it owns the name. */
     g_mutex_lock(&self->lock);
     target_count(self, &counted);
     self->past.frames = counted.frames;
@@ -680,15 +636,6 @@ static void drop_target(struct target_input *self)
     struct gpud_target *gone = g_steal_pointer(&self->target);
     g_mutex_unlock(&self->lock);
     gpud_target_destroy(&gone);
-}
-
-static enum gpud_status make_target(struct target_input *self, struct gpud_error *error)
-{
-    struct gpud_target_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_context *context = gpud_gst_context_get(error);
-    struct gpud_target *made = NULL;
-
-    drop_target(self); /* first, because it owns the name */
     if (!context)
         return error->status;
     params.layout = &self->layout;
@@ -954,19 +901,16 @@ void feed_set_group(struct feed *feed, const gchar *name, GstElement *element)
         group_leave(left);
 }
 
-gboolean feed_get_group_counts(struct feed *feed, guint64 *dropped, guint64 *missed)
-{
-    g_mutex_lock(&feed->lock);
-    gboolean joined = feed->group != NULL;
-    if (joined)
-        group_get_counts(feed->group, dropped, missed);
-    g_mutex_unlock(&feed->lock);
-    return joined;
-}
-
 void feed_add_stats(struct feed *feed, GstStructure *stats)
 {
+    guint64 dropped, missed;
+
     g_mutex_lock(&feed->lock);
+    if (feed->group) {
+        group_get_counts(feed->group, &dropped, &missed);
+        gst_structure_set(stats, "group-dropped", G_TYPE_UINT64, dropped, "group-missed",
+                          G_TYPE_UINT64, missed, NULL);
+    }
     if (feed->input && feed->input->ops->kind == INPUT_PAIR)
         feed->input->ops->add_stats(feed->input, stats);
     g_mutex_unlock(&feed->lock);

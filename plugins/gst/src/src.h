@@ -29,18 +29,6 @@ struct blocks {
     GstAudioInfo info;
 };
 
-/* Copies a frame, which stays the caller's, into a new buffer, without the first `skip` samples.
- * allocator: NULL for the default one. GPUD_PEER: its bytes never came. */
-enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *frame, guint skip,
-                             GstAllocator *allocator, struct counters *counters, GstBuffer **buffer,
-                             struct gpud_error *error);
-
-/* The times of what is left of a block. */
-void blocks_skip(const struct blocks *blocks, guint skip, struct gpud_frame_info *info);
-
-/* Adds what follows from the number of samples. */
-void blocks_describe(const struct blocks *blocks, GstBuffer *buffer);
-
 /* === group =================================================================================== */
 /* The sources of this process with one group name pass on frames of the same instant: each offers
  * its frame, and waits until all have one, see src.h. */
@@ -260,14 +248,11 @@ void feed_count_anew(struct feed *feed);
 /* The counts of this input and of those before it; from any thread. */
 void feed_get_info(struct feed *feed, struct input_info *info);
 
-/* What only this kind of input counts; from any thread. */
+/* What a group of sources, and only this kind of input, counts; from any thread. */
 void feed_add_stats(struct feed *feed, GstStructure *stats);
 
 /* Joins a group of sources; name NULL: leaves it. */
 void feed_set_group(struct feed *feed, const gchar *name, GstElement *element);
-
-/* As group_get_counts(). FALSE: there is no group. From any thread. */
-gboolean feed_get_group_counts(struct feed *feed, guint64 *dropped, guint64 *missed);
 
 /* Makes acquire and waiting for the group return at once, until FALSE is set. From any thread. */
 void feed_interrupt(struct feed *feed, gboolean interrupted);
@@ -299,20 +284,6 @@ struct card_settings {
     gint input_changed;     /* atomic: the streaming thread has not selected it yet */
 };
 
-void card_install(GObjectClass *klass, guint input_id, guint controls_id);
-
-/* Under the object lock. */
-void card_take_input(struct card_settings *card, const GValue *value);
-void card_take_controls(struct card_settings *card, const GValue *value);
-void card_clear(struct card_settings *card);
-
-/* Sets the open card's controls, or posts a warning. From any thread. */
-void card_apply_controls(struct card_settings *card, struct feed *feed, GstElement *element);
-
-/* Selects an input requested since the last call, or posts a warning. Streaming thread only,
- * because the buffers are lost with the old input. */
-void card_select_input(struct card_settings *card, struct feed *feed, GstElement *element);
-
 /* === debug =================================================================================== */
 
 /* The log category of gpudirectsrc, created in its class_init. */
@@ -322,11 +293,6 @@ GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_src_debug);
 
 enum io_mode { IO_MODE_AUTO, IO_MODE_MMAP, IO_MODE_USERPTR, IO_MODE_DMABUF };
 
-void io_mode_install(GObjectClass *klass, guint id);
-
-/* The core's name for it; NULL: the best that works. */
-const gchar *io_mode_method(enum io_mode mode);
-
 /* === kept ==================================================================================== */
 /* A capture card is opened in READY, where its formats are queried, and stays open until NULL. The
  * properties that it was opened with are kept, to reopen it when they have changed. */
@@ -335,15 +301,6 @@ struct kept_card {
     struct settings settings;
     enum io_mode io_mode;
 };
-
-/* Whether the settings are a capture card's. */
-gboolean kept_card_is_card(const struct settings *settings);
-void kept_card_note(struct kept_card *kept, const struct settings *settings, enum io_mode io_mode);
-void kept_card_clear(struct kept_card *kept);
-
-/* Whether the card was opened with equivalent properties. */
-gboolean kept_card_serves(const struct kept_card *kept, const struct settings *settings,
-                          enum io_mode io_mode);
 
 /* === options ================================================================================= */
 /* The properties of gpudirectsrc alone, except those of capture cards. */
@@ -583,12 +540,6 @@ gboolean pictures_have_format(const struct pictures *pictures, const GstCaps *ca
 /* There is no format. */
 void pictures_reset(struct pictures *pictures);
 
-/* Allocates memory outside the ring for one picture. */
-GstFlowReturn pictures_alloc(struct pictures *pictures, GstBuffer **buffer);
-
-/* Copies a slot's picture into such memory; posts nothing. */
-GstFlowReturn pictures_copy(struct pictures *pictures, GstBuffer *slot, GstBuffer **buffer);
-
 /* === latencies =============================================================================== */
 /* The latencies of the last 4096 frames from another host, if both ends follow one clock, or from a
  * capture card, by its driver's timestamps. Between two ends on one host the core counts them.
@@ -647,12 +598,6 @@ void times_meet_sender(struct times *times, const struct gpud_peer_info *peer);
 /* The frames are another sender's from here on, on the same time line. */
 void times_switch_sender(struct times *times, const struct gpud_peer_info *peer);
 
-/* A frame was acquired at that monotonic time; late_max: how late live ones may be. */
-void times_note_acquired(struct times *times, GstClockTime now, gint64 late_max);
-
-/* The frame is skipped. */
-void times_note_skipped(struct times *times);
-
 /* Learns about the sender's clock from the head of an event between frames. */
 void times_learn_event(struct times *times, const struct wire_head *head,
                        const struct time_now *now);
@@ -698,12 +643,6 @@ void times_reset(struct times *times, gboolean card);
 
 /* The streaming thread's. Times are monotonic. */
 struct src_signal {
-    GstElement *element;
-    const struct src_options *options;
-    struct pictures *pictures;
-    struct times *times;
-    const struct latency *latency;
-
     gboolean may_be_silent;    /* a stream of data: long silence is normal */
     gint present;              /* atomic: the property */
     GstClockTime seen;         /* when the last picture arrived */
@@ -717,19 +656,9 @@ struct src_signal {
     gboolean silence_reported; /* a message reported it */
 };
 
-void src_signal_init(struct src_signal *signal, GstElement *element,
-                     const struct src_options *options, struct pictures *pictures,
-                     struct times *times, const struct latency *latency);
-
-/* The picture that was acquired last. */
-void src_signal_here(struct src_signal *signal, GstBuffer *buffer);
-
 /* The format changes: earlier pictures cannot stand in. */
 void src_signal_forget_pictures(struct src_signal *signal);
 void src_signal_forget(struct src_signal *signal);
-
-/* Makes a picture in place of a missing one, if one is due. */
-gboolean src_signal_stand_in(struct src_signal *signal, GstBuffer **buffer);
 
 /* === updates ================================================================================= */
 /* Events of the link other than frames: noted inside acquire, applied after it.
@@ -752,8 +681,6 @@ struct update_event {
     gsize size; /* as serialised */
 };
 
-void update_event_free(struct update_event *waiting);
-
 /* The streaming thread's. */
 struct updates {
     struct gpud_format_event *format; /* the last one; NULL: it was applied */
@@ -767,22 +694,6 @@ struct updates {
 
 /* Drops what was not applied. */
 void updates_clear(struct updates *updates);
-
-/* Inside acquire. */
-void updates_note_format(struct updates *updates, const struct gpud_format_event *said);
-void updates_note_peer(struct updates *updates, const struct gpud_peer_info *peer);
-
-/* begun: frames flow. TRUE: enough events wait, and the caller must updates_yield(). */
-gboolean updates_note_event(struct updates *updates, GstElement *element,
-                            const struct gpud_user_event *said, struct names *names,
-                            gboolean begun);
-
-/* Makes acquire return, to be called again after feed_resume(). */
-void updates_yield(struct updates *updates, struct input *input);
-
-/* The first event that need not wait, or NULL; the caller frees it. With a frame that is any event,
- * and without one any that needs no time. A segment waits for its frame. */
-struct update_event *updates_take_event(struct updates *updates, gboolean with_frame);
 
 /* Whether the link must be cut. */
 static inline gboolean updates_end_link(const struct updates *updates)
@@ -857,11 +768,7 @@ struct _GstGpudirectSrc {
 };
 
 /* Whether an open card serves the current properties. Under the object lock. */
-static inline gboolean gst_gpudirect_src_keeps_card(GstGpudirectSrc *self)
-{
-    return self->feed.input &&
-           kept_card_serves(&self->kept, &self->endpoint.settings, self->options.io_mode);
-}
+gboolean gst_gpudirect_src_keeps_card(const GstGpudirectSrc *self);
 
 /* Another stream follows, or the pipeline was paused. */
 static inline void gst_gpudirect_src_break_stream(GstGpudirectSrc *self)
@@ -896,37 +803,9 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer);
 
 /* === device ================================================================================== */
 
-/* Why downstream may have refused these caps, and what to do; g_free it. */
-gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps);
-
-/* Whether gst_gpudirect_src_follow() applies to a stream of this format. */
-gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self,
-                                      const struct gpud_format_event *format);
-
-/* Moves the input to the device that the sender has its frames on. FALSE: it stays. */
-gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct gpud_format_event *format);
-
 /* Moves back to the host, after the sender has refused the device that was followed. FALSE: the
  * refusal has another cause. */
 gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self);
-
-/* Reduces the pad's caps to those that the device can provide. Takes the caps. */
-GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps);
-
-/* offer_card: the caps of a card or a third-party writer, those in memory of the GPU first, those
- * in dma-bufs last. Takes the caps. gpu_of_caps: the GPU of the negotiated caps' memory; NULL: the
- * CPU. */
-GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps);
-struct gpu *gst_gpudirect_src_gpu_of_caps(GstGpudirectSrc *self, const GstCaps *caps);
-
-/* The caps of the sender or the signal in the form that downstream accepts: with a GPU's memory
- * (*gpu is set), unchanged, or with dma-bufs. Takes the caps. NULL: downstream accepts none of
- * these. */
-GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu);
-
-/* Whether an answered allocation query asks for memory of an allocator that makes files, which
- * downstream shares with other processes by their descriptors. */
-gboolean gst_gpudirect_src_fills_files(GstQuery *query);
 
 /* === events ================================================================================== */
 
@@ -1001,22 +880,6 @@ struct instant_outcome instant_decide(struct instant_part *const *parts, guint c
 
 /* === open ==================================================================================== */
 
-/* A feed_open_input: opens an input according to the properties. user: the element. */
-enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, struct input **input,
-                                              struct gpud_error *error);
-void gst_gpudirect_src_close(GstGpudirectSrc *self);
-
-/* Opens a capture card, in READY, if the address names one; it stays open until NULL. FALSE: an
- * error was posted. */
-gboolean gst_gpudirect_src_open_card(GstGpudirectSrc *self);
-
-/* In PAUSED: continues with the open card (kept: the properties are still the same), or opens the
- * input. FALSE: an error was posted. */
-gboolean gst_gpudirect_src_start_input(GstGpudirectSrc *self, gboolean kept);
-
-/* A card stops, and stays open; any other input is closed. */
-void gst_gpudirect_src_stop_input(GstGpudirectSrc *self);
-
 /* === pairtime ================================================================================ */
 /* By which times frames of a main and a backup sender are matched. */
 
@@ -1044,22 +907,5 @@ enum pair_match pair_match_of(const struct pair_clock *main, const struct pair_c
 gboolean pair_addresses_share_host(const gchar *main, const gchar *backup);
 
 /* === wait ==================================================================================== */
-
-/* How long create() may wait for a frame before something else is due, ns. now: monotonic. */
-gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self, GstClockTime now);
-
-/* Handles an acquire without a frame. GST_FLOW_OK: call it again. */
-GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status status,
-                                         const struct gpud_error *error);
-
-/* An unplugged card is back. */
-void gst_gpudirect_src_card_back(GstGpudirectSrc *self);
-
-/* Cuts the link to a sender that sends too much, and continues as if the sender had vanished. */
-GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self);
-
-/* TRUE: it was too early to reconnect, and this has waited until then, or until something else is
- * due. */
-gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self);
 
 #endif

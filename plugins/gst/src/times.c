@@ -163,19 +163,6 @@ void times_switch_sender(struct times *times, const struct gpud_peer_info *peer)
     GST_OBJECT_UNLOCK(element);
 }
 
-void times_note_acquired(struct times *times, GstClockTime now, gint64 late_max)
-{
-    times->acquired_at = now;
-    times->line.late_max = late_max;
-    if (times->waited)
-        arrivals_clear(&times->arrivals);
-}
-
-void times_note_skipped(struct times *times)
-{
-    arrivals_clear(&times->arrivals);
-}
-
 /* --- frames over a link ------------------------------------------------------------------- */
 
 /* With do-timestamp a picture's time is that of its arrival. The base class would use the time of
