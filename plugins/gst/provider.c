@@ -12,7 +12,6 @@
 #include <string.h>
 
 /* === device ================================================================================== */
-/* A source for gpudirectsrc as a GstDevice: a capture card, a channel, a target. */
 
 #define SCHEME_CARD "v4l2://"
 #define SCHEME_TARGET "target:"
@@ -67,33 +66,24 @@ static void gst_gpudirect_device_init(GstGpudirectDevice *self)
 {
 }
 
-/* What monitors filter by. */
-static const gchar *class_of(const GstCaps *caps)
-{
-    if (!blocks_are_caps(caps))
-        return "Video/Source";
-    const GstStructure *first = gst_caps_get_structure(caps, 0);
-    return g_str_has_prefix(gst_structure_get_name(first), "audio/") ? "Audio/Source"
-                                                                     : "Data/Source";
-}
-
 /* Takes caps and properties. */
 static GstDevice *device_new(const gchar *address, const gchar *name, GstCaps *caps,
                              GstStructure *properties)
 {
+    const gchar *klass = "Video/Source"; /* what monitors filter by */
+
+    if (blocks_are_caps(caps))
+        klass = g_str_has_prefix(gst_structure_get_name(gst_caps_get_structure(caps, 0)), "audio/")
+                    ? "Audio/Source"
+                    : "Data/Source";
     gst_structure_set(properties, "address", G_TYPE_STRING, address, NULL);
     GstGpudirectDevice *self =
-        g_object_new(GST_TYPE_GPUDIRECT_DEVICE, "display-name", name, "device-class",
-                     class_of(caps), "caps", caps, "properties", properties, NULL);
+        g_object_new(GST_TYPE_GPUDIRECT_DEVICE, "display-name", name, "device-class", klass, "caps",
+                     caps, "properties", properties, NULL);
     self->address = g_strdup(address);
     gst_structure_free(properties);
     gst_caps_unref(caps);
     return GST_DEVICE(self);
-}
-
-static const gchar *gst_gpudirect_device_address(GstDevice *device)
-{
-    return GST_GPUDIRECT_DEVICE(device)->address;
 }
 
 /* Whether the two look the same to applications. */
@@ -113,24 +103,6 @@ static gboolean gst_gpudirect_device_is_same(GstDevice *a, GstDevice *b)
 
 /* --- capture cards ------------------------------------------------------------------------ */
 
-static GstCaps *card_caps(const struct gpud_capture_card_info *info)
-{
-    struct gpud_capture_mode *modes = g_new(struct gpud_capture_mode, info->modes + 1);
-
-    for (uint32_t i = 0; i < info->modes; i++)
-        modes[i] = *info->mode[i];
-    GstCaps *caps = capture_caps_of_modes(modes, info->modes);
-    g_free(modes);
-    return caps;
-}
-
-static gchar *path_text(const struct gpud_capture_card_path *path)
-{
-    if (path->direct)
-        return g_strdup_printf("%s: yes (%s)", path->device, path->path);
-    return g_strdup_printf("%s: no, by %s: %s", path->device, path->path, path->reason);
-}
-
 /* "cuda:0: yes (v4l2-dmabuf)", "opencl:0: no, by v4l2-userptr: …", a text for each device. */
 static void set_paths(GstStructure *properties, const struct gpud_capture_card_info *info)
 {
@@ -140,7 +112,11 @@ static void set_paths(GstStructure *properties, const struct gpud_capture_card_i
     for (uint32_t i = 0; i < info->paths; i++) {
         GValue text = G_VALUE_INIT;
         g_value_init(&text, G_TYPE_STRING);
-        g_value_take_string(&text, path_text(info->path[i]));
+        const struct gpud_capture_card_path *path = info->path[i];
+        g_value_take_string(&text, path->direct
+                                       ? g_strdup_printf("%s: yes (%s)", path->device, path->path)
+                                       : g_strdup_printf("%s: no, by %s: %s", path->device,
+                                                         path->path, path->reason));
         gst_value_array_append_and_take_value(&list, &text);
     }
     gst_structure_take_value(properties, "direct-path", &list);
@@ -157,7 +133,11 @@ static GstDevice *gst_gpudirect_device_new_card(const struct gpud_capture_card_l
         GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info.address, info.reason);
         return NULL;
     }
-    GstCaps *caps = card_caps(&info);
+    struct gpud_capture_mode *modes = g_new(struct gpud_capture_mode, info.modes + 1);
+    for (uint32_t i = 0; i < info.modes; i++)
+        modes[i] = *info.mode[i];
+    GstCaps *caps = capture_caps_of_modes(modes, info.modes);
+    g_free(modes);
     if (gst_caps_is_empty(caps)) { /* compressed pictures only, or no pictures */
         gst_caps_unref(caps);
         return NULL;
@@ -345,7 +325,7 @@ static GList *deviceprovider_probe(GstDeviceProvider *provider)
 static gboolean is_among(const GPtrArray *devices, const gchar *address)
 {
     for (guint i = 0; i < devices->len; i++)
-        if (g_str_equal(gst_gpudirect_device_address(devices->pdata[i]), address))
+        if (g_str_equal(GST_GPUDIRECT_DEVICE(devices->pdata[i])->address, address))
             return TRUE;
     return FALSE;
 }
@@ -367,14 +347,14 @@ static void deviceprovider_follow(GstGpudirectDeviceProvider *self, GHashTable *
     }
     for (guint i = 0; i < devices->len; i++) {
         GstDevice *device = devices->pdata[i];
-        before = g_hash_table_lookup(known, gst_gpudirect_device_address(device));
+        before = g_hash_table_lookup(known, GST_GPUDIRECT_DEVICE(device)->address);
         if (before && gst_gpudirect_device_is_same(before, device))
             continue;
         if (before)
             gst_device_provider_device_changed(provider, device, before);
         else
             gst_device_provider_device_add(provider, device);
-        g_hash_table_replace(known, g_strdup(gst_gpudirect_device_address(device)),
+        g_hash_table_replace(known, g_strdup(GST_GPUDIRECT_DEVICE(device)->address),
                              gst_object_ref(device));
     }
     g_ptr_array_unref(devices);

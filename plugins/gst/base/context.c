@@ -39,18 +39,6 @@ static void log_core(void *user, enum gpud_log_level level, const char *area, co
     GST_CAT_LEVEL_LOG(gpud_gst_core_debug, mapped, NULL, "%s: %s", area, text);
 }
 
-/* The core's log level is read once: formatting lines that are not logged costs time. */
-static enum gpud_log_level wanted_level(void)
-{
-    GstDebugLevel threshold = gst_debug_category_get_threshold(gpud_gst_core_debug);
-
-    if (threshold >= GST_LEVEL_DEBUG)
-        return GPUD_LOG_DEBUG;
-    if (threshold >= GST_LEVEL_INFO)
-        return GPUD_LOG_INFO;
-    return threshold >= GST_LEVEL_WARNING ? GPUD_LOG_WARNING : GPUD_LOG_ERROR;
-}
-
 void gpud_gst_context_init(void)
 {
     GST_DEBUG_CATEGORY_INIT(gpud_gst_debug, "gpudirect", 0, "gpudirect plugin");
@@ -65,8 +53,13 @@ struct gpud_context *gpud_gst_context_get(struct gpud_error *error)
     g_mutex_lock(&lock);
     if (!shared) {
         struct gpud_context_params params = GPUD_PARAMS_INIT(params);
+        /* The level is read once: formatting lines that are not logged costs time. */
+        GstDebugLevel threshold = gst_debug_category_get_threshold(gpud_gst_core_debug);
         params.log = log_core;
-        params.log_level = wanted_level();
+        params.log_level = threshold >= GST_LEVEL_DEBUG     ? GPUD_LOG_DEBUG
+                           : threshold >= GST_LEVEL_INFO    ? GPUD_LOG_INFO
+                           : threshold >= GST_LEVEL_WARNING ? GPUD_LOG_WARNING
+                                                            : GPUD_LOG_ERROR;
         if (gpud_context_create(&params, &shared, error) != GPUD_OK)
             shared = NULL;
     }
@@ -75,7 +68,6 @@ struct gpud_context *gpud_gst_context_get(struct gpud_error *error)
 }
 
 /* === errors ================================================================================== */
-/* The core's errors as the messages that a GStreamer application expects on the bus. */
 
 static gint code_of_errno(long number, enum gpud_gst_activity activity)
 {
@@ -104,45 +96,32 @@ static gint code_of_errno(long number, enum gpud_gst_activity activity)
     }
 }
 
-/* The GStreamer domain and code of an error. */
-static void gst_error_classify(const struct gpud_error *error, enum gpud_gst_activity activity,
-                               GQuark *domain, gint *code)
-{
-    gboolean from_system =
-        !error->origin || strcmp(error->origin, "errno") == 0 || strcmp(error->origin, "v4l2") == 0;
-
-    *domain = GST_RESOURCE_ERROR;
-    switch (error->status) {
-    case GPUD_INVALID:
-    case GPUD_UNSUPPORTED:
-        *code = GST_RESOURCE_ERROR_SETTINGS;
-        break;
-    case GPUD_NO_DEVICE:
-        *code = GST_RESOURCE_ERROR_NOT_FOUND;
-        break;
-    case GPUD_NO_MEMORY:
-        *code = GST_RESOURCE_ERROR_NO_SPACE_LEFT;
-        break;
-    case GPUD_NO_ACCESS:
-        *code = GST_RESOURCE_ERROR_NOT_AUTHORIZED;
-        break;
-    default:
-        if (from_system) {
-            *code = code_of_errno(error->native, activity);
-        } else {
-            *domain = GST_LIBRARY_ERROR;
-            *code = GST_LIBRARY_ERROR_FAILED;
-        }
-    }
-}
-
 static void errors_post(GstElement *element, GstMessageType type, enum gpud_gst_activity activity,
                         const struct gpud_error *error, const char *what)
 {
-    GQuark domain;
+    gboolean from_system =
+        !error->origin || strcmp(error->origin, "errno") == 0 || strcmp(error->origin, "v4l2") == 0;
+    GQuark domain = GST_RESOURCE_ERROR;
     gint code;
 
-    gst_error_classify(error, activity, &domain, &code);
+    switch (error->status) {
+    case GPUD_INVALID:
+    case GPUD_UNSUPPORTED:
+        code = GST_RESOURCE_ERROR_SETTINGS;
+        break;
+    case GPUD_NO_DEVICE:
+        code = GST_RESOURCE_ERROR_NOT_FOUND;
+        break;
+    case GPUD_NO_MEMORY:
+        code = GST_RESOURCE_ERROR_NO_SPACE_LEFT;
+        break;
+    case GPUD_NO_ACCESS:
+        code = GST_RESOURCE_ERROR_NOT_AUTHORIZED;
+        break;
+    default:
+        domain = from_system ? GST_RESOURCE_ERROR : GST_LIBRARY_ERROR;
+        code = from_system ? code_of_errno(error->native, activity) : GST_LIBRARY_ERROR_FAILED;
+    }
     char *text = g_strdup_printf("%s: %s.", what, error->reason);
     char *detail = g_strdup_printf("status %s, %s %ld", gpud_status_string(error->status),
                                    error->origin ? error->origin : "native code", error->native);
@@ -163,7 +142,6 @@ void gpud_gst_error_warn(GstElement *element, enum gpud_gst_activity activity,
 }
 
 /* === channels ================================================================================ */
-/* The channels of running senders, with their caps. */
 
 static void channel_free(gpointer data)
 {
@@ -175,30 +153,23 @@ static void channel_free(gpointer data)
     g_free(channel);
 }
 
-static GstCaps *caps_of(const struct gpud_channel_info *info)
-{
-    GstVideoInfo video;
-    gchar *reason = NULL;
-
-    if (!info->answered || !info->configured)
-        return NULL;
-    GstCaps *caps = media_to_caps(&info->media, NULL, &video, &reason);
-    if (!caps)
-        GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info->address, reason);
-    g_free(reason);
-    return caps;
-}
-
 static struct channel *channel_new(const struct gpud_channel_info *info)
 {
     struct channel *channel = g_new0(struct channel, 1);
+    GstVideoInfo video;
+    gchar *reason = NULL;
 
     channel->address = g_strdup(info->address);
     channel->program = info->program[0] ? g_strdup(info->program) : NULL;
     channel->pid = info->pid;
     channel->answered = info->answered;
     channel->ended = info->answered && info->ended;
-    channel->caps = caps_of(info);
+    if (info->answered && info->configured) {
+        channel->caps = media_to_caps(&info->media, NULL, &video, &reason);
+        if (!channel->caps)
+            GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info->address, reason);
+        g_free(reason);
+    }
     if (!info->answered)
         GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info->address, info->reason);
     return channel;
@@ -232,9 +203,6 @@ GPtrArray *channels_ask(const gchar *folder, gint64 timeout, gchar **directory)
 }
 
 /* === devicewatch ============================================================================= */
-/* Watches capture cards, channels and targets by events of /dev and of the channels' directory
- * (inotify), and by the ends of processes (pidfd). Simultaneous events are reported together: a
- * card's node is created, and gets its owner and its mode, by separate events. */
 
 #define NODES "/dev"
 #define NODE_EVENTS (IN_CREATE | IN_DELETE | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR)
@@ -308,15 +276,10 @@ static guint channel_event(struct device_watch *watch, const struct inotify_even
 
 /* --- nodes -------------------------------------------------------------------------------- */
 
-static gboolean is_video_node(const gchar *name)
-{
-    return g_str_has_prefix(name, "video") && name[5] &&
-           strspn(name + 5, "0123456789") == strlen(name + 5);
-}
-
 static guint node_event(const struct inotify_event *event, GPtrArray *gone)
 {
-    if (!event->len || !is_video_node(event->name))
+    if (!event->len || !g_str_has_prefix(event->name, "video") || !event->name[5] ||
+        event->name[5 + strspn(event->name + 5, "0123456789")])
         return 0;
     if (event->mask & (IN_DELETE | IN_MOVED_FROM))
         g_ptr_array_add(gone, g_strdup(event->name));

@@ -135,8 +135,6 @@ void gpud_gst_error_warn(GstElement *element, enum gpud_gst_activity activity,
  *     gpudirect+v4l2:///dev/video0               the source alone: a capture card */
 
 /* For G_IMPLEMENT_INTERFACE with GST_TYPE_URI_HANDLER. */
-void uri_handler_init_source(gpointer interface, gpointer data);
-void uri_handler_init_programme(gpointer interface, gpointer data);
-void uri_handler_init_sink(gpointer interface, gpointer data);
+void uri_handler_init(gpointer interface, gpointer data);
 
 #endif

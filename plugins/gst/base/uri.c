@@ -5,6 +5,8 @@
  * composed of the current settings. */
 #include "base/plugin.h"
 
+#include <gst/base/gstbasesink.h>
+#include <gst/base/gstbasesrc.h>
 #include <string.h>
 
 #define PROTOCOL "gpudirect"
@@ -84,22 +86,16 @@ static gboolean is_about_trust(const gchar *name)
     return g_strv_contains(names, name);
 }
 
-static gboolean is_trusted(GObject *element)
-{
-    gboolean trusted;
-
-    g_object_get(element, "trust-uri", &trusted, NULL);
-    return trusted;
-}
-
 /* NULL: a URI cannot set it. */
 static GParamSpec *find_property(GObject *element, const gchar *key)
 {
     static const gchar *const others[] = {"name", "parent", "address", "trust-uri", NULL};
     GParamSpec *pspec = g_object_class_find_property(G_OBJECT_GET_CLASS(element), key);
+    gboolean trusted;
 
+    g_object_get(element, "trust-uri", &trusted, NULL);
     if (!pspec || g_strv_contains(others, pspec->name) ||
-        (is_about_trust(pspec->name) && !is_trusted(element)) ||
+        (is_about_trust(pspec->name) && !trusted) ||
         (pspec->flags & (G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY)) != G_PARAM_READWRITE)
         return NULL;
     switch (G_TYPE_FUNDAMENTAL(pspec->value_type)) {
@@ -129,33 +125,29 @@ static gchar *uri_describe(GParamSpec *pspec)
     return g_string_free(nicks, FALSE);
 }
 
-/* GStreamer takes a number of 64 bits as one of 32. */
-static gboolean is_in_range(GParamSpec *pspec, const gchar *text)
-{
-    if (G_IS_PARAM_SPEC_UINT(pspec))
-        return g_ascii_string_to_unsigned(text, 10, G_PARAM_SPEC_UINT(pspec)->minimum,
-                                          G_PARAM_SPEC_UINT(pspec)->maximum, NULL, NULL);
-    if (G_IS_PARAM_SPEC_UINT64(pspec))
-        return g_ascii_string_to_unsigned(text, 10, G_PARAM_SPEC_UINT64(pspec)->minimum,
-                                          G_PARAM_SPEC_UINT64(pspec)->maximum, NULL, NULL);
-    if (G_IS_PARAM_SPEC_INT(pspec))
-        return g_ascii_string_to_signed(text, 10, G_PARAM_SPEC_INT(pspec)->minimum,
-                                        G_PARAM_SPEC_INT(pspec)->maximum, NULL, NULL);
-    if (G_IS_PARAM_SPEC_INT64(pspec))
-        return g_ascii_string_to_signed(text, 10, G_PARAM_SPEC_INT64(pspec)->minimum,
-                                        G_PARAM_SPEC_INT64(pspec)->maximum, NULL, NULL);
-    return TRUE;
-}
-
 static gboolean uri_read_value(GParamSpec *pspec, const gchar *text, GValue *value)
 {
+    gboolean in_range = text != NULL;
+
     g_value_init(value, pspec->value_type);
     if (pspec->value_type == G_TYPE_STRING) {
         g_value_set_string(value, text);
         return text && g_utf8_validate(text, -1, NULL);
     }
-    return text && is_in_range(pspec, text) &&
-           gst_value_deserialize_with_pspec(value, text, pspec) &&
+    /* GStreamer takes a number of 64 bits as one of 32. */
+    if (text && G_IS_PARAM_SPEC_UINT(pspec))
+        in_range = g_ascii_string_to_unsigned(text, 10, G_PARAM_SPEC_UINT(pspec)->minimum,
+                                              G_PARAM_SPEC_UINT(pspec)->maximum, NULL, NULL);
+    else if (text && G_IS_PARAM_SPEC_UINT64(pspec))
+        in_range = g_ascii_string_to_unsigned(text, 10, G_PARAM_SPEC_UINT64(pspec)->minimum,
+                                              G_PARAM_SPEC_UINT64(pspec)->maximum, NULL, NULL);
+    else if (text && G_IS_PARAM_SPEC_INT(pspec))
+        in_range = g_ascii_string_to_signed(text, 10, G_PARAM_SPEC_INT(pspec)->minimum,
+                                            G_PARAM_SPEC_INT(pspec)->maximum, NULL, NULL);
+    else if (text && G_IS_PARAM_SPEC_INT64(pspec))
+        in_range = g_ascii_string_to_signed(text, 10, G_PARAM_SPEC_INT64(pspec)->minimum,
+                                            G_PARAM_SPEC_INT64(pspec)->maximum, NULL, NULL);
+    return in_range && gst_value_deserialize_with_pspec(value, text, pspec) &&
            !g_param_value_validate(pspec, value);
 }
 
@@ -171,28 +163,6 @@ static gchar *write_value(GParamSpec *pspec, const GValue *value)
 }
 
 /* --- composing ---------------------------------------------------------------------------- */
-
-/* NULL: there is no address. */
-static GString *begin_with_address(const gchar *address)
-{
-    const gchar *protocol = PROTOCOL "://", *rest = address;
-
-    if (!address || !address[0])
-        return NULL;
-    if (g_str_has_prefix(address, V4L2_PREFIX)) {
-        protocol = PROTOCOL_V4L2 "://";
-        rest += strlen(V4L2_PREFIX);
-    } else if (g_str_has_prefix(address, RDMA_PREFIX)) {
-        protocol = PROTOCOL_RDMA "://";
-        rest += strlen(RDMA_PREFIX);
-    } else if (g_str_has_prefix(address, UNIX_PREFIX)) {
-        rest += strlen(UNIX_PREFIX);
-    }
-    GString *uri = g_string_new(protocol);
-    if (g_str_has_prefix(address, RDMA_PREFIX)) /* brackets around an IPv6 address */
-        return g_string_append_uri_escaped(uri, rest, PATH_CHARACTERS "[]", FALSE);
-    return g_string_append_uri_escaped(uri, rest, rest == address ? "/" : PATH_CHARACTERS, FALSE);
-}
 
 static gint compare_names(gconstpointer a, gconstpointer b)
 {
@@ -229,15 +199,29 @@ static void add_properties(GObject *element, gchar **keys, GString *uri)
     g_free(pspecs);
 }
 
+/* NULL: there is no address. */
 static gchar *compose(GObject *element, gchar **keys)
 {
-    gchar *address;
+    static const struct {
+        const gchar *prefix, *protocol;
+        const gchar *allowed; /* unescaped */
+    } kinds[] = {
+        {V4L2_PREFIX, PROTOCOL_V4L2 "://", PATH_CHARACTERS},
+        {RDMA_PREFIX, PROTOCOL_RDMA "://", PATH_CHARACTERS "[]"}, /* around an IPv6 address */
+        {UNIX_PREFIX, PROTOCOL "://", PATH_CHARACTERS},
+        {"", PROTOCOL "://", "/"}, /* a name */
+    };
+    g_autofree gchar *address = NULL;
+    guint kind = 0;
 
     g_object_get(element, "address", &address, NULL);
-    GString *uri = begin_with_address(address);
-    g_free(address);
-    if (!uri)
+    if (!address || !address[0])
         return NULL;
+    while (!g_str_has_prefix(address, kinds[kind].prefix))
+        kind++;
+    GString *uri = g_string_new(kinds[kind].protocol);
+    g_string_append_uri_escaped(uri, address + strlen(kinds[kind].prefix), kinds[kind].allowed,
+                                FALSE);
     add_properties(element, keys, uri);
     return g_string_free(uri, FALSE);
 }
@@ -295,12 +279,6 @@ static gboolean is_name(const gchar *host)
     return host[0] != '.' && host[strspn(host, NAME_CHARACTERS)] == '\0';
 }
 
-/* The name of a stream, as in /audio. */
-static gboolean is_stream(const gchar *path)
-{
-    return path[0] == '/' && path[1] && is_name(path + 1);
-}
-
 /* From gpudirect:// with a name or a path, or from gpudirect+v4l2:///; NULL: *error says what is
  * wrong. */
 static gchar *uri_read_address(const GstUri *uri, gboolean card, GError **error)
@@ -308,13 +286,15 @@ static gchar *uri_read_address(const GstUri *uri, gboolean card, GError **error)
     const gchar *host = gst_uri_get_host(uri);
     gchar *path = gst_uri_get_path(uri), *address = NULL;
     gboolean has_path = path && path[0] && !g_str_equal(path, "/");
+    /* The name of a stream, as in /audio. */
+    gboolean is_stream = path && path[0] == '/' && path[1] && is_name(path + 1);
 
     if (gst_uri_get_userinfo(uri) || gst_uri_get_port(uri) != GST_URI_NO_PORT ||
         gst_uri_get_fragment(uri))
         uri_refuse(error, GST_URI_ERROR_BAD_URI,
                    "There is no user, port or fragment in an address: write " PROTOCOL
                    "://NAME or " PROTOCOL ":///PATH.");
-    else if (host && (card || (has_path && !is_stream(path))))
+    else if (host && (card || (has_path && !is_stream)))
         uri_refuse(error, GST_URI_ERROR_BAD_REFERENCE,
                    "\"%s\" is in the place of a host: for a path write three slashes, as in %s",
                    host, card ? PROTOCOL_V4L2 ":///dev/video0." : PROTOCOL ":///run/cam1.");
@@ -422,25 +402,20 @@ static GArray *read_settings(GObject *element, const GstUri *uri, GError **error
 
 /* --- setting ------------------------------------------------------------------------------ */
 
-static void set_default(GObject *element, const gchar *key)
-{
-    GParamSpec *pspec = g_object_class_find_property(G_OBJECT_GET_CLASS(element), key);
-    GValue value = G_VALUE_INIT;
-
-    g_value_init(&value, pspec->value_type);
-    g_param_value_set_default(pspec, &value);
-    g_object_set_property(element, key, &value);
-    g_value_unset(&value);
-}
-
 /* Properties that the URI before this one had set get their defaults back. */
 static void apply(GObject *element, const gchar *uri, const gchar *address, GArray *settings)
 {
     struct last_uri *before = get_last_uri(element);
     GStrvBuilder *builder = g_strv_builder_new();
 
-    for (gchar **key = before ? before->keys : NULL; key && *key; key++)
-        set_default(element, *key);
+    for (gchar **key = before ? before->keys : NULL; key && *key; key++) {
+        GParamSpec *pspec = g_object_class_find_property(G_OBJECT_GET_CLASS(element), *key);
+        GValue value = G_VALUE_INIT;
+        g_value_init(&value, pspec->value_type);
+        g_param_value_set_default(pspec, &value);
+        g_object_set_property(element, *key, &value);
+        g_value_unset(&value);
+    }
     last_uri_free(before);
     g_object_set(element, "address", address, NULL);
     for (guint i = 0; i < settings->len; i++) {
@@ -466,20 +441,13 @@ static gboolean is_stopped(GstElement *element)
     return stopped;
 }
 
-/* GStreamer's parser crashes if the name of a query's field is badly escaped. */
-static gboolean is_escaped_well(const gchar *text)
-{
-    gchar *unescaped = g_uri_unescape_string(text, NULL);
-    gboolean well = unescaped != NULL;
-
-    g_free(unescaped);
-    return well;
-}
-
 static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **error)
 {
     GObject *element = G_OBJECT(handler);
-    gboolean escaped = strlen(text) <= URI_MAX && is_escaped_well(text);
+    /* GStreamer's parser crashes if the name of a query's field is badly escaped. */
+    g_autofree gchar *unescaped =
+        strlen(text) <= URI_MAX ? g_uri_unescape_string(text, NULL) : NULL;
+    gboolean escaped = unescaped != NULL;
     GstUri *uri = escaped ? gst_uri_from_string(text) : NULL;
     gchar *address = NULL;
     GArray *settings = NULL;
@@ -516,56 +484,26 @@ static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **erro
 
 /* --- interfaces --------------------------------------------------------------------------- */
 
-static GstURIType get_source_type(GType type)
+static GstURIType get_uri_type(GType type)
 {
-    return GST_URI_SRC;
+    return g_type_is_a(type, GST_TYPE_BASE_SINK) ? GST_URI_SINK : GST_URI_SRC;
 }
 
-static GstURIType get_sink_type(GType type)
+static const gchar *const *get_protocols(GType type)
 {
-    return GST_URI_SINK;
+    static const gchar *const of_channels[] = {PROTOCOL, PROTOCOL_RDMA, NULL};
+    static const gchar *const all[] = {PROTOCOL, PROTOCOL_V4L2, PROTOCOL_RDMA, NULL};
+
+    /* No card has streams, so that gpudirectsrc alone takes one. */
+    return g_type_is_a(type, GST_TYPE_BASE_SRC) ? all : of_channels;
 }
 
-static const gchar *const *get_source_protocols(GType type)
-{
-    static const gchar *const protocols[] = {PROTOCOL, PROTOCOL_V4L2, PROTOCOL_RDMA, NULL};
-
-    return protocols;
-}
-
-static const gchar *const *get_channel_protocols(GType type)
-{
-    static const gchar *const protocols[] = {PROTOCOL, PROTOCOL_RDMA, NULL};
-
-    return protocols;
-}
-
-void uri_handler_init_source(gpointer interface, gpointer data)
+void uri_handler_init(gpointer interface, gpointer data)
 {
     GstURIHandlerInterface *handler = interface;
 
-    handler->get_type = get_source_type;
-    handler->get_protocols = get_source_protocols;
-    handler->get_uri = get_uri;
-    handler->set_uri = set_uri;
-}
-
-void uri_handler_init_programme(gpointer interface, gpointer data)
-{
-    GstURIHandlerInterface *handler = interface;
-
-    handler->get_type = get_source_type;
-    handler->get_protocols = get_channel_protocols; /* no card has streams */
-    handler->get_uri = get_uri;
-    handler->set_uri = set_uri;
-}
-
-void uri_handler_init_sink(gpointer interface, gpointer data)
-{
-    GstURIHandlerInterface *handler = interface;
-
-    handler->get_type = get_sink_type;
-    handler->get_protocols = get_channel_protocols;
+    handler->get_type = get_uri_type;
+    handler->get_protocols = get_protocols;
     handler->get_uri = get_uri;
     handler->set_uri = set_uri;
 }

@@ -8,8 +8,6 @@
 #include "wire/codec.h"
 
 /* === devicechoice ============================================================================ */
-/* The device that an element works on: the one that the user names or, with `auto`, the GPU whose
- * memory its neighbours prefer. All functions take the element's object lock. */
 
 enum gpu_use device_choice_get_use(struct device_choice *choice, gint *number)
 {
@@ -166,7 +164,6 @@ void field_set(gpointer field, const GValue *value)
 }
 
 /* === settings ================================================================================ */
-/* The properties that both elements have. */
 
 #define SLOTS_MIN 2 /* one is read while the next is written */
 
@@ -328,8 +325,6 @@ gboolean settings_set(struct settings *settings, guint id, const GValue *value)
 }
 
 /* === endpoint ================================================================================ */
-/* One end of a link: the code that gpudirectsink and gpudirectsrc share. Each embeds an endpoint,
- * which handles the shared properties, the device, the clock's name and the statistics. */
 
 static GQuark endpoint_quark(void)
 {

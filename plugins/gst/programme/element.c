@@ -42,7 +42,7 @@
  */
 
 G_DEFINE_TYPE_WITH_CODE(GstGpudirectProgramSrc, gst_gpudirect_program_src, GST_TYPE_BIN,
-                        G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_programme))
+                        G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init))
 
 /* Above gpudirectsrc, which has no rank: players get the whole programme. */
 GST_ELEMENT_REGISTER_DEFINE(gpudirectprogramsrc, "gpudirectprogramsrc", GST_RANK_MARGINAL,

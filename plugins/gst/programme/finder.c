@@ -11,10 +11,6 @@
 #include <string.h>
 
 /* === collection ============================================================================== */
-/* The streams of a programme as a GstStreamCollection, by which players choose streams. They handle
- * one that changes while they start badly, so pads appear only once the first one is published.
- * Each stream's own thread pushes a new collection before its next buffer, as another thread's push
- * would wait for downstream. */
 
 #define WAIT_MAX (5 * G_TIME_SPAN_SECOND)
 
@@ -115,13 +111,6 @@ static void collection_wait(struct collection *collection)
 }
 
 /* === stream ================================================================================== */
-/* One stream of a programme: a gpudirectsrc, which gets a pad when it has caps.
- *
- *     gpudirectsrc src ─ the pad's inner half ─ src_audio, a ghost pad of the bin
- *
- * The inner half makes what the source pushes part of the programme: its STREAM_START waits for the
- * caps, and gets the group, the GstStream and the collection. Buffers are dropped while the pad is
- * not linked, so that a stream that is not used does not end the others. */
 
 struct stream {
     const struct stream_programme *programme;
@@ -308,10 +297,6 @@ static void stream_free(struct stream *stream)
 }
 
 /* === finder ================================================================================== */
-/* Finds the streams of a channel as they appear, and ends those that have ended. A thread follows
- * the events of the channels' directory; it polls once a second only while a sender does not
- * answer, or for a channel of another host, and there ever less often until a stream's sender says
- * that it has opened another address. */
 
 /* A sender that has not answered by then, or is on another host, is asked again after PERIOD. While
  * nothing changes at another host, the time doubles from one question to the next, up to

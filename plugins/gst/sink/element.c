@@ -127,7 +127,6 @@ void gst_gpudirect_sink_set_ending(GstGpudirectSink *self, gboolean ending)
 }
 
 /* === standby ================================================================================= */
-/* A sink that waits for the address of another sender: its frames are dropped until it has it. */
 
 static gboolean core_stands_by(GstGpudirectSink *self)
 {
@@ -683,7 +682,7 @@ static GstStructure *make_stats(GstElement *element)
 G_DEFINE_TYPE_WITH_CODE(GstGpudirectSink, gst_gpudirect_sink, GST_TYPE_BASE_SINK,
                         GST_DEBUG_CATEGORY_INIT(gst_gpudirect_sink_debug, "gpudirectsink", 0,
                                                 "gpudirect sink");
-                        G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_sink))
+                        G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init))
 
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsink, "gpudirectsink", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SINK)
 

@@ -12,7 +12,6 @@
 #include <gst/video/video.h>
 
 /* === capturecaps ============================================================================= */
-/* A capture card's modes as caps. */
 
 static void set_size(GstStructure *structure, const char *name, uint32_t min, uint32_t max,
                      uint32_t step)
@@ -54,11 +53,6 @@ static void set_rates(GstStructure *structure, const struct gpud_capture_mode *m
     gst_structure_take_value(structure, "framerate", &list);
 }
 
-static gboolean capturecaps_is_of_fields(enum gpud_scan scan)
-{
-    return scan == GPUD_SCAN_INTERLEAVED || scan == GPUD_SCAN_ALTERNATE;
-}
-
 /* Bayer caps have no interlace mode, since sensors do not produce fields. NULL: the media is
  * incomplete. */
 static GstCaps *caps_of(const struct gpud_media *media)
@@ -70,16 +64,12 @@ static GstCaps *caps_of(const struct gpud_media *media)
     return media_known_caps(&said);
 }
 
-static GstCapsFeatures *features_of(enum gpud_scan scan)
+/* A structure of the mode; NULL: GStreamer does not know it. */
+static GstStructure *mode_structure(const struct gpud_capture_mode *mode)
 {
-    return scan == GPUD_SCAN_ALTERNATE
-               ? gst_caps_features_new(GST_CAPS_FEATURE_FORMAT_INTERLACED, NULL)
-               : NULL;
-}
-
-/* A structure of the mode's format, without a size, as a mode has many. */
-static GstStructure *format_structure(const struct gpud_capture_mode *mode)
-{
+    const gchar *type = video_media_type(mode->format);
+    gboolean of_fields = mode->scan == GPUD_SCAN_INTERLEAVED || mode->scan == GPUD_SCAN_ALTERNATE;
+    /* Without a size, as a mode has many. */
     struct gpud_media media = {
         .picture =
             {
@@ -91,55 +81,37 @@ static GstStructure *format_structure(const struct gpud_capture_mode *mode)
             },
     };
 
+    if (!type || mode->width_max == 0 || mode->height_max == 0 ||
+        (g_str_equal(type, VIDEO_BAYER) && of_fields))
+        return NULL;
     g_strlcpy(media.picture.layout.format, mode->format, sizeof(media.picture.layout.format));
     GstCaps *caps = caps_of(&media);
-    GstStructure *structure = caps ? gst_structure_copy(gst_caps_get_structure(caps, 0)) : NULL;
-    gst_clear_caps(&caps);
-    return structure;
-}
-
-static GstStructure *mode_structure(const struct gpud_capture_mode *mode)
-{
-    const gchar *type = video_media_type(mode->format);
-
-    if (!type || mode->width_max == 0 || mode->height_max == 0 ||
-        (g_str_equal(type, VIDEO_BAYER) && capturecaps_is_of_fields(mode->scan)))
+    if (!caps)
         return NULL;
-    GstStructure *structure = format_structure(mode);
-    if (!structure)
-        return NULL;
+    GstStructure *structure = gst_structure_copy(gst_caps_get_structure(caps, 0));
+    gst_caps_unref(caps);
     set_size(structure, "width", mode->width_min, mode->width_max, mode->width_step);
     set_size(structure, "height", mode->height_min, mode->height_max, mode->height_step);
     set_rates(structure, mode);
     return structure;
 }
 
-/* The negotiated caps may lack a field that is known now, but must not contradict one. */
-static gboolean agrees(const GstStructure *wanted, const GstStructure *made, const gchar *field)
-{
-    const GValue *a = gst_structure_get_value(wanted, field);
-    const GValue *b = gst_structure_get_value(made, field);
-
-    return !a || !b || gst_value_compare(a, b) == GST_VALUE_EQUAL;
-}
-
-static GstCaps *capture_caps_current(const struct gpud_capture_info *info);
-
-/* Adds what the driver reports about its frames to negotiated caps. FALSE: it contradicts them;
- * *reason says how (g_free it). */
+/* Adds what the driver reports about its frames to negotiated caps, which may lack a field that is
+ * known now. FALSE: it contradicts them; *reason says how (g_free it). */
 static gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info,
                                       gchar **reason)
 {
     *caps = gst_caps_make_writable(*caps);
     GstStructure *structure = gst_caps_get_structure(*caps, 0);
-    GstCaps *current = capture_caps_current(info);
+    GstCaps *current = caps_of(&info->media);
     const GstStructure *made = current ? gst_caps_get_structure(current, 0) : NULL;
 
     for (gint i = 0; made && i < gst_structure_n_fields(made); i++) {
         const gchar *name = gst_structure_nth_field_name(made, (guint)i);
         const GValue *value = gst_structure_get_value(made, name);
-        if (!*reason && !agrees(structure, made, name)) {
-            gchar *wanted = gst_value_serialize(gst_structure_get_value(structure, name));
+        const GValue *asked = gst_structure_get_value(structure, name);
+        if (!*reason && asked && gst_value_compare(asked, value) != GST_VALUE_EQUAL) {
+            gchar *wanted = gst_value_serialize(asked);
             gchar *has = gst_value_serialize(value);
             *reason = g_strdup_printf("its driver makes %s %s of %s: ask for that with a "
                                       "capsfilter, or for none",
@@ -153,18 +125,15 @@ static gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_
     return !*reason;
 }
 
-/* The caps of frames with the card's current settings; NULL: the card is not set up. */
-static GstCaps *capture_caps_current(const struct gpud_capture_info *info)
-{
-    return caps_of(&info->media);
-}
-
 /* Merges a mode into one that differs only in the format, or appends it: elements downstream
  * compare every pair of structures. gst_caps_simplify() would change the order. */
 static void add_mode(GstCaps *caps, GstStructure *structure, enum gpud_scan scan)
 {
     GValue formats = G_VALUE_INIT, both = G_VALUE_INIT;
-    GstCapsFeatures *features = features_of(scan);
+    GstCapsFeatures *features =
+        scan == GPUD_SCAN_ALTERNATE
+            ? gst_caps_features_new(GST_CAPS_FEATURE_FORMAT_INTERLACED, NULL)
+            : NULL;
 
     for (guint i = 0; i < gst_caps_get_size(caps) && structure; i++) {
         GstStructure *other = gst_caps_get_structure(caps, i);
@@ -248,24 +217,6 @@ static GPtrArray *named_formats(const GstCaps *filter)
     if (!few)
         g_clear_pointer(&formats, g_ptr_array_unref);
     return formats;
-}
-
-/* All modes whose format GStreamer knows, at least those that match the filter (NULL: all); empty
- * caps if there are none. */
-static GstCaps *capture_caps(struct gpud_capture *capture, const GstCaps *filter)
-{
-    GArray *modes = g_array_new(FALSE, TRUE, sizeof(struct gpud_capture_mode));
-    GPtrArray *formats = named_formats(filter);
-
-    for (guint i = 0; formats && i < formats->len; i++)
-        list_modes(capture, formats->pdata[i], modes);
-    if (!formats)
-        list_modes(capture, NULL, modes);
-    GstCaps *caps =
-        capture_caps_of_modes((struct gpud_capture_mode *)(void *)modes->data, modes->len);
-    g_clear_pointer(&formats, g_ptr_array_unref);
-    g_array_unref(modes);
-    return caps;
 }
 
 /* === capture ================================================================================= */
@@ -442,9 +393,23 @@ static void capture_get_info(struct input *input, struct input_info *info)
     g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
 }
 
+/* All modes whose format GStreamer knows, at least those that match the filter (NULL: all); empty
+ * caps if there are none. */
 static GstCaps *capture_get_caps(struct input *input, const GstCaps *filter)
 {
-    return capture_caps(((struct capture_input *)input)->capture, filter);
+    struct gpud_capture *capture = ((struct capture_input *)input)->capture;
+    GArray *modes = g_array_new(FALSE, TRUE, sizeof(struct gpud_capture_mode));
+    GPtrArray *formats = named_formats(filter);
+
+    for (guint i = 0; formats && i < formats->len; i++)
+        list_modes(capture, formats->pdata[i], modes);
+    if (!formats)
+        list_modes(capture, NULL, modes);
+    GstCaps *caps =
+        capture_caps_of_modes((struct gpud_capture_mode *)(void *)modes->data, modes->len);
+    g_clear_pointer(&formats, g_ptr_array_unref);
+    g_array_unref(modes);
+    return caps;
 }
 
 /* Caps without an interlace mode leave it to the card. */
@@ -468,7 +433,7 @@ static GstCaps *capture_get_current(struct input *input, struct gpud_layout *lay
     GstVideoInfo info;
 
     gpud_capture_get_info(((struct capture_input *)input)->capture, &now);
-    GstCaps *caps = capture_caps_current(&now);
+    GstCaps *caps = caps_of(&now.media);
     const struct gpud_layout *made = &now.media.picture.layout;
     if (!caps || !video_info_from_caps(&info, caps) || !layout_fits_info(made, &info)) {
         *reason = g_strdup_printf("the card makes %ux%u %s of it, which GStreamer does not know",
@@ -556,25 +521,11 @@ const struct input_ops capture_input_ops = {
 };
 
 /* === capturechoice =========================================================================== */
-/* Which of a capture card's modes is chosen, and the message when none can be. */
 
 /* --- choosing ------------------------------------------------------------------------------ */
 
 /* Below 30 movement stutters; 29.97 is as good. */
 #define RATE_ENOUGH 29.9
-
-static GstStructure *fixate_mode(const GstStructure *mode, const struct capture_wish *wish)
-{
-    GstStructure *fixed = gst_structure_copy(mode);
-
-    if (wish->format[0])
-        gst_structure_fixate_field_string(fixed, "format", wish->format);
-    gst_structure_fixate_field_nearest_int(fixed, "width", wish->width ? wish->width : 1920);
-    gst_structure_fixate_field_nearest_int(fixed, "height", wish->height ? wish->height : 1080);
-    gst_structure_fixate_field_nearest_fraction(fixed, "framerate", G_MAXINT, 1);
-    gst_structure_fixate(fixed);
-    return fixed;
-}
 
 static gdouble distance_to(const GstStructure *fixed, gint width, gint height)
 {
@@ -585,26 +536,20 @@ static gdouble distance_to(const GstStructure *fixed, gint width, gint height)
     return ABS(own_width - width) + ABS(own_height - height);
 }
 
-/* How far the rate is below RATE_ENOUGH; 0 also if the driver does not say. */
-static gdouble missing_rate(const GstStructure *fixed)
-{
-    gint num, den;
-
-    if (!gst_structure_get_fraction(fixed, "framerate", &num, &den) || num == 0)
-        return 0;
-    return MAX(RATE_ENOUGH - (gdouble)num / den, 0);
-}
-
 enum { MERITS = 5 };
 
 /* A mode's demerits, the most important first. */
 static void capturechoice_judge(const GstStructure *fixed, const struct capture_wish *wish,
                                 gdouble against[MERITS])
 {
+    gint num, den;
+
     against[0] = gst_structure_has_name(fixed, VIDEO_BAYER);
     against[1] = wish->width ? distance_to(fixed, wish->width, wish->height) : 0;
     against[2] = g_strcmp0(gst_structure_get_string(fixed, "format"), wish->format) != 0;
-    against[3] = missing_rate(fixed);
+    against[3] = 0; /* also if the driver does not say its rate */
+    if (gst_structure_get_fraction(fixed, "framerate", &num, &den) && num != 0)
+        against[3] = MAX(RATE_ENOUGH - (gdouble)num / den, 0);
     against[4] = distance_to(fixed, 1920, 1080);
 }
 
@@ -623,7 +568,13 @@ GstCaps *capture_choose(GstCaps *caps, const struct capture_wish *wish)
     guint place = 0;
 
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
-        GstStructure *fixed = fixate_mode(gst_caps_get_structure(caps, i), wish);
+        GstStructure *fixed = gst_structure_copy(gst_caps_get_structure(caps, i));
+        if (wish->format[0])
+            gst_structure_fixate_field_string(fixed, "format", wish->format);
+        gst_structure_fixate_field_nearest_int(fixed, "width", wish->width ? wish->width : 1920);
+        gst_structure_fixate_field_nearest_int(fixed, "height", wish->height ? wish->height : 1080);
+        gst_structure_fixate_field_nearest_fraction(fixed, "framerate", G_MAXINT, 1);
+        gst_structure_fixate(fixed);
         capturechoice_judge(fixed, wish, against);
         if (!best || capturechoice_is_better(against, best_against)) {
             g_clear_pointer(&best, gst_structure_free);
@@ -653,13 +604,20 @@ static const gchar *const step_fields[][2] = {
     [STEP_RATE] = {"framerate"},
 };
 
-/* The caps reduced to the fields of the first steps, and one more, in any memory. */
-static GstCaps *capturechoice_keep(const GstCaps *caps, guint steps, const gchar *one_more)
+/* What the card offers that matches the wanted caps in the first steps, and one more field, in any
+ * memory. */
+static GstCaps *narrow(const GstCaps *has, const GstCaps *wanted, guint steps,
+                       const gchar *one_more)
 {
-    GstCaps *kept = gst_caps_new_empty();
+    GstCaps *any = gst_caps_copy(has), *kept = gst_caps_new_empty();
 
-    for (guint i = 0; i < gst_caps_get_size(caps); i++) {
-        const GstStructure *from = gst_caps_get_structure(caps, i);
+    gst_caps_set_features_simple(any, gst_caps_features_new_any());
+    if (gst_caps_is_any(wanted)) {
+        gst_caps_unref(kept);
+        return any;
+    }
+    for (guint i = 0; i < gst_caps_get_size(wanted); i++) {
+        const GstStructure *from = gst_caps_get_structure(wanted, i);
         GstStructure *structure = gst_structure_new_empty(gst_structure_get_name(from));
         for (guint k = 0; k <= 2 * steps; k++) {
             const gchar *field = k == 2 * steps ? one_more : step_fields[k / 2][k % 2];
@@ -669,19 +627,7 @@ static GstCaps *capturechoice_keep(const GstCaps *caps, guint steps, const gchar
         }
         gst_caps_append_structure_full(kept, structure, gst_caps_features_new_any());
     }
-    return kept;
-}
-
-/* What the card offers that matches the wanted caps in the first steps, and one more field. */
-static GstCaps *narrow(const GstCaps *has, const GstCaps *wanted, guint steps,
-                       const gchar *one_more)
-{
-    GstCaps *any = gst_caps_copy(has), *kept = capturechoice_keep(wanted, steps, one_more);
-
-    gst_caps_set_features_simple(any, gst_caps_features_new_any());
-    GstCaps *both = gst_caps_is_any(wanted)
-                        ? gst_caps_ref(any)
-                        : gst_caps_intersect_full(any, kept, GST_CAPS_INTERSECT_FIRST);
+    GstCaps *both = gst_caps_intersect_full(any, kept, GST_CAPS_INTERSECT_FIRST);
     gst_caps_unref(any);
     gst_caps_unref(kept);
     return both;
@@ -814,7 +760,7 @@ static gchar *capturechoice_join(const GstCaps *caps, const gchar *between,
     return g_string_free(names.text, FALSE);
 }
 
-static gboolean capturechoice_is_of_fields(const GstCaps *caps, guint index)
+static gboolean is_of_fields(const GstCaps *caps, guint index)
 {
     return gst_caps_features_contains(gst_caps_get_features(caps, index),
                                       GST_CAPS_FEATURE_FORMAT_INTERLACED);
@@ -828,7 +774,7 @@ static gboolean comes_as_fields(const GstCaps *has, const GstCaps *wanted, gbool
 
     for (guint i = 0; i < gst_caps_get_size(has) && all; i++) {
         GstCaps *one = gst_caps_copy_nth(has, i), *both = narrow(one, wanted, STEPS, NULL);
-        all = gst_caps_is_empty(both) || capturechoice_is_of_fields(has, i) == fields;
+        all = gst_caps_is_empty(both) || is_of_fields(has, i) == fields;
         gst_caps_unref(one);
         gst_caps_unref(both);
     }
@@ -856,7 +802,7 @@ static gchar *explain_rest(const GstCaps *has, const GstCaps *wanted)
         g_free(is);
         return text;
     }
-    gboolean wants_fields = capturechoice_is_of_fields(wanted, 0);
+    gboolean wants_fields = is_of_fields(wanted, 0);
     if (!wants_fields && comes_as_fields(has, wanted, TRUE))
         return g_strdup("it gives each field as a buffer of its own: ask for "
                         "video/x-raw(format:Interlaced),interlace-mode=alternate, and put elements "

@@ -14,8 +14,6 @@
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 /* === blocks ================================================================================== */
-/* Blocks of sound and data, and the buffers that hold them. Each is copied, so that downstream may
- * keep as many as it likes without a slot of the ring. */
 
 /* Copies a frame, which stays the caller's, into a new buffer, without the first `skip` samples.
  * allocator: NULL for the default one. GPUD_PEER: its bytes never came. */
@@ -68,15 +66,6 @@ static void blocks_skip(const struct blocks *blocks, guint skip, struct gpud_fra
 }
 
 /* === pictures ================================================================================ */
-/* The format of the pictures, and the buffers that hold them.
- *
- * Normally a buffer is the slot itself. Three things force a copy: downstream cannot read strides,
- * needs memory of its own allocator, or holds so many buffers that the ring is nearly empty: it
- * then gets copies until it holds fewer, because the stream would lose pictures, or stop.
- *
- * Where the caps are of dma-bufs, buffers are the ring's, if its memory has some: that of a card or
- * a third-party writer has, and that which a sender writes to. Memory that a sender lends for
- * reading has none, because a dma-buf could be written to; its pictures are copied into others. */
 
 /* How long downstream has, once, to release a slot before it gets copies instead. */
 #define HOARD_TIMEOUT (20 * G_TIME_SPAN_MILLISECOND)

@@ -11,7 +11,6 @@
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 /* === options ================================================================================= */
-/* The properties of gpudirectsrc alone, except those of capture cards. */
 
 /* Sinks add 20 ms of their own, and the time in transit is measured; nothing else is needed. */
 #define DEFAULT_PROCESSING_DEADLINE 0
@@ -574,7 +573,7 @@ static GstStructure *make_stats(GstElement *element)
 G_DEFINE_TYPE_WITH_CODE(GstGpudirectSrc, gst_gpudirect_src, GST_TYPE_PUSH_SRC,
                         GST_DEBUG_CATEGORY_INIT(gst_gpudirect_src_debug, "gpudirectsrc", 0,
                                                 "gpudirect source");
-                        G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_source))
+                        G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init))
 
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SRC)
 
@@ -946,7 +945,9 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
     feed_init(&self->feed, open_input, self);
     g_queue_init(&self->updates.events);
     times_init(&self->times, &self->endpoint);
-    latency_init(&self->latency, GST_ELEMENT(self), &self->options);
+    self->latency.element = GST_ELEMENT(self);
+    self->latency.options = &self->options;
+    self->latency.interval = GST_CLOCK_TIME_NONE;
     self->pictures.src = base;
     self->pictures.counters = self->endpoint.counters;
     self->sticky_names = g_ptr_array_new();

@@ -15,19 +15,7 @@
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 /* === updates ================================================================================= */
-/* Events of the link other than frames: noted inside acquire, applied after it.
- *
- * Only the last format and the last connection count. Other events wait for a frame, which gives
- * their time, and later ones replace earlier ones:
- *
- *     segment, flush   the last one
- *     tags             one list for each scope, merged: later values win
- *     gap              none before the first frame: there is nothing to bridge
- *     custom           all of them; of sticky ones the last of each name
- *
- * The number of waiting events is bounded, at more than an honest sender needs. Once frames flow, a
- * larger burst only ends the acquire: downstream gets the events so far, and the rest stays with
- * the sender. Before the first frame nothing can be passed on, so the link is cut. */
+/* Events of the link other than frames: noted inside acquire, applied after it; see src.h. */
 
 /* The most events that wait, and their size as serialised; a decoded byte takes about ten. A merged
  * list of tags counts once, as it has one event's values for each tag that GStreamer knows. */
@@ -64,77 +52,57 @@ static void updates_yield(struct updates *updates, struct input *input)
     input->ops->interrupt(input, TRUE);
 }
 
-/* Inside acquire. */
-static void updates_note_format(struct updates *updates, const struct gpud_format_event *said)
-{
-    g_free(updates->format);
-    updates->format = g_memdup2(said, sizeof(*said));
-}
-
-/* Drops the previous sender's events, whose frame will not arrive. */
-static void updates_note_peer(struct updates *updates, const struct gpud_peer_info *peer)
-{
-    clear_waiting(updates);
-    g_free(updates->peer);
-    updates->peer = g_memdup2(peer, sizeof(*peer));
-}
-
-/* Whether the later one replaces the other. */
-static gboolean is_replaced_by(const struct wire_event *a, const struct wire_event *b)
-{
-    if (a->kind != b->kind)
-        return FALSE;
-    if (a->kind == EVENT_TAGS)
-        return a->scope == b->scope;
-    return a->kind != EVENT_CUSTOM_STICKY ||
-           gst_structure_has_name(a->structure, gst_structure_get_name(b->structure));
-}
-
-static struct update_event *find_waiting(struct updates *updates, const struct wire_event *event)
+/* The waiting event that a later one replaces, or is merged into; NULL: none. */
+static struct update_event *find_replaced(struct updates *updates, const struct wire_event *event)
 {
     for (GList *at = updates->events.head; at; at = at->next) {
         struct update_event *waiting = at->data;
-        if (is_replaced_by(&waiting->event, event))
+        const struct wire_event *before = &waiting->event;
+        if (before->kind != event->kind)
+            continue;
+        switch (event->kind) {
+        case EVENT_TAGS:
+            if (before->scope == event->scope)
+                return waiting;
+            break;
+        case EVENT_CUSTOM_STICKY:
+            if (gst_structure_has_name(before->structure, gst_structure_get_name(event->structure)))
+                return waiting;
+            break;
+        case EVENT_SEGMENT:
+        case EVENT_FLUSH:
             return waiting;
+        default:
+            return NULL;
+        }
     }
     return NULL;
-}
-
-static void drop_waiting(struct updates *updates, struct update_event *waiting)
-{
-    g_queue_remove(&updates->events, waiting);
-    updates->event_bytes -= waiting->size;
-    update_event_free(waiting);
-}
-
-static void merge_tags(struct updates *updates, struct update_event *into,
-                       struct update_event *from)
-{
-    gst_tag_list_insert(into->event.tags, from->event.tags, GST_TAG_MERGE_REPLACE);
-    into->event.head = from->event.head;
-    if (from->size > into->size) {
-        updates->event_bytes += from->size - into->size;
-        into->size = from->size;
-    }
-    update_event_free(from);
 }
 
 static void add_waiting(struct updates *updates, struct update_event *waiting, gboolean begun)
 {
     struct wire_event *event = &waiting->event;
-    struct update_event *old = find_waiting(updates, event);
+    struct update_event *old = find_replaced(updates, event);
 
     if (event->kind == EVENT_GAP && !begun) {
         update_event_free(waiting);
         return;
     }
     if (old && event->kind == EVENT_TAGS) {
-        merge_tags(updates, old, waiting);
+        gst_tag_list_insert(old->event.tags, event->tags, GST_TAG_MERGE_REPLACE);
+        old->event.head = event->head;
+        if (waiting->size > old->size) {
+            updates->event_bytes += waiting->size - old->size;
+            old->size = waiting->size;
+        }
+        update_event_free(waiting);
         return;
     }
-    if (old && (event->kind == EVENT_SEGMENT || event->kind == EVENT_FLUSH ||
-                event->kind == EVENT_CUSTOM_STICKY))
-        drop_waiting(updates, old);
+    if (old) {
+        g_queue_remove(&updates->events, old);
+        updates->event_bytes -= old->size;
+        update_event_free(old);
+    }
     g_queue_push_tail(&updates->events, waiting);
     updates->event_bytes += waiting->size;
 }
@@ -163,21 +131,6 @@ static gboolean updates_note_event(struct updates *updates, GstElement *element,
 }
 
 /* --- after it ----------------------------------------------------------------------------- */
-
-/* The first event that need not wait, or NULL; the caller frees it. With a frame that is any event,
- * and without one any that needs no time. A segment waits for its frame. */
-static struct update_event *updates_take_event(struct updates *updates, gboolean with_frame)
-{
-    for (GList *at = updates->events.head; at; at = at->next) {
-        struct update_event *waiting = at->data;
-        if (waiting->event.kind == EVENT_SEGMENT && !with_frame)
-            continue;
-        g_queue_delete_link(&updates->events, at);
-        updates->event_bytes -= waiting->size;
-        return waiting;
-    }
-    return NULL;
-}
 
 void updates_take_reason(struct updates *updates, struct gpud_error *why)
 {
@@ -208,7 +161,7 @@ void updates_take_reason(struct updates *updates, struct gpud_error *why)
  * demand, or, if downstream accepts nothing else, as dma-bufs. */
 
 /* Reduces the pad's caps to those that the device can provide. Takes the caps. */
-static GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps)
+static GstCaps *offer_link(GstGpudirectSrc *self, GstCaps *caps)
 {
     gint number;
     enum gpu_use use = device_choice_get_use(&self->endpoint.device, &number);
@@ -239,7 +192,7 @@ static struct gpu *get_gpu(GstGpudirectSrc *self)
 /* offer_card: the caps of a card or a third-party writer, those in memory of the GPU first, those
  * in dma-bufs last. Takes the caps. gpu_of_caps: the GPU of the negotiated caps' memory; NULL: the
  * CPU. */
-static GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps)
+static GstCaps *offer_card(GstGpudirectSrc *self, GstCaps *caps)
 {
     struct gpu *gpu = get_gpu(self);
     GstCaps *both = gst_caps_new_empty(), *in_dmabufs = caps_into_dmabufs(caps);
@@ -254,14 +207,6 @@ static GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *cap
     gst_caps_append(both, caps);
     gst_caps_append(both, in_dmabufs);
     return both;
-}
-
-/* offer_card: the caps of a card or a third-party writer, those in memory of the GPU first, those
- * in dma-bufs last. Takes the caps. gpu_of_caps: the GPU of the negotiated caps' memory; NULL: the
- * CPU. */
-static struct gpu *gst_gpudirect_src_gpu_of_caps(GstGpudirectSrc *self, const GstCaps *caps)
-{
-    return gpu_vendor_of_caps(caps) ? get_gpu(self) : NULL;
 }
 
 /* Elements that pass memory through accept any caps; the CAPS query also reaches those behind them.
@@ -280,7 +225,7 @@ static gboolean downstream_takes(GstGpudirectSrc *self, GstCaps *caps)
 
 /* Whether an answered allocation query asks for memory of an allocator that makes files, which
  * downstream shares with other processes by their descriptors. */
-static gboolean gst_gpudirect_src_fills_files(GstQuery *query)
+static gboolean fills_files(GstQuery *query)
 {
     GstAllocator *allocator = NULL;
 
@@ -298,8 +243,7 @@ static gboolean downstream_takes_gpu(GstGpudirectSrc *self, GstCaps *caps)
     if (!downstream_takes(self, caps))
         return FALSE;
     GstQuery *query = gst_query_new_allocation(caps, FALSE);
-    gboolean takes =
-        !gst_pad_peer_query(GST_BASE_SRC_PAD(self), query) || !gst_gpudirect_src_fills_files(query);
+    gboolean takes = !gst_pad_peer_query(GST_BASE_SRC_PAD(self), query) || !fills_files(query);
     gst_query_unref(query);
     return takes;
 }
@@ -318,23 +262,14 @@ static GstCaps *find_dmabufs(GstGpudirectSrc *self, const GstCaps *caps)
     return found;
 }
 
-static GstCaps *agree_on_dmabufs(GstGpudirectSrc *self, const GstCaps *caps)
-{
-    GstCaps *found = find_dmabufs(self, caps);
-    struct gpud_error error;
-
-    if (found && !dmabuf_can_be_made(&error))
-        gst_clear_caps(&found);
-    return found;
-}
-
 /* The caps of the sender or the signal in the form that downstream accepts: with a GPU's memory
  * (*gpu is set), unchanged, or with dma-bufs. Takes the caps. NULL: downstream accepts none of
  * these. */
-static GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
+static GstCaps *agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
 {
     struct gpu *found = get_gpu(self);
     GstCaps *on_gpu = found ? gpu_caps_in_memory(caps, found->vendor) : NULL;
+    struct gpud_error error;
 
     *gpu = NULL;
     if (on_gpu && downstream_takes_gpu(self, on_gpu)) {
@@ -345,7 +280,9 @@ static GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, st
     gst_clear_caps(&on_gpu);
     if (gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), caps))
         return caps;
-    GstCaps *in_dmabufs = agree_on_dmabufs(self, caps);
+    GstCaps *in_dmabufs = find_dmabufs(self, caps);
+    if (in_dmabufs && !dmabuf_can_be_made(&error))
+        gst_clear_caps(&in_dmabufs);
     gst_caps_unref(caps);
     return in_dmabufs;
 }
@@ -361,9 +298,8 @@ static gboolean is_on_gpu(const struct gpud_format_event *format)
     return gpu_of_name(format->device) >= 0 && format->pci[0];
 }
 
-/* Whether gst_gpudirect_src_follow() applies to a stream of this format. */
-static gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self,
-                                             const struct gpud_format_event *format)
+/* Whether follow() applies to a stream of this format. */
+static gboolean may_follow(GstGpudirectSrc *self, const struct gpud_format_event *format)
 {
     return self->follow.enabled && self->follow.moves < MOVES_MAX &&
            (is_on_gpu(format) || g_atomic_int_get(&self->endpoint.device.opened_on) >= 0);
@@ -432,8 +368,7 @@ static gboolean device_move(GstGpudirectSrc *self, gint number)
 }
 
 /* Moves the input to the device that the sender has its frames on. FALSE: it stays. */
-static gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self,
-                                         const struct gpud_format_event *format)
+static gboolean follow(GstGpudirectSrc *self, const struct gpud_format_event *format)
 {
     if (!self->follow.enabled || self->follow.moves >= MOVES_MAX)
         return FALSE;
@@ -449,7 +384,7 @@ gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self)
 }
 
 /* Why downstream may have refused these caps, and what to do; g_free it. */
-static gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
+static gchar *find_advice(GstGpudirectSrc *self, const GstCaps *caps)
 {
     for (guint i = 0; gpu_vendors[i]; i++) {
         GstCaps *on_gpu = gpu_caps_in_memory(caps, gpu_vendors[i]);
@@ -476,38 +411,18 @@ static gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *cap
 
 static GstBaseSrcClass *parent_class;
 
-/* Cuts the link if the element is set to wait for another sender; else posts an error. */
-static GstFlowReturn refuse_format(GstGpudirectSrc *self, gchar *reason)
-{
-    if (src_options_wait_for_senders(&self->options)) {
-        g_free(self->updates.unusable);
-        self->updates.unusable = reason;
-        return GST_FLOW_OK;
-    }
-    GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The sender's format cannot be used: %s.", reason),
-                      (NULL));
-    g_free(reason);
-    return GST_FLOW_ERROR;
-}
-
-/* Sets the format of the frames that follow. FALSE: it is that of pictures. */
-static gboolean blocks_set_format(struct blocks *blocks, const struct gpud_media *media,
-                                  GstCaps *caps)
-{
-    blocks->expected = media->kind != GPUD_MEDIA_PICTURE;
-    blocks->are_sound = blocks_are_sound(media);
-    if (blocks->are_sound && !gst_audio_info_from_caps(&blocks->info, caps))
-        return FALSE;
-    return blocks->expected;
-}
-
 static gboolean set_format(GstGpudirectSrc *self, GstCaps *caps, const struct gpud_media *media)
 {
-    gboolean are_blocks = blocks_set_format(&self->blocks, media, caps);
-    self->signal.may_be_silent = are_blocks && !self->blocks.are_sound;
-    if (!are_blocks)
-        return media->kind == GPUD_MEDIA_PICTURE &&
-               gst_gpudirect_src_set_format(self, caps, &media->picture.layout);
+    struct blocks *blocks = &self->blocks;
+
+    blocks->expected = media->kind != GPUD_MEDIA_PICTURE;
+    blocks->are_sound = blocks_are_sound(media);
+    gboolean known = !blocks->are_sound || gst_audio_info_from_caps(&blocks->info, caps);
+    self->signal.may_be_silent = blocks->expected && !blocks->are_sound;
+    if (!blocks->expected)
+        return gst_gpudirect_src_set_format(self, caps, &media->picture.layout);
+    if (!known)
+        return FALSE;
     pictures_reset(&self->pictures);
     src_signal_forget(&self->signal);
     latency_note_interval(&self->latency, GST_CLOCK_TIME_NONE);
@@ -515,17 +430,25 @@ static gboolean set_format(GstGpudirectSrc *self, GstCaps *caps, const struct gp
 }
 
 /* Applies the format that the sender announced. */
-static GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
-                                                   const struct gpud_format_event *format)
+static GstFlowReturn take_format(GstGpudirectSrc *self, const struct gpud_format_event *format)
 {
     GstVideoInfo info;
     gchar *reason = NULL;
     GstCaps *caps = media_to_caps(&format->media, self->names, &info, &reason);
 
-    if (!caps)
-        return refuse_format(self, reason);
+    if (!caps && src_options_wait_for_senders(&self->options)) {
+        g_free(self->updates.unusable); /* so that the link is cut, and another sender waited for */
+        self->updates.unusable = reason;
+        return GST_FLOW_OK;
+    }
+    if (!caps) {
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The sender's format cannot be used: %s.", reason),
+                          (NULL));
+        g_free(reason);
+        return GST_FLOW_ERROR;
+    }
     /* Queries downstream now, because a refused CAPS event would show only with the next buffer. */
-    GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->pictures.gpu);
+    GstCaps *agreed = agree(self, gst_caps_ref(caps), &self->pictures.gpu);
     if (agreed)
         gst_caps_replace(&caps, agreed);
     GST_DEBUG_OBJECT(self, "the sender's format: %" GST_PTR_FORMAT, caps);
@@ -533,7 +456,7 @@ static GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
                      gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
                      gst_base_src_negotiate(GST_BASE_SRC(self));
     if (!taken && !feed_is_flushing(&self->feed)) {
-        gchar *advice = gst_gpudirect_src_advice(self, caps);
+        gchar *advice = find_advice(self, caps);
         GST_ELEMENT_ERROR(
             self, CORE, NEGOTIATION,
             ("The elements downstream do not accept the sender's format: %s.", advice),
@@ -552,46 +475,36 @@ static GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
 /* Elements between the source and a sink, at most; it also ends where pads form a circle. */
 #define DEPTH_MAX 64
 
-static GstClockTime offset_behind(GstPad *pad, guint depth);
-
-/* Of the sink that has the pad, or of those behind its element. */
-static GstClockTime offset_at(GstPad *sink_pad, guint depth)
+/* How much later than by the pipeline's latency the sinks behind a pad show pictures: their
+ * ts-offset, which no query tells. */
+static GstClockTime offset_behind(GstPad *pad, guint depth)
 {
-    GstObject *parent = gst_pad_get_parent(sink_pad);
+    GstPad *peer = depth < DEPTH_MAX ? gst_pad_get_peer(pad) : NULL;
+    GstObject *parent = peer ? gst_pad_get_parent(peer) : NULL;
     GstClockTime offset = 0;
 
     if (GST_IS_BASE_SINK(parent)) {
         GstBaseSink *sink = GST_BASE_SINK(parent);
         gint64 later = gst_base_sink_get_sync(sink) ? gst_base_sink_get_ts_offset(sink) : 0;
         offset = later > 0 ? (GstClockTime)later : 0;
-    } else {
-        GstIterator *links = gst_pad_iterate_internal_links(sink_pad);
+    } else if (peer) {
+        GstIterator *links = gst_pad_iterate_internal_links(peer);
         GValue link = G_VALUE_INIT;
         while (links && gst_iterator_next(links, &link) == GST_ITERATOR_OK) {
-            offset = MAX(offset, offset_behind(g_value_get_object(&link), depth));
+            offset = MAX(offset, offset_behind(g_value_get_object(&link), depth + 1));
             g_value_reset(&link);
         }
         g_value_unset(&link);
         g_clear_pointer(&links, gst_iterator_free);
     }
     gst_clear_object(&parent);
-    return offset;
-}
-
-/* How much later than by the pipeline's latency the sinks behind a pad show pictures: their
- * ts-offset, which no query tells. */
-static GstClockTime offset_behind(GstPad *pad, guint depth)
-{
-    GstPad *peer = depth < DEPTH_MAX ? gst_pad_get_peer(pad) : NULL;
-    GstClockTime offset = peer ? offset_at(peer, depth + 1) : 0;
-
     gst_clear_object(&peer);
     return offset;
 }
 
 /* Asks the sender for the slots that pictures at this interval need until they are shown. From any
  * thread. */
-static void gst_gpudirect_src_want_slots(GstGpudirectSrc *self, GstClockTime interval)
+static void want_slots(GstGpudirectSrc *self, GstClockTime interval)
 {
     guint slots = latency_slots(&self->latency, interval, offset_behind(GST_BASE_SRC_PAD(self), 0));
 
@@ -605,11 +518,11 @@ static void gst_gpudirect_src_want_slots(GstGpudirectSrc *self, GstClockTime int
 
 void gst_gpudirect_src_note_latency(GstGpudirectSrc *self, GstClockTime latency)
 {
-    latency_note_pipeline(&self->latency, latency);
     GST_OBJECT_LOCK(self);
+    self->latency.pipeline = latency;
     GstClockTime interval = self->latency.interval;
     GST_OBJECT_UNLOCK(self);
-    gst_gpudirect_src_want_slots(self, interval);
+    want_slots(self, interval);
 }
 
 /* --- caps and allocation ------------------------------------------------------------------ */
@@ -646,9 +559,8 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
         caps = self->feed.input->ops->get_caps(self->feed.input,
                                                caps_are_dmabufs(filter) ? NULL : filter);
     g_mutex_unlock(&self->feed.lock);
-    caps =
-        caps ? gst_gpudirect_src_offer_card(self, caps)
-             : gst_gpudirect_src_offer(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
+    caps = caps ? offer_card(self, caps)
+                : offer_link(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
     /* A pad that appears with sound, as in a programme, is not linked to what shows pictures. */
     GstCaps *current = gst_pad_get_current_caps(GST_BASE_SRC_PAD(base));
     if (current)
@@ -695,20 +607,6 @@ static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
     return capture_choose(caps, &wish);
 }
 
-static void refuse_caps(GstGpudirectSrc *self, const GstCaps *wanted)
-{
-    GstCaps *has = gst_pad_query_caps(GST_BASE_SRC_PAD(self), NULL);
-    gchar *reason = capture_explain_refusal(has, wanted);
-
-    GST_ELEMENT_ERROR(
-        self, STREAM, FORMAT,
-        ("The elements downstream accept no format of %s: %s.", self->feed.input->ops->what,
-         reason),
-        ("there is %" GST_PTR_FORMAT ", and wanted is %" GST_PTR_FORMAT, has, wanted));
-    gst_caps_unref(has);
-    g_free(reason);
-}
-
 /* The best caps that both sides support, fixated; NULL: there are none, and an error was posted. */
 static GstCaps *choose_caps(GstGpudirectSrc *self)
 {
@@ -717,10 +615,19 @@ static GstCaps *choose_caps(GstGpudirectSrc *self)
     GstCaps *wanted = gst_pad_peer_query_caps(pad, NULL);
     GstCaps *common = gst_pad_query_caps(pad, wanted);
 
-    if (gst_caps_is_empty(common))
-        refuse_caps(self, wanted);
-    else
+    if (gst_caps_is_empty(common)) {
+        GstCaps *has = gst_pad_query_caps(pad, NULL);
+        gchar *reason = capture_explain_refusal(has, wanted);
+        GST_ELEMENT_ERROR(
+            self, STREAM, FORMAT,
+            ("The elements downstream accept no format of %s: %s.", self->feed.input->ops->what,
+             reason),
+            ("there is %" GST_PTR_FORMAT ", and wanted is %" GST_PTR_FORMAT, has, wanted));
+        gst_caps_unref(has);
+        g_free(reason);
+    } else {
         common = src_fixate(base, gst_caps_make_writable(common));
+    }
     gst_caps_unref(wanted);
     if (gst_caps_is_empty(common)) /* an error was posted */
         gst_clear_caps(&common);
@@ -760,7 +667,7 @@ static gboolean set_up_card(GstGpudirectSrc *self)
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
         g_free(what);
     } else {
-        self->pictures.gpu = gst_gpudirect_src_gpu_of_caps(self, caps);
+        self->pictures.gpu = gpu_vendor_of_caps(caps) ? get_gpu(self) : NULL;
         done = gst_gpudirect_src_set_format(self, caps, &layout) &&
                gst_base_src_set_caps(GST_BASE_SRC(self), caps);
     }
@@ -770,7 +677,7 @@ static gboolean set_up_card(GstGpudirectSrc *self)
 
 static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct gpud_layout *layout)
 {
-    GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->pictures.gpu);
+    GstCaps *agreed = agree(self, gst_caps_ref(caps), &self->pictures.gpu);
 
     GST_INFO_OBJECT(self, "the signal is now %" GST_PTR_FORMAT, caps);
     if (!agreed) {
@@ -834,23 +741,12 @@ static gboolean src_negotiate(GstBaseSrc *base)
            set_up_card(self);
 }
 
-/* Memory that is shared by its descriptor, such as unixfdsink's, is reused. */
-static void add_pool_of_files(GstQuery *query)
-{
-    GstBufferPool *pool = gst_video_buffer_pool_new();
-    GstVideoInfo info;
-    GstCaps *caps;
-
-    gst_query_parse_allocation(query, &caps, NULL);
-    if (caps && video_info_from_caps(&info, caps))
-        gst_query_add_allocation_pool(query, pool, (guint)info.size, 0, 0);
-    gst_object_unref(pool);
-}
-
 static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
-    gboolean files = gst_gpudirect_src_fills_files(query);
+    gboolean files = fills_files(query);
+    GstVideoInfo info;
+    GstCaps *caps;
 
     self->pictures.reads_strides =
         gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
@@ -859,8 +755,14 @@ static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
         self->pictures.is_default || files)
         while (gst_query_get_n_allocation_pools(query) > 0)
             gst_query_remove_nth_allocation_pool(query, 0);
-    if (files)
-        add_pool_of_files(query);
+    if (files) {
+        /* Memory that is shared by its descriptor, such as unixfdsink's, is reused. */
+        GstBufferPool *pool = gst_video_buffer_pool_new();
+        gst_query_parse_allocation(query, &caps, NULL);
+        if (caps && video_info_from_caps(&info, caps))
+            gst_query_add_allocation_pool(query, pool, (guint)info.size, 0, 0);
+        gst_object_unref(pool);
+    }
     GST_DEBUG_OBJECT(self, "downstream %s strides: %" GST_PTR_FORMAT,
                      self->pictures.reads_strides ? "reads" : "does not read", query);
     if (g_atomic_int_get(&self->pictures.fills_files) != files) {
@@ -882,40 +784,34 @@ void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass)
 /* === apply =================================================================================== */
 /* Events of the link other than frames: noted inside acquire, applied after it. */
 
-/* The sender hears of it before its first frame. */
-static void ask_for_slots(GstGpudirectSrc *self, const struct gpud_media *media)
-{
-    const struct gpud_fraction *rate = &media->picture.rate;
-
-    if (media->kind != GPUD_MEDIA_PICTURE || rate->num == 0 || rate->den == 0)
-        return;
-    gst_gpudirect_src_want_slots(self, gst_util_uint64_scale(GST_SECOND, rate->den, rate->num));
-}
-
-static void note_format(GstGpudirectSrc *self, const struct gpud_format_event *said)
-{
-    ask_for_slots(self, &said->media);
-    updates_note_format(&self->updates, said);
-    /* Before the sender relies on this link: a frame would be lost with it. */
-    if (gst_gpudirect_src_may_follow(self, said))
-        updates_yield(&self->updates, self->feed.input);
-}
-
 void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data)
 {
     GstGpudirectSrc *self = user;
+    struct updates *updates = &self->updates;
+    const struct gpud_format_event *format;
+    const struct gpud_fraction *rate;
 
     switch (event) {
     case GPUD_EVENT_FORMAT:
-        note_format(self, data);
+        format = data;
+        rate = &format->media.picture.rate;
+        /* The sender hears of it before its first frame. */
+        if (format->media.kind == GPUD_MEDIA_PICTURE && rate->num > 0 && rate->den > 0)
+            want_slots(self, gst_util_uint64_scale(GST_SECOND, rate->den, rate->num));
+        g_free(updates->format);
+        updates->format = g_memdup2(format, sizeof(*format));
+        /* Before the sender relies on this link: a frame would be lost with it. */
+        if (may_follow(self, format))
+            updates_yield(updates, self->feed.input);
         break;
     case GPUD_EVENT_CONNECTED:
-        updates_note_peer(&self->updates, data);
+        clear_waiting(updates); /* the previous sender's events, whose frame will not arrive */
+        g_free(updates->peer);
+        updates->peer = g_memdup2(data, sizeof(struct gpud_peer_info));
         break;
     case GPUD_EVENT_USER:
-        if (updates_note_event(&self->updates, GST_ELEMENT(self), data, self->names,
-                               self->frames > 0))
-            updates_yield(&self->updates, self->feed.input);
+        if (updates_note_event(updates, GST_ELEMENT(self), data, self->names, self->frames > 0))
+            updates_yield(updates, self->feed.input);
         break;
     }
 }
@@ -927,47 +823,38 @@ void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info
     latency_note_slots(&self->latency, info->slots, info->slots_max, info->hold);
 }
 
-/* The frames of a pair are another sender's from here on, which is no break. */
-static void switch_sender(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
+/* on_pair: the frames of a pair are another sender's from here on, which is no break. */
+static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer,
+                            gboolean on_pair)
 {
     struct input *input = self->feed.input;
     struct input_info info;
 
     feed_get_info(&self->feed, &info);
-    GstStructure *structure = gst_structure_new(
-        "gpudirect-switched", "active", G_TYPE_STRING, input->ops->get_active(input), "id",
-        G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid, "host", G_TYPE_STRING, peer->host,
-        "name", G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, NULL);
+    GstStructure *structure = on_pair
+                                  ? gst_structure_new("gpudirect-switched", "active", G_TYPE_STRING,
+                                                      input->ops->get_active(input), NULL)
+                                  : gst_structure_new("gpudirect-sender-connected", "device",
+                                                      G_TYPE_STRING, info.device, NULL);
+    gst_structure_set(structure, "id", G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid,
+                      "host", G_TYPE_STRING, peer->host, "name", G_TYPE_STRING, peer->name, "path",
+                      G_TYPE_STRING, peer->path, NULL);
+    if (!on_pair)
+        gst_structure_set(structure, "fallback-reason", G_TYPE_STRING, peer->fallback_reason, NULL);
     GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
     gst_element_post_message(GST_ELEMENT(self),
                              gst_message_new_element(GST_OBJECT(self), structure));
     g_object_notify(G_OBJECT(self), "active-path");
     g_object_notify(G_OBJECT(self), "fallback-reason");
-    times_switch_sender(&self->times, peer);
-    gst_gpudirect_src_note_slots(self, &info);
-}
-
-static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
-{
-    struct input_info info;
-
-    feed_get_info(&self->feed, &info);
-    GstStructure *structure = gst_structure_new(
-        "gpudirect-sender-connected", "device", G_TYPE_STRING, info.device, "id", G_TYPE_UINT64,
-        peer->id, "pid", G_TYPE_INT64, peer->pid, "host", G_TYPE_STRING, peer->host, "name",
-        G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, "fallback-reason",
-        G_TYPE_STRING, peer->fallback_reason, NULL);
-
-    GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
-    gst_element_post_message(GST_ELEMENT(self),
-                             gst_message_new_element(GST_OBJECT(self), structure));
-    g_object_notify(G_OBJECT(self), "active-path");
-    g_object_notify(G_OBJECT(self), "fallback-reason");
-    link_state_connect(&self->link);
-    self->beginning.pending = TRUE;
-    self->discont = TRUE;
-    gst_gpudirect_src_break_stream(self);
-    times_meet_sender(&self->times, peer);
+    if (on_pair) {
+        times_switch_sender(&self->times, peer);
+    } else {
+        link_state_connect(&self->link);
+        self->beginning.pending = TRUE;
+        self->discont = TRUE;
+        gst_gpudirect_src_break_stream(self);
+        times_meet_sender(&self->times, peer);
+    }
     gst_gpudirect_src_note_slots(self, &info);
 }
 
@@ -987,13 +874,11 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *mo
     struct gpud_peer_info *peer = g_steal_pointer(&self->updates.peer);
     GstFlowReturn flow = GST_FLOW_OK;
 
-    *moved = format && !self->updates.flooded && gst_gpudirect_src_follow(self, format);
+    *moved = format && !self->updates.flooded && follow(self, format);
     if (format && !*moved && !self->updates.flooded)
-        flow = gst_gpudirect_src_take_format(self, format);
+        flow = take_format(self, format);
     if (peer && !*moved && flow == GST_FLOW_OK && !self->updates.unusable)
-        (self->link.linked && self->feed.input->ops->kind == INPUT_PAIR
-             ? switch_sender
-             : take_connection)(self, peer);
+        take_connection(self, peer, self->link.linked && self->feed.input->ops->kind == INPUT_PAIR);
     g_free(format);
     g_free(peer);
     return flow;
@@ -1005,60 +890,33 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *mo
 /* The pad keeps the last one of each name until the element stops. */
 #define STICKY_NAMES_MAX 64
 
-static gboolean may_stick(GstGpudirectSrc *self, const GstStructure *structure)
-{
-    gpointer name = (gpointer)g_intern_string(gst_structure_get_name(structure));
-
-    if (g_ptr_array_find(self->sticky_names, name, NULL))
-        return TRUE;
-    if (self->sticky_names->len >= STICKY_NAMES_MAX) {
-        GST_WARNING_OBJECT(self, "more than %d names of sticky events: left out %" GST_PTR_FORMAT,
-                           STICKY_NAMES_MAX, structure);
-        return FALSE;
-    }
-    g_ptr_array_add(self->sticky_names, name);
-    return TRUE;
-}
-
 static void push_gap(GstGpudirectSrc *self, const struct wire_event *event, gboolean with_frame)
 {
     GstPad *pad = GST_BASE_SRC_PAD(self);
     GstEvent *segment = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
-    struct time_now now;
 
     if (!segment) /* no gap precedes the first frame */
         return;
     gst_event_unref(segment);
-    times_now(&self->times, &now);
-    if (!with_frame) /* a frame's own time is more precise */
-        times_learn_event(&self->times, &event->head, &now);
-    gint64 mapped = gst_base_src_get_do_timestamp(GST_BASE_SRC(self))
-                        ? time_now_at(&now, GST_CLOCK_TIME_NONE)
-                        : time_map_apply(&self->times.map, event->time);
-    gst_pad_push_event(pad,
-                       gst_event_new_gap(timeline_stamp_gap(&self->times.line, mapped, with_frame),
-                                         event->duration));
-}
-
-/* With do-timestamp the sender's times mean nothing here. */
-static void push_segment(GstGpudirectSrc *self, const struct wire_event *event)
-{
-    GstSegment segment;
-
-    if (gst_base_src_get_do_timestamp(GST_BASE_SRC(self)))
-        return;
-    timeline_segment(&self->times.line, time_map_apply(&self->times.map, event->time),
-                     event->stream_time, event->rate, &segment);
-    gst_base_src_new_segment(GST_BASE_SRC(self), &segment);
+    gst_pad_push_event(
+        pad, gst_event_new_gap(times_stamp_gap(&self->times, event, with_frame), event->duration));
 }
 
 static void push_event(GstGpudirectSrc *self, struct wire_event *event, gboolean with_frame)
 {
     GstPad *pad = GST_BASE_SRC_PAD(self);
+    GstSegment segment;
+    gpointer name;
+    gboolean known;
 
     switch (event->kind) {
     case EVENT_SEGMENT:
-        push_segment(self, event);
+        /* With do-timestamp the sender's times mean nothing here. */
+        if (gst_base_src_get_do_timestamp(GST_BASE_SRC(self)))
+            break;
+        timeline_segment(&self->times.line, time_map_apply(&self->times.map, event->time),
+                         event->stream_time, event->rate, &segment);
+        gst_base_src_new_segment(GST_BASE_SRC(self), &segment);
         break;
     case EVENT_TAGS:
         gst_pad_push_event(pad, gst_event_new_tag(g_steal_pointer(&event->tags)));
@@ -1075,9 +933,18 @@ static void push_event(GstGpudirectSrc *self, struct wire_event *event, gboolean
                                                      g_steal_pointer(&event->structure)));
         break;
     case EVENT_CUSTOM_STICKY:
-        if (may_stick(self, event->structure))
-            gst_pad_push_event(pad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY,
-                                                         g_steal_pointer(&event->structure)));
+        name = (gpointer)g_intern_string(gst_structure_get_name(event->structure));
+        known = g_ptr_array_find(self->sticky_names, name, NULL);
+        if (!known && self->sticky_names->len >= STICKY_NAMES_MAX) {
+            GST_WARNING_OBJECT(self,
+                               "more than %d names of sticky events: left out %" GST_PTR_FORMAT,
+                               STICKY_NAMES_MAX, event->structure);
+            break;
+        }
+        if (!known)
+            g_ptr_array_add(self->sticky_names, name);
+        gst_pad_push_event(pad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY,
+                                                     g_steal_pointer(&event->structure)));
         break;
     }
 }
@@ -1086,10 +953,18 @@ static void push_event(GstGpudirectSrc *self, struct wire_event *event, gboolean
  * for it: all times are running times. */
 void gst_gpudirect_src_push_events(GstGpudirectSrc *self, gboolean with_frame)
 {
-    struct update_event *waiting;
+    GQueue *events = &self->updates.events;
 
-    while ((waiting = updates_take_event(&self->updates, with_frame))) {
+    for (GList *at = events->head; at;) {
+        struct update_event *waiting = at->data;
+        if (waiting->event.kind == EVENT_SEGMENT && !with_frame) {
+            at = at->next;
+            continue;
+        }
+        g_queue_delete_link(events, at);
+        self->updates.event_bytes -= waiting->size;
         push_event(self, &waiting->event, with_frame);
         update_event_free(waiting);
+        at = events->head; /* a push may have changed the queue */
     }
 }

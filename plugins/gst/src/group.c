@@ -82,8 +82,6 @@ struct instant_outcome instant_decide(struct instant_part *const *parts, guint c
 }
 
 /* === group =================================================================================== */
-/* The sources of this process with one group name pass on frames of the same instant: each offers
- * its frame, and waits until all have one, see src.h. */
 
 struct group_member {
     struct instant_part part;

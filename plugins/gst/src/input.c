@@ -142,7 +142,6 @@ const struct input_ops link_input_ops = {
 };
 
 /* === pairtime ================================================================================ */
-/* By which times frames of a main and a backup sender are matched. */
 
 #define NETWORK "rdma://"
 
@@ -757,7 +756,6 @@ const struct input_ops *input_ops_for(const gchar *address)
 }
 
 /* === feed ==================================================================================== */
-/* The current input: opened, replaced, counted and interrupted. */
 
 void feed_init(struct feed *feed, feed_open_input open_input, void *user)
 {

@@ -428,8 +428,6 @@ struct latency {
     gint64 reported_at; /* monotonic µs of the last message; 0: none yet */
 };
 
-void latency_init(struct latency *latency, GstElement *element, const struct src_options *options);
-
 /* For a LATENCY query. From any thread. */
 void latency_get(struct latency *latency, GstClockTime *min, GstClockTime *max);
 
@@ -441,9 +439,6 @@ void latency_measure(struct latency *latency, gint64 late, gint64 late_max,
 /* The number of slots of the ring, now and at most; and how long a pair of senders may hold a
  * picture. */
 void latency_note_slots(struct latency *latency, guint slots, guint slots_max, GstClockTime hold);
-
-/* The pipeline's latency, after which sinks show pictures; from any thread. */
-void latency_note_pipeline(struct latency *latency, GstClockTime pipeline);
 
 /* How many slots the ring needs, so that pictures which come at this interval can wait until they
  * are shown, `later` than by the pipeline's latency. 0: it is not known. From any thread. */
@@ -589,18 +584,15 @@ void times_finish(struct times *times);
 /* Before the element starts: its times are converted as those of other streams that share it. */
 void times_share(struct times *times, struct shared_map *shared);
 
-/* The current time by the pipeline's clock and by that of frames and events. */
-void times_now(struct times *times, struct time_now *now);
-
 /* Another sender is connected. */
 void times_meet_sender(struct times *times, const struct gpud_peer_info *peer);
 
 /* The frames are another sender's from here on, on the same time line. */
 void times_switch_sender(struct times *times, const struct gpud_peer_info *peer);
 
-/* Learns about the sender's clock from the head of an event between frames. */
-void times_learn_event(struct times *times, const struct wire_head *head,
-                       const struct time_now *now);
+/* The time of a gap; between frames this also learns about the sender's clock. */
+GstClockTime times_stamp_gap(struct times *times, const struct wire_event *event,
+                             gboolean with_frame);
 
 /* Whether a live frame belongs before this pipeline's start. */
 gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
