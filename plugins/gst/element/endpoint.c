@@ -519,22 +519,6 @@ void endpoint_post_stats(struct endpoint *endpoint)
     gst_element_post_message(element, gst_message_new_element(GST_OBJECT(element), stats));
 }
 
-static GstPadProbeReturn see_event(GstPad *pad, GstPadProbeInfo *info, gpointer user)
-{
-    GstElement *element = gst_pad_get_parent_element(pad);
-
-    if (element && GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) == GST_EVENT_EOS)
-        endpoint_post_stats(user);
-    gst_clear_object(&element);
-    return GST_PAD_PROBE_OK;
-}
-
-void endpoint_post_stats_at_eos(struct endpoint *endpoint)
-{
-    gst_pad_add_probe(endpoint->device.pad, GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, see_event,
-                      endpoint, NULL);
-}
-
 gchar *endpoint_find_pipeline_name(GstElement *element)
 {
     static const gchar made_up[] = "pipeline";

@@ -208,9 +208,6 @@ static inline void endpoint_note_stats(struct endpoint *endpoint)
  * automatically before they are posted. From any thread. */
 void endpoint_post_stats(struct endpoint *endpoint);
 
-/* From now on, posts them before an EOS passes the endpoint's pad, too. */
-void endpoint_post_stats_at_eos(struct endpoint *endpoint);
-
 /* What the peers and lists of channels show: the name of the pipeline, if the application gave it
  * one. NULL: it is GStreamer's own ("pipeline0"), and the program's name says more. To be freed
  * with g_free(). */

@@ -287,6 +287,9 @@ static enum gpud_status read_controls(const GstStructure *structure, struct cont
 static enum gpud_status capture_open(const struct input_params *params, struct input **input,
                                      struct gpud_error *error)
 {
+    /* NULL, of IO_MODE_AUTO: the best that works. */
+    static const gchar *const methods[] = {
+        [IO_MODE_MMAP] = "mmap", [IO_MODE_USERPTR] = "userptr", [IO_MODE_DMABUF] = "dmabuf"};
     struct gpud_capture_params capture = GPUD_PARAMS_INIT(capture);
     struct gpud_context *context = gpud_gst_context_get(error);
     struct controls controls;
@@ -297,11 +300,11 @@ static enum gpud_status capture_open(const struct input_params *params, struct i
     capture.input = params->card_input;
     capture.controls = controls.control;
     capture.control_count = controls.count;
-    capture.address = params->address;
+    capture.address = params->settings->address;
     capture.device = params->device;
-    capture.slots = params->slots;
-    capture.method = params->method;
-    capture.require_direct = params->require_direct;
+    capture.slots = params->settings->slots;
+    capture.method = methods[params->options->io_mode];
+    capture.require_direct = params->settings->require_direct;
 
     struct capture_input *self = g_new0(struct capture_input, 1);
     enum gpud_status status = gpud_capture_create(context, &capture, &self->capture, error);

@@ -1291,8 +1291,8 @@ static GstFlowReturn create_next(GstGpudirectSrc *self, GstClockTime now, GstBuf
         if (is_held_off(self))
             continue;
         enum gpud_status status = create_take(self, now, &frame, &error);
-        gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN, moved;
-        GstFlowReturn flow = gst_gpudirect_src_take_updates(self, &moved);
+        gboolean yielded, moved;
+        GstFlowReturn flow = gst_gpudirect_src_take_updates(self, &yielded, &moved);
 
         if (status == GPUD_OK && flow == GST_FLOW_OK && !moved &&
             !updates_end_link(&self->updates)) {
@@ -1313,7 +1313,7 @@ static GstFlowReturn create_next(GstGpudirectSrc *self, GstClockTime now, GstBuf
             gst_gpudirect_src_push_events(self, FALSE);
         if (flow == GST_FLOW_OK && updates_end_link(&self->updates))
             flow = cut_link(self);
-        else if (flow == GST_FLOW_OK && !yielded && !moved)
+        else if (flow == GST_FLOW_OK && !(yielded && status == GPUD_AGAIN) && !moved)
             flow = no_frame(self, status, &error);
         if (flow != GST_FLOW_OK)
             return flow;

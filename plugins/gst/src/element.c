@@ -213,13 +213,6 @@ struct src_options src_options_read(const struct src_options *options, gpointer 
     return copy;
 }
 
-gboolean src_options_wait_for_senders(const struct src_options *options)
-{
-    enum on_disconnect mode = src_options_on_disconnect(options);
-
-    return mode != ON_DISCONNECT_EOS && mode != ON_DISCONNECT_ERROR;
-}
-
 /* === open ==================================================================================== */
 /* Opens gpudirectsrc's input according to the properties, and closes it.
  *
@@ -242,18 +235,18 @@ gboolean gst_gpudirect_src_keeps_card(const GstGpudirectSrc *self)
            self->options.io_mode == self->kept.io_mode;
 }
 
-static enum gpud_status check_backup(const struct input_params *params, const struct input_ops *ops,
-                                     struct gpud_error *error)
+static enum gpud_status check_backup(const gchar *address, const struct src_options *options,
+                                     const struct input_ops *ops, struct gpud_error *error)
 {
-    const gchar *backup = params->backup_address ? params->backup_address : "", *why = NULL;
+    const gchar *backup = options->backup_address ? options->backup_address : "", *why = NULL;
 
-    if (!backup[0] && params->freeze_timeout == 0)
+    if (!backup[0] && options->freeze_timeout == 0)
         return GPUD_OK;
     if (!backup[0])
         why = "freeze-timeout needs a second sender: set backup-address to its address";
     else if (ops != &pair_input_ops || input_ops_for(backup) != &link_input_ops)
         why = "address and backup-address are both to be senders', names such as cam1 and cam1b";
-    else if (g_str_equal(params->address, backup))
+    else if (g_str_equal(address, backup))
         why = "backup-address is the same as address: set it to that of a second sender";
     if (!why)
         return GPUD_OK;
@@ -273,8 +266,6 @@ static void warn(void *user, const gchar *text)
 static enum gpud_status open_input(void *user, const gchar *device, struct input **input,
                                    struct gpud_error *error)
 {
-    static const gchar *const methods[] = {
-        [IO_MODE_MMAP] = "mmap", [IO_MODE_USERPTR] = "userptr", [IO_MODE_DMABUF] = "dmabuf"};
     GstGpudirectSrc *self = user;
     const struct settings *settings = &self->endpoint.running;
     struct src_options options = src_options_read(&self->options, self);
@@ -289,21 +280,11 @@ static enum gpud_status open_input(void *user, const gchar *device, struct input
     GST_OBJECT_UNLOCK(self);
     g_autofree gchar *name = endpoint_find_pipeline_name(GST_ELEMENT(self));
     struct input_params params = {
-        .address = settings->address,
+        .settings = settings,
+        .options = &options,
+        .preferred = &self->options.preferred,
         .device = device,
         .name = name,
-        .backup_address = options.backup_address,
-        .freeze_timeout = options.freeze_timeout,
-        .preferred = &self->options.preferred,
-        .access = settings->access,
-        .psk_file = settings->psk_file,
-        .slots = settings->slots,
-        .slots_set = settings->slots_set,
-        .slow_receiver = settings->slow_receiver,
-        .require_direct = settings->require_direct,
-        .method = methods[options.io_mode],
-        .max_frame_size = options.max_frame_size,
-        .busy_poll = options.busy_poll,
         .card_input = card_input,
         .card_controls = controls,
         .on_event = gst_gpudirect_src_on_event,
@@ -311,7 +292,7 @@ static enum gpud_status open_input(void *user, const gchar *device, struct input
         .user = self,
     };
 
-    enum gpud_status status = check_backup(&params, ops, error);
+    enum gpud_status status = check_backup(settings->address, &options, ops, error);
     if (status == GPUD_OK)
         status = ops->open(&params, input, error);
     g_clear_pointer(&controls, gst_structure_free);
@@ -343,7 +324,7 @@ static void reset_stream(GstGpudirectSrc *self)
     g_ptr_array_set_size(self->sticky_names, 0);
     pictures_reset(&self->pictures);
     self->pictures.slots = self->endpoint.running.slots;
-    link_state_reset(&self->link);
+    self->link = (struct link_state){.refusal_at = self->link.refusal_at};
     src_signal_forget(&self->signal);
     times_reset(&self->times, card);
     latency_reset(&self->latency, self->endpoint.running.slots, card);
@@ -894,7 +875,9 @@ static void src_finalize(GObject *object)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
 
-    feed_finish(&self->feed);
+    g_mutex_clear(&self->feed.lock);
+    g_cond_clear(&self->feed.flushed);
+    g_free(self->feed.device);
     times_finish(&self->times);
     settings_clear(&self->kept.settings);
     g_free(self->card.input);
@@ -934,15 +917,30 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     GST_PUSH_SRC_CLASS(klass)->create = gst_gpudirect_src_create;
 }
 
+/* Posts the stats before an EOS passes the pad. */
+static GstPadProbeReturn see_event(GstPad *pad, GstPadProbeInfo *info, gpointer user)
+{
+    GstElement *element = gst_pad_get_parent_element(pad);
+
+    if (element && GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) == GST_EVENT_EOS)
+        endpoint_post_stats(user);
+    gst_clear_object(&element);
+    return GST_PAD_PROBE_OK;
+}
+
 static void gst_gpudirect_src_init(GstGpudirectSrc *self)
 {
     GstBaseSrc *base = GST_BASE_SRC(self);
 
     endpoint_init(&self->endpoint, GST_ELEMENT(self), GST_BASE_SRC_PAD(self),
                   gst_gpudirect_src_debug, &endpoint_ops);
-    endpoint_post_stats_at_eos(&self->endpoint);
+    gst_pad_add_probe(GST_BASE_SRC_PAD(self), GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, see_event,
+                      &self->endpoint, NULL);
     src_options_init(&self->options);
-    feed_init(&self->feed, open_input, self);
+    self->feed.open_input = open_input;
+    self->feed.user = self;
+    g_mutex_init(&self->feed.lock);
+    g_cond_init(&self->feed.flushed);
     g_queue_init(&self->updates.events);
     times_init(&self->times, &self->endpoint);
     self->latency.element = GST_ELEMENT(self);

@@ -22,6 +22,12 @@
 #define EVENTS_MAX 512
 #define EVENT_BYTES_MAX (512 * 1024)
 
+/* An event that waits for a frame. */
+struct update_event {
+    struct wire_event event;
+    gsize size; /* as serialised */
+};
+
 static void update_event_free(struct update_event *waiting)
 {
     wire_event_clear(&waiting->event);
@@ -849,7 +855,10 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     if (on_pair) {
         times_switch_sender(&self->times, peer);
     } else {
-        link_state_connect(&self->link);
+        self->link.linked = TRUE;
+        self->link.ended = FALSE;
+        self->link.refusal_cause = 0;
+        self->link.wait_reported = FALSE;
         self->beginning.pending = TRUE;
         self->discont = TRUE;
         gst_gpudirect_src_break_stream(self);
@@ -858,22 +867,17 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     gst_gpudirect_src_note_slots(self, &info);
 }
 
-gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)
-{
-    gboolean yielded = self->updates.yielding;
-
-    if (yielded)
-        feed_resume(&self->feed);
-    self->updates.yielding = FALSE;
-    return yielded;
-}
-
-GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *moved)
+GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *yielded,
+                                             gboolean *moved)
 {
     struct gpud_format_event *format = g_steal_pointer(&self->updates.format);
     struct gpud_peer_info *peer = g_steal_pointer(&self->updates.peer);
     GstFlowReturn flow = GST_FLOW_OK;
 
+    *yielded = self->updates.yielding;
+    if (*yielded)
+        feed_resume(&self->feed);
+    self->updates.yielding = FALSE;
     *moved = format && !self->updates.flooded && follow(self, format);
     if (format && !*moved && !self->updates.flooded)
         flow = take_format(self, format);

@@ -23,17 +23,18 @@ struct link_input {
 /* All but the address, and what is a kind's own. */
 static struct gpud_receiver_params receiver_params(const struct input_params *params)
 {
+    const struct settings *settings = params->settings;
     struct gpud_receiver_params receiver = GPUD_PARAMS_INIT(receiver);
 
     receiver.name = params->name;
     receiver.device = params->device;
-    receiver.slots = params->slots_set ? params->slots : 0;
-    receiver.picture_slots = params->slots;
-    receiver.slow_receiver = params->slow_receiver;
-    receiver.require_direct = params->require_direct;
-    receiver.access = params->access;
-    receiver.psk_file = params->psk_file;
-    receiver.max_frame_size = params->max_frame_size;
+    receiver.slots = settings->slots_set ? settings->slots : 0;
+    receiver.picture_slots = settings->slots;
+    receiver.slow_receiver = settings->slow_receiver;
+    receiver.require_direct = settings->require_direct;
+    receiver.access = settings->access;
+    receiver.psk_file = settings->psk_file;
+    receiver.max_frame_size = params->options->max_frame_size;
     return receiver;
 }
 
@@ -72,8 +73,9 @@ static enum gpud_status link_open(const struct input_params *params, struct inpu
     struct gpud_context *context = gpud_gst_context_get(error);
     if (!context)
         return error->status;
-    receiver.address = params->address;
-    receiver.busy_poll_ns = params->busy_poll ? params->busy_poll * GPUD_USEC : -1;
+    receiver.address = params->settings->address;
+    receiver.busy_poll_ns =
+        params->options->busy_poll ? params->options->busy_poll * GPUD_USEC : -1;
     receiver.on_event = params->on_event;
     receiver.user = params->user;
 
@@ -310,6 +312,7 @@ static enum gpud_status pair_open(const struct input_params *params, struct inpu
     struct gpud_receiver_params receiver = receiver_params(params);
     struct gpud_group_params group = GPUD_PARAMS_INIT(group);
     struct gpud_context *context = gpud_gst_context_get(error);
+    const gchar *const addresses[] = {params->settings->address, params->options->backup_address};
     enum gpud_status status = GPUD_OK;
     if (!context)
         return error->status;
@@ -319,18 +322,18 @@ static enum gpud_status pair_open(const struct input_params *params, struct inpu
     pair->parent.ops = &pair_input_ops;
     pair->preferred = params->preferred;
     pair->chosen = (guint)g_atomic_int_get(params->preferred);
-    pair->same_host = pair_addresses_share_host(params->address, params->backup_address);
+    pair->same_host = pair_addresses_share_host(addresses[0], addresses[1]);
     pair->on_event = params->on_event;
     pair->on_notice = params->on_notice;
     pair->user = params->user;
     pair->active = -1;
     receiver.busy_poll_ns = -1; /* threads of the group receive, and two would wait busily */
     for (guint i = 0; i < G_N_ELEMENTS(pair->receivers) && status == GPUD_OK; i++) {
-        receiver.address = i == 0 ? params->address : params->backup_address;
+        receiver.address = addresses[i];
         status = gpud_receiver_create(context, &receiver, &pair->receivers[i], error);
     }
     group.mode = GPUD_GROUP_ANY;
-    group.freeze_timeout_ns = (gint64)params->freeze_timeout;
+    group.freeze_timeout_ns = (gint64)params->options->freeze_timeout;
     group.time = time_of;
     group.on_event = pair_on_event;
     group.user = pair;
@@ -593,9 +596,9 @@ static enum gpud_status target_open(const struct input_params *params, struct in
     struct target_input *self = g_new0(struct target_input, 1);
 
     self->parent.ops = &target_input_ops;
-    self->name = g_strdup(params->address + strlen(TARGET_SCHEME));
+    self->name = g_strdup(params->settings->address + strlen(TARGET_SCHEME));
     self->device = g_strdup(params->device);
-    self->slots = params->slots;
+    self->slots = params->settings->slots;
     g_mutex_init(&self->lock);
     *input = &self->parent;
     return GPUD_OK;
@@ -756,21 +759,6 @@ const struct input_ops *input_ops_for(const gchar *address)
 }
 
 /* === feed ==================================================================================== */
-
-void feed_init(struct feed *feed, feed_open_input open_input, void *user)
-{
-    feed->open_input = open_input;
-    feed->user = user;
-    g_mutex_init(&feed->lock);
-    g_cond_init(&feed->flushed);
-}
-
-void feed_finish(struct feed *feed)
-{
-    g_mutex_clear(&feed->lock);
-    g_cond_clear(&feed->flushed);
-    g_free(feed->device);
-}
 
 /* --- counting ----------------------------------------------------------------------------- */
 

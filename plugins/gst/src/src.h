@@ -18,6 +18,124 @@
 #include <gst/base/gstpushsrc.h>
 #include <gst/gst.h>
 
+/* === debug =================================================================================== */
+
+/* The log category of gpudirectsrc, created in its class_init. */
+GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_src_debug);
+
+/* === options ================================================================================= */
+/* The properties of gpudirectsrc alone, except those of capture cards. */
+
+/* Ids of the properties. */
+enum {
+    OPTION_ON_DISCONNECT = SETTING_COUNT,
+    OPTION_ON_EOS,
+    OPTION_START,
+    OPTION_CONNECTION_TIMEOUT,
+    OPTION_PROCESSING_DEADLINE,
+    OPTION_LATENCY,
+    OPTION_BUSY_POLL,
+    OPTION_ADD_REFERENCE_TIMESTAMP_META,
+    OPTION_IO_MODE,
+    OPTION_GROUP,
+    OPTION_GROUP_LATENCY,
+    OPTION_BACKUP_ADDRESS,
+    OPTION_PREFERRED,
+    OPTION_FREEZE_TIMEOUT,
+    OPTION_MAX_FRAME_SIZE,
+    OPTION_COUNT,
+};
+
+enum io_mode { IO_MODE_AUTO, IO_MODE_MMAP, IO_MODE_USERPTR, IO_MODE_DMABUF };
+
+enum on_disconnect {
+    ON_DISCONNECT_WAIT,
+    ON_DISCONNECT_EOS,
+    ON_DISCONNECT_ERROR,
+    ON_DISCONNECT_FREEZE,
+    ON_DISCONNECT_BLACK,
+};
+
+enum start { START_NEWEST, START_OLDEST };
+
+enum preferred { PREFERRED_MAIN, PREFERRED_BACKUP };
+
+enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
+
+/* Under the object lock. Those read for each frame are also atomic. */
+struct src_options {
+    enum on_disconnect on_disconnect; /* atomic */
+    enum on_eos on_eos;
+    enum start start;
+    guint connection_timeout; /* s */
+    GstClockTime processing_deadline;
+    gint latency;              /* ms, atomic; -1: it is measured */
+    guint busy_poll;           /* µs; does not change while the element runs */
+    gboolean adds_submit_time; /* atomic */
+    enum io_mode io_mode;      /* does not change while the element runs */
+    const gchar *group;        /* interned; NULL: none; does not change while the element runs */
+    GstClockTime group_latency;
+    const gchar *backup_address; /* interned; NULL: none; does not change while the element runs */
+    gint preferred;              /* atomic: enum preferred */
+    GstClockTime freeze_timeout; /* 0: none; does not change while the element runs */
+    guint64 max_frame_size;      /* likewise; 0: by the picture */
+};
+
+void src_options_install(GObjectClass *klass);
+void src_options_init(struct src_options *options);
+
+/* FALSE: another property's id. Under the object lock. */
+gboolean src_options_get(const struct src_options *options, guint id, GValue *value);
+gboolean src_options_set(struct src_options *options, guint id, const GValue *value);
+
+/* A copy of the current options. Takes the owner's object lock. */
+struct src_options src_options_read(const struct src_options *options, gpointer owner);
+
+static inline enum on_disconnect src_options_on_disconnect(const struct src_options *options)
+{
+    return (enum on_disconnect)g_atomic_int_get(&options->on_disconnect);
+}
+
+/* Whether the element waits for the next sender when one is lost. */
+static inline gboolean src_options_wait_for_senders(const struct src_options *options)
+{
+    enum on_disconnect mode = src_options_on_disconnect(options);
+
+    return mode != ON_DISCONNECT_EOS && mode != ON_DISCONNECT_ERROR;
+}
+
+/* How long a picture may wait for others of its group; 0: no group. Under the object lock. */
+static inline GstClockTime src_options_group_latency(const struct src_options *options)
+{
+    return options->group && options->group[0] ? options->group_latency : 0;
+}
+
+/* Under the object lock, or of a copy. */
+static inline gboolean src_options_have_backup(const struct src_options *options)
+{
+    return options->backup_address && options->backup_address[0];
+}
+
+/* The user's latency in ns; 0: it is measured. */
+static inline gint64 src_options_late_max(const struct src_options *options)
+{
+    return MAX(0, g_atomic_int_get(&options->latency)) * (gint64)GST_MSECOND;
+}
+
+/* The properties input and extra-controls of a capture card. */
+struct card_settings {
+    gchar *input;           /* NULL: the card's current one */
+    GstStructure *controls; /* NULL: none */
+    gint input_changed;     /* atomic: the streaming thread has not selected it yet */
+};
+
+/* A capture card is opened in READY, where its formats are queried, and stays open until NULL. The
+ * properties that it was opened with are kept, to reopen it when they have changed. */
+struct kept_card {
+    struct settings settings;
+    enum io_mode io_mode;
+};
+
 /* === blocks ================================================================================== */
 /* Blocks of sound and data, and the buffers that hold them. Each is copied, so that downstream may
  * keep as many as it likes without a slot of the ring. */
@@ -89,21 +207,13 @@ gchar *capture_explain_refusal(const GstCaps *has, const GstCaps *wanted);
  * third-party writer (input.c), or a capture card (capture.c). */
 
 struct input_params {
-    const gchar *address, *device;
-    const gchar *name;           /* for the sender; NULL: the program's */
-    const gchar *backup_address; /* of a pair */
-    GstClockTime freeze_timeout; /* of a pair; 0: none */
-    const gint *preferred; /* of a pair: atomic, lives as long as the input; 0: main, 1: backup */
-    const gchar *access, *psk_file; /* of senders; a capture card has none */
-    guint slots;
-    gboolean slots_set; /* else a sender's number counts */
-    enum gpud_slow_receiver slow_receiver;
-    gboolean require_direct;
-    const gchar *method;               /* a capture card's; NULL: the best that works */
+    const struct settings *settings;   /* the running ones */
+    const struct src_options *options; /* a copy */
+    const gint *preferred;             /* of a pair: the live option, which outlives the input */
+    const gchar *device;
+    const gchar *name;                 /* for the sender; NULL: the program's */
     const gchar *card_input;           /* NULL: the card's current one */
     const GstStructure *card_controls; /* NULL: none */
-    guint64 max_frame_size;
-    guint busy_poll; /* µs; waiting for a capture card's frames always sleeps */
     /* Events of a link, called inside acquire; a capture card has none. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     /* The application is to be warned; called inside acquire. */
@@ -231,9 +341,6 @@ struct feed {
     guint64 dropped_seen;   /* the streaming thread's: this input's count, up to the last frame */
 };
 
-void feed_init(struct feed *feed, feed_open_input open_input, void *user);
-void feed_finish(struct feed *feed);
-
 /* Opens the input on a device and counts from 0. FALSE: *error says why not. */
 gboolean feed_open(struct feed *feed, const gchar *device, struct gpud_error *error);
 void feed_close(struct feed *feed);
@@ -274,125 +381,6 @@ static inline gboolean feed_is_flushing(struct feed *feed)
 
 /* Sleeps until that time, in monotonic µs. TRUE: it is flushing now. */
 gboolean feed_sleep_until(struct feed *feed, gint64 time);
-
-/* === card ==================================================================================== */
-/* The properties input and extra-controls of a capture card. */
-
-struct card_settings {
-    gchar *input;           /* NULL: the card's current one */
-    GstStructure *controls; /* NULL: none */
-    gint input_changed;     /* atomic: the streaming thread has not selected it yet */
-};
-
-/* === debug =================================================================================== */
-
-/* The log category of gpudirectsrc, created in its class_init. */
-GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_src_debug);
-
-/* === iomode ================================================================================== */
-
-enum io_mode { IO_MODE_AUTO, IO_MODE_MMAP, IO_MODE_USERPTR, IO_MODE_DMABUF };
-
-/* === kept ==================================================================================== */
-/* A capture card is opened in READY, where its formats are queried, and stays open until NULL. The
- * properties that it was opened with are kept, to reopen it when they have changed. */
-
-struct kept_card {
-    struct settings settings;
-    enum io_mode io_mode;
-};
-
-/* === options ================================================================================= */
-/* The properties of gpudirectsrc alone, except those of capture cards. */
-
-/* Ids of the properties. */
-enum {
-    OPTION_ON_DISCONNECT = SETTING_COUNT,
-    OPTION_ON_EOS,
-    OPTION_START,
-    OPTION_CONNECTION_TIMEOUT,
-    OPTION_PROCESSING_DEADLINE,
-    OPTION_LATENCY,
-    OPTION_BUSY_POLL,
-    OPTION_ADD_REFERENCE_TIMESTAMP_META,
-    OPTION_IO_MODE,
-    OPTION_GROUP,
-    OPTION_GROUP_LATENCY,
-    OPTION_BACKUP_ADDRESS,
-    OPTION_PREFERRED,
-    OPTION_FREEZE_TIMEOUT,
-    OPTION_MAX_FRAME_SIZE,
-    OPTION_COUNT,
-};
-
-enum on_disconnect {
-    ON_DISCONNECT_WAIT,
-    ON_DISCONNECT_EOS,
-    ON_DISCONNECT_ERROR,
-    ON_DISCONNECT_FREEZE,
-    ON_DISCONNECT_BLACK,
-};
-
-enum start { START_NEWEST, START_OLDEST };
-
-enum preferred { PREFERRED_MAIN, PREFERRED_BACKUP };
-
-enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
-
-/* Under the object lock. Those read for each frame are also atomic. */
-struct src_options {
-    enum on_disconnect on_disconnect; /* atomic */
-    enum on_eos on_eos;
-    enum start start;
-    guint connection_timeout; /* s */
-    GstClockTime processing_deadline;
-    gint latency;              /* ms, atomic; -1: it is measured */
-    guint busy_poll;           /* µs; does not change while the element runs */
-    gboolean adds_submit_time; /* atomic */
-    enum io_mode io_mode;      /* does not change while the element runs */
-    const gchar *group;        /* interned; NULL: none; does not change while the element runs */
-    GstClockTime group_latency;
-    const gchar *backup_address; /* interned; NULL: none; does not change while the element runs */
-    gint preferred;              /* atomic: enum preferred */
-    GstClockTime freeze_timeout; /* 0: none; does not change while the element runs */
-    guint64 max_frame_size;      /* likewise; 0: by the picture */
-};
-
-void src_options_install(GObjectClass *klass);
-void src_options_init(struct src_options *options);
-
-/* FALSE: another property's id. Under the object lock. */
-gboolean src_options_get(const struct src_options *options, guint id, GValue *value);
-gboolean src_options_set(struct src_options *options, guint id, const GValue *value);
-
-/* A copy of the current options. Takes the owner's object lock. */
-struct src_options src_options_read(const struct src_options *options, gpointer owner);
-
-/* Whether the element waits for the next sender when one is lost. */
-gboolean src_options_wait_for_senders(const struct src_options *options);
-
-static inline enum on_disconnect src_options_on_disconnect(const struct src_options *options)
-{
-    return (enum on_disconnect)g_atomic_int_get(&options->on_disconnect);
-}
-
-/* How long a picture may wait for others of its group; 0: no group. Under the object lock. */
-static inline GstClockTime src_options_group_latency(const struct src_options *options)
-{
-    return options->group && options->group[0] ? options->group_latency : 0;
-}
-
-/* Under the object lock, or of a copy. */
-static inline gboolean src_options_have_backup(const struct src_options *options)
-{
-    return options->backup_address && options->backup_address[0];
-}
-
-/* The user's latency in ns; 0: it is measured. */
-static inline gint64 src_options_late_max(const struct src_options *options)
-{
-    return MAX(0, g_atomic_int_get(&options->latency)) * (gint64)GST_MSECOND;
-}
 
 /* === latency ================================================================================= */
 /* The latency that gpudirectsrc reports.
@@ -450,9 +438,6 @@ void latency_note_interval(struct latency *latency, GstClockTime interval);
 /* Pictures are stamped at the start of exposure, so they arrive at least a picture later. */
 void latency_expect_exposure(struct latency *latency, gint64 late_max);
 
-/* The stream is interrupted: the next pictures are not measured. */
-void latency_break(struct latency *latency);
-
 /* Forgets everything. card: pictures come from a capture card. */
 void latency_reset(struct latency *latency, guint slots, gboolean card);
 
@@ -470,19 +455,6 @@ struct link_state {
     gint64 refusal_at;
     gint64 held_off_until; /* the next attempt to connect; 0: at once */
 };
-
-static inline void link_state_reset(struct link_state *link)
-{
-    *link = (struct link_state){.refusal_at = link->refusal_at};
-}
-
-static inline void link_state_connect(struct link_state *link)
-{
-    link->linked = TRUE;
-    link->ended = FALSE;
-    link->refusal_cause = 0;
-    link->wait_reported = FALSE;
-}
 
 /* The input was replaced: its sender connects anew. */
 static inline void link_state_renew(struct link_state *link)
@@ -617,9 +589,6 @@ gint64 times_learn(struct times *times, struct input *input, const struct wire_h
 gboolean times_stamp_captured(struct times *times, const struct gpud_frame_info *info,
                               GstBuffer *buffer, gint64 *late);
 
-/* Another stream follows, or the pipeline was paused. */
-void times_break(struct times *times);
-
 /* Forgets everything: no buffer was pushed yet. */
 void times_reset(struct times *times, gboolean card);
 
@@ -666,12 +635,6 @@ void src_signal_forget(struct src_signal *signal);
  * The number of waiting events is bounded, at more than an honest sender needs. Once frames flow, a
  * larger burst only ends the acquire: downstream gets the events so far, and the rest stays with
  * the sender. Before the first frame nothing can be passed on, so the link is cut. */
-
-/* An event that waits for a frame. */
-struct update_event {
-    struct wire_event event;
-    gsize size; /* as serialised */
-};
 
 /* The streaming thread's. */
 struct updates {
@@ -763,22 +726,17 @@ struct _GstGpudirectSrc {
 gboolean gst_gpudirect_src_keeps_card(const GstGpudirectSrc *self);
 
 /* Another stream follows, or the pipeline was paused. */
-static inline void gst_gpudirect_src_break_stream(GstGpudirectSrc *self)
-{
-    times_break(&self->times);
-    latency_break(&self->latency);
-}
+void gst_gpudirect_src_break_stream(GstGpudirectSrc *self);
 
 /* === apply =================================================================================== */
 
 /* Receives the link's events, inside acquire. user is the element. */
 void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data);
 
-/* After acquire. TRUE: the event callback interrupted it, and it may be called again. */
-gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self);
-
-/* Applies a format or a connection noted since the last call. *moved: the input was replaced. */
-GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *moved);
+/* After acquire: applies a format or a connection noted since the last call. *yielded: the event
+ * callback interrupted it, and it may be called again. *moved: the input was replaced. */
+GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *yielded,
+                                             gboolean *moved);
 
 /* The ring has so many slots now. */
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info *info);

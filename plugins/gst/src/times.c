@@ -207,12 +207,6 @@ void latency_expect_exposure(struct latency *latency, gint64 late_max)
     replace(latency, &figures, latency->interval);
 }
 
-void latency_break(struct latency *latency)
-{
-    lateness_break(&latency->lateness);
-    latency->unmeasured = UNMEASURED_FRAMES;
-}
-
 /* A card's driver always needs a slot to write into. */
 void latency_reset(struct latency *latency, guint slots, gboolean card)
 {
@@ -351,13 +345,6 @@ void times_switch_sender(struct times *times, const struct gpud_peer_info *peer)
     GST_OBJECT_LOCK(element);
     g_strlcpy(times->sender_host, peer->host, sizeof(times->sender_host));
     GST_OBJECT_UNLOCK(element);
-}
-
-void times_break(struct times *times)
-{
-    shared_map_leave(&times->shared);
-    time_map_lose(&times->map);
-    timeline_break(&times->line);
 }
 
 void times_reset(struct times *times, gboolean card)
@@ -515,4 +502,13 @@ gboolean times_stamp_captured(struct times *times, const struct gpud_frame_info 
         GST_BUFFER_DTS(buffer) = GST_BUFFER_PTS(buffer);
     *late = (gint64)(now.running - GST_BUFFER_PTS(buffer));
     return times->waited;
+}
+
+void gst_gpudirect_src_break_stream(GstGpudirectSrc *self)
+{
+    shared_map_leave(&self->times.shared);
+    time_map_lose(&self->times.map);
+    timeline_break(&self->times.line);
+    lateness_break(&self->latency.lateness);
+    self->latency.unmeasured = UNMEASURED_FRAMES;
 }
