@@ -97,7 +97,7 @@ static gint code_of_errno(long number, enum gpud_gst_activity activity)
 }
 
 static void errors_post(GstElement *element, GstMessageType type, enum gpud_gst_activity activity,
-                        const struct gpud_error *error, const char *what)
+                        const struct gpud_error *error, const char *format, va_list arguments)
 {
     gboolean from_system =
         !error->origin || strcmp(error->origin, "errno") == 0 || strcmp(error->origin, "v4l2") == 0;
@@ -122,7 +122,9 @@ static void errors_post(GstElement *element, GstMessageType type, enum gpud_gst_
         domain = from_system ? GST_RESOURCE_ERROR : GST_LIBRARY_ERROR;
         code = from_system ? code_of_errno(error->native, activity) : GST_LIBRARY_ERROR_FAILED;
     }
+    char *what = g_strdup_vprintf(format, arguments);
     char *text = g_strdup_printf("%s: %s.", what, error->reason);
+    g_free(what);
     char *detail = g_strdup_printf("status %s, %s %ld", gpud_status_string(error->status),
                                    error->origin ? error->origin : "native code", error->native);
     gst_element_message_full(element, type, domain, code, text, detail, __FILE__, GST_FUNCTION,
@@ -130,15 +132,23 @@ static void errors_post(GstElement *element, GstMessageType type, enum gpud_gst_
 }
 
 void gpud_gst_error_post(GstElement *element, enum gpud_gst_activity activity,
-                         const struct gpud_error *error, const char *what)
+                         const struct gpud_error *error, const char *format, ...)
 {
-    errors_post(element, GST_MESSAGE_ERROR, activity, error, what);
+    va_list arguments;
+
+    va_start(arguments, format);
+    errors_post(element, GST_MESSAGE_ERROR, activity, error, format, arguments);
+    va_end(arguments);
 }
 
 void gpud_gst_error_warn(GstElement *element, enum gpud_gst_activity activity,
-                         const struct gpud_error *error, const char *what)
+                         const struct gpud_error *error, const char *format, ...)
 {
-    errors_post(element, GST_MESSAGE_WARNING, activity, error, what);
+    va_list arguments;
+
+    va_start(arguments, format);
+    errors_post(element, GST_MESSAGE_WARNING, activity, error, format, arguments);
+    va_end(arguments);
 }
 
 /* === channels ================================================================================ */

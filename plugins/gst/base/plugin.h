@@ -120,11 +120,14 @@ enum gpud_gst_activity {
     GPUD_GST_WRITE,
 };
 
-/* Posts an error message (a warning with _warn) whose text is "`what`: the core's reason". */
+/* Posts an error message (a warning with _warn) whose text is "`what`: the core's reason"; `what`
+ * is printed as printf() does. */
 void gpud_gst_error_post(GstElement *element, enum gpud_gst_activity activity,
-                         const struct gpud_error *error, const char *what);
+                         const struct gpud_error *error, const char *format, ...)
+    G_GNUC_PRINTF(4, 5);
 void gpud_gst_error_warn(GstElement *element, enum gpud_gst_activity activity,
-                         const struct gpud_error *error, const char *what);
+                         const struct gpud_error *error, const char *format, ...)
+    G_GNUC_PRINTF(4, 5);
 
 /* === uri ===================================================================================== */
 /* The elements by a URI:

@@ -49,24 +49,6 @@ static void collection_close(struct collection *collection)
     g_mutex_unlock(&collection->lock);
 }
 
-/* These take effect when the collection is published. */
-static void collection_add(struct collection *collection, GstStream *stream)
-{
-    g_mutex_lock(&collection->lock);
-    g_ptr_array_add(collection->streams, gst_object_ref(stream));
-    collection->changed = TRUE;
-    g_mutex_unlock(&collection->lock);
-}
-
-/* These take effect when the collection is published. */
-static void collection_remove(struct collection *collection, GstStream *stream)
-{
-    g_mutex_lock(&collection->lock);
-    g_ptr_array_remove(collection->streams, stream);
-    collection->changed = TRUE;
-    g_mutex_unlock(&collection->lock);
-}
-
 /* Posts a message about the collection if it has changed. */
 static void collection_publish(struct collection *collection)
 {
@@ -96,18 +78,6 @@ static gboolean collection_is_published(struct collection *collection)
     gboolean published = collection->version > 0;
     g_mutex_unlock(&collection->lock);
     return published;
-}
-
-/* Waits until the first one is published, for a few seconds at most. */
-static void collection_wait(struct collection *collection)
-{
-    gint64 deadline = g_get_monotonic_time() + WAIT_MAX;
-    gboolean in_time = TRUE;
-
-    g_mutex_lock(&collection->lock);
-    while (collection->version == 0 && !collection->closed && in_time)
-        in_time = g_cond_wait_until(&collection->published, &collection->lock, deadline);
-    g_mutex_unlock(&collection->lock);
 }
 
 /* === stream ================================================================================== */
@@ -153,6 +123,20 @@ static void push_collection(struct stream *stream)
         gst_pad_push_event(stream->pad, event);
 }
 
+/* Adds the stream, or removes it; it takes effect when the collection is published. */
+static void change_collection(struct stream *stream, gboolean add)
+{
+    struct collection *collection = stream->programme->collection;
+
+    g_mutex_lock(&collection->lock);
+    if (add)
+        g_ptr_array_add(collection->streams, gst_object_ref(stream->stream));
+    else
+        g_ptr_array_remove(collection->streams, stream->stream);
+    collection->changed = TRUE;
+    g_mutex_unlock(&collection->lock);
+}
+
 /* Makes the stream part of the collection before its source has caps. */
 static void stream_announce(struct stream *stream, GstCaps *caps)
 {
@@ -172,7 +156,7 @@ static void stream_announce(struct stream *stream, GstCaps *caps)
     }
     g_mutex_unlock(&stream->lock);
     if (first)
-        collection_add(stream->programme->collection, stream->stream);
+        change_collection(stream, TRUE);
 }
 
 /* The source has caps: now elements and applications see the pad with what they choose by. */
@@ -183,7 +167,13 @@ static void expose(struct stream *stream, GstCaps *caps)
 
     stream_announce(stream, caps);
     stream->programme->changed(stream->programme->user);
-    collection_wait(collection);
+    /* Pads appear once the first collection is published, or after a few seconds. */
+    gint64 deadline = g_get_monotonic_time() + WAIT_MAX;
+    gboolean in_time = TRUE;
+    g_mutex_lock(&collection->lock);
+    while (collection->version == 0 && !collection->closed && in_time)
+        in_time = g_cond_wait_until(&collection->published, &collection->lock, deadline);
+    g_mutex_unlock(&collection->lock);
     collection_publish(collection);
     gst_stream_set_caps(stream->stream, caps);
     GstEvent *start = gst_event_new_stream_start(gst_stream_get_stream_id(stream->stream));
@@ -283,7 +273,7 @@ static void stream_free(struct stream *stream)
     gst_element_set_locked_state(stream->source, TRUE);
     gst_element_set_state(stream->source, GST_STATE_NULL);
     if (stream->stream)
-        collection_remove(stream->programme->collection, stream->stream);
+        change_collection(stream, FALSE);
     gst_pad_set_active(stream->pad, FALSE);
     if (g_atomic_int_get(&stream->exposed))
         gst_element_remove_pad(GST_ELEMENT(stream->programme->bin), stream->pad);

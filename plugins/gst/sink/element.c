@@ -184,14 +184,6 @@ struct client_event {
     struct gpud_peer_info peer;
 };
 
-/* Whether messages about receivers may be posted: from start to stop. */
-static void sink_clients_let_post(struct sink_clients *clients, gboolean let)
-{
-    g_mutex_lock(&clients->post_lock);
-    clients->may_post = let;
-    g_mutex_unlock(&clients->post_lock);
-}
-
 /* Signals one change to the application, and posts it. */
 static void notify_of(struct sink_clients *clients, const struct client_event *event)
 {
@@ -241,6 +233,7 @@ static void clients_enqueue(struct sink_clients *clients, gboolean connected,
 {
     struct client_event *event = g_new(struct client_event, 1);
 
+    g_atomic_int_add(&clients->count, connected ? 1 : -1);
     event->connected = connected;
     event->peer = *peer;
     g_mutex_lock(&clients->lock);
@@ -255,19 +248,20 @@ static void clients_enqueue(struct sink_clients *clients, gboolean connected,
 /* The core's callbacks; user is the struct sink_clients. */
 static void sink_clients_on_connect(void *user, const struct gpud_peer_info *peer)
 {
-    struct sink_clients *clients = user;
-
-    g_atomic_int_inc(&clients->count);
-    clients_enqueue(clients, TRUE, peer);
+    clients_enqueue(user, TRUE, peer);
 }
 
-/* The core's callbacks; user is the struct sink_clients. */
 static void sink_clients_on_disconnect(void *user, const struct gpud_peer_info *peer)
 {
-    struct sink_clients *clients = user;
+    clients_enqueue(user, FALSE, peer);
+}
 
-    g_atomic_int_add(&clients->count, -1);
-    clients_enqueue(clients, FALSE, peer);
+/* Whether messages about receivers may be posted: from start to stop. */
+static void sink_clients_let_post(struct sink_clients *clients, gboolean let)
+{
+    g_mutex_lock(&clients->post_lock);
+    clients->may_post = let;
+    g_mutex_unlock(&clients->post_lock);
 }
 
 /* The sender is closed: forgets its receivers. */
@@ -277,40 +271,6 @@ static void sink_clients_clear(struct sink_clients *clients)
     g_queue_clear_full(&clients->changes, g_free);
     g_mutex_unlock(&clients->lock);
     g_atomic_int_set(&clients->count, 0);
-}
-
-static void sink_clients_init(struct sink_clients *clients, GstElement *element)
-{
-    clients->element = element;
-    g_mutex_init(&clients->lock);
-    g_mutex_init(&clients->post_lock);
-    g_queue_init(&clients->changes);
-}
-
-static void sink_clients_finish(struct sink_clients *clients)
-{
-    sink_clients_clear(clients);
-    g_mutex_clear(&clients->lock);
-    g_mutex_clear(&clients->post_lock);
-}
-
-/**
- * GstGpudirectSink::client-connected:
- * @id: counts the connections from 1
- * @peer: id, pid, host, name, path and fallback-reason
- *
- * A receiver is connected and streams. Emitted from a thread that may call anything. */
-static void sink_clients_install_signals(GObjectClass *klass)
-{
-    static const gchar *const names[SIGNAL_COUNT] = {
-        [SIGNAL_CLIENT_CONNECTED] = "client-connected",
-        [SIGNAL_CLIENT_DISCONNECTED] = "client-disconnected",
-    };
-
-    for (guint i = 0; i < SIGNAL_COUNT; i++)
-        signals[i] = g_signal_new(names[i], G_OBJECT_CLASS_TYPE(klass), G_SIGNAL_RUN_LAST, 0, NULL,
-                                  NULL, NULL, G_TYPE_NONE, 2, G_TYPE_UINT64,
-                                  GST_TYPE_STRUCTURE | G_SIGNAL_TYPE_STATIC_SCOPE);
 }
 
 /* === open ==================================================================================== */
@@ -362,10 +322,8 @@ static gboolean open_sender(GstGpudirectSink *self, const gchar *device,
     struct gpud_error error;
 
     if (create_sender(self, device, replaces, &core, &error) != GPUD_OK) {
-        gchar *what =
-            g_strdup_printf("Cannot send on the address \"%s\"", self->endpoint.running.address);
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error, what);
-        g_free(what);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error,
+                            "Cannot send on the address \"%s\"", self->endpoint.running.address);
         gpud_device_close(&self->ring_device);
         gpud_device_close(&self->host);
         return FALSE;
@@ -459,9 +417,8 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
     }
     struct gpu *gpu = choose_gpu(self, vendor, &error);
     if (!gpu) {
-        gchar *what = g_strdup_printf("%s cannot be sent", vendor->memory);
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, what);
-        g_free(what);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "%s cannot be sent",
+                            vendor->memory);
         return FALSE;
     }
     gchar *device = gpu_get_name(gpu->number);
@@ -929,7 +886,9 @@ static void sink_finalize(GObject *object)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
 
-    sink_clients_finish(&self->clients);
+    sink_clients_clear(&self->clients);
+    g_mutex_clear(&self->clients.lock);
+    g_mutex_clear(&self->clients.post_lock);
     endpoint_clear(&self->endpoint);
     g_ptr_array_unref(self->sticky_names);
     g_free(self->large_metas.data);
@@ -938,13 +897,26 @@ static void sink_finalize(GObject *object)
 
 static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
 {
+    static const gchar *const names[SIGNAL_COUNT] = {
+        [SIGNAL_CLIENT_CONNECTED] = "client-connected",
+        [SIGNAL_CLIENT_DISCONNECTED] = "client-disconnected",
+    };
     GObjectClass *object_class = G_OBJECT_CLASS(klass);
     GstElementClass *sink_class = GST_ELEMENT_CLASS(klass);
     GstBaseSinkClass *base_class = GST_BASE_SINK_CLASS(klass);
 
     object_class->finalize = sink_finalize;
     install_properties(sink_class);
-    sink_clients_install_signals(object_class);
+    /**
+     * GstGpudirectSink::client-connected:
+     * @id: counts the connections from 1
+     * @peer: id, pid, host, name, path and fallback-reason
+     *
+     * A receiver is connected and streams. Emitted from a thread that may call anything. */
+    for (guint i = 0; i < SIGNAL_COUNT; i++)
+        signals[i] = g_signal_new(names[i], G_OBJECT_CLASS_TYPE(klass), G_SIGNAL_RUN_LAST, 0, NULL,
+                                  NULL, NULL, G_TYPE_NONE, 2, G_TYPE_UINT64,
+                                  GST_TYPE_STRUCTURE | G_SIGNAL_TYPE_STATIC_SCOPE);
 
     sink_class->change_state = sink_change_state;
     sink_class->send_event = sink_send_event;
@@ -968,7 +940,10 @@ static void gst_gpudirect_sink_init(GstGpudirectSink *self)
     endpoint_init(&self->endpoint, GST_ELEMENT(self), GST_BASE_SINK_PAD(self),
                   gst_gpudirect_sink_debug, &endpoint_ops);
     gst_pad_set_link_function(GST_BASE_SINK_PAD(self), sink_link);
-    sink_clients_init(&self->clients, GST_ELEMENT(self));
+    self->clients.element = GST_ELEMENT(self);
+    g_mutex_init(&self->clients.lock);
+    g_mutex_init(&self->clients.post_lock);
+    g_queue_init(&self->clients.changes);
     self->wait_for_connection = WAIT_AUTO;
     GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE); /* see sink_send_event() */
     self->live = -1;

@@ -118,7 +118,7 @@ static void report_lack(GstGpudirectSink *self, const struct gpud_sender_info *i
     if (!what || self->reported.lack)
         return;
     self->reported.lack = TRUE;
-    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_WRITE, &error, what);
+    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "%s", what);
 }
 
 /* Called after each frame, with its buffer. */
@@ -787,11 +787,6 @@ static void repeat_events(GstGpudirectSink *self)
 }
 
 static guint opened_count; /* atomic: of this process's sinks, ever */
-
-gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self)
-{
-    return g_str_has_prefix(self->endpoint.running.address, "rdma://");
-}
 
 void gst_gpudirect_sink_note_opened(GstGpudirectSink *self)
 {

@@ -146,6 +146,12 @@ static inline guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, Gs
     return gst_segment_to_running_time(segment, GST_FORMAT_TIME, time);
 }
 
+/* Whether the address is one for other hosts. */
+static inline gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self)
+{
+    return g_str_has_prefix(self->endpoint.running.address, "rdma://");
+}
+
 /* A reference to the sender, which another thread may close, but not free. NULL: it is closed. */
 static inline struct shared_sender *gst_gpudirect_sink_ref_sender(GstGpudirectSink *self)
 {
@@ -167,9 +173,6 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
 /* === events ================================================================================== */
 
 void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
-
-/* Whether the address is one for other hosts. */
-gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self);
 
 /* Between hosts, receivers of a programme only ask for its streams now and then. A sink that opens
  * an address there notes that, and the other sinks of the process tell their receivers before their

@@ -639,23 +639,26 @@ static GstCaps *narrow(const GstCaps *has, const GstCaps *wanted, guint steps,
 /* Names without duplicates, as many as fit in a sentence. */
 #define NAMED_MAX 12
 
-struct names {
-    GString *text;
-    GHashTable *seen;
-    const gchar *between;
-};
-
 /* Takes name. */
-static void add_name(struct names *names, gchar *name)
+static void add_name(GPtrArray *names, gchar *name)
 {
-    guint count = g_hash_table_size(names->seen);
-
-    if (!g_hash_table_add(names->seen, name) || count > NAMED_MAX)
-        return;
-    if (count == NAMED_MAX)
-        g_string_append(names->text, "…");
+    if (g_ptr_array_find_with_equal_func(names, name, g_str_equal, NULL))
+        g_free(name);
     else
-        g_string_append_printf(names->text, "%s%s", count ? names->between : "", name);
+        g_ptr_array_add(names, name);
+}
+
+/* Takes names. */
+static gchar *join_names(GPtrArray *names, const gchar *between)
+{
+    GString *text = g_string_new(NULL);
+
+    for (guint i = 0; i < MIN(names->len, NAMED_MAX); i++)
+        g_string_append_printf(text, "%s%s", i ? between : "", (gchar *)names->pdata[i]);
+    if (names->len > NAMED_MAX)
+        g_string_append(text, "…");
+    g_ptr_array_unref(names);
+    return g_string_free(text, FALSE);
 }
 
 /* The number of values in a list, or 1. */
@@ -670,7 +673,7 @@ static const GValue *value_at(const GValue *value, guint i)
 }
 
 /* DMA_DRM says how the memory is described, and names no format that a user could ask for. */
-static void add_formats(struct names *names, const GstStructure *structure)
+static void add_formats(GPtrArray *names, const GstStructure *structure)
 {
     const GValue *value = gst_structure_get_value(structure, "format");
 
@@ -693,7 +696,7 @@ static gchar *name_size(const GstStructure *structure)
     return text;
 }
 
-static void add_sizes(struct names *names, const GstStructure *structure)
+static void add_sizes(GPtrArray *names, const GstStructure *structure)
 {
     add_name(names, name_size(structure));
 }
@@ -716,11 +719,10 @@ static gint compare_rates(gconstpointer a, gconstpointer b)
 static gchar *name_rates(const GValue *value)
 {
     GArray *rates = g_array_new(FALSE, FALSE, sizeof(gdouble));
-    struct names names = {g_string_new(NULL),
-                          g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL), ", "};
+    GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
 
     if (value && GST_VALUE_HOLDS_FRACTION_RANGE(value)) {
-        add_name(&names,
+        add_name(names,
                  g_strdup_printf("%.4g to %.4g",
                                  capturechoice_rate_of(gst_value_get_fraction_range_min(value)),
                                  capturechoice_rate_of(gst_value_get_fraction_range_max(value))));
@@ -733,13 +735,12 @@ static gchar *name_rates(const GValue *value)
     }
     g_array_sort(rates, compare_rates);
     for (guint i = 0; i < rates->len; i++)
-        add_name(&names, g_strdup_printf("%.4g", g_array_index(rates, gdouble, i)));
+        add_name(names, g_strdup_printf("%.4g", g_array_index(rates, gdouble, i)));
     g_array_unref(rates);
-    g_hash_table_unref(names.seen);
-    return g_string_free(names.text, FALSE);
+    return join_names(names, ", ");
 }
 
-static void add_rates(struct names *names, const GstStructure *structure)
+static void add_rates(GPtrArray *names, const GstStructure *structure)
 {
     gchar *size = name_size(structure),
           *rates = name_rates(gst_structure_get_value(structure, "framerate"));
@@ -750,17 +751,15 @@ static void add_rates(struct names *names, const GstStructure *structure)
 }
 
 static gchar *capturechoice_join(const GstCaps *caps, const gchar *between,
-                                 void (*add)(struct names *, const GstStructure *))
+                                 void (*add)(GPtrArray *, const GstStructure *))
 {
-    struct names names = {g_string_new(NULL),
-                          g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL), between};
+    GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
 
     for (guint i = 0; i < gst_caps_get_size(caps); i++)
-        add(&names, gst_caps_get_structure(caps, i));
-    g_hash_table_unref(names.seen);
-    if (!names.text->len)
-        g_string_append(names.text, "nothing");
-    return g_string_free(names.text, FALSE);
+        add(names, gst_caps_get_structure(caps, i));
+    if (names->len == 0)
+        add_name(names, g_strdup("nothing"));
+    return join_names(names, between);
 }
 
 static gboolean is_of_fields(const GstCaps *caps, guint index)
@@ -825,7 +824,7 @@ static gchar *explain_rest(const GstCaps *has, const GstCaps *wanted)
 gchar *capture_explain_refusal(const GstCaps *has, const GstCaps *wanted)
 {
     static const struct {
-        void (*add)(struct names *, const GstStructure *);
+        void (*add)(GPtrArray *, const GstStructure *);
         const gchar *between, *element;
     } steps[] = {
         [STEP_FORMAT] = {add_formats, ", ", "videoconvert"},

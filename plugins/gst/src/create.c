@@ -706,7 +706,7 @@ static GstFlowReturn check_on_disconnect(GstGpudirectSrc *self, const struct gpu
         return GST_FLOW_EOS;
     if (mode != ON_DISCONNECT_ERROR)
         return GST_FLOW_OK;
-    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, what);
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "%s", what);
     return GST_FLOW_ERROR;
 }
 
@@ -774,7 +774,6 @@ static GstFlowReturn no_frame(GstGpudirectSrc *self, enum gpud_status status,
 {
     const struct input_ops *ops = self->feed.input->ops;
     GstFlowReturn flow;
-    gchar *what;
 
     /* The end of a stream is reported only once, so it must be handled. */
     if (status != GPUD_CLOSED && must_leave(self))
@@ -807,11 +806,9 @@ static GstFlowReturn no_frame(GstGpudirectSrc *self, enum gpud_status status,
             return card_lost(self, error);
         /* fall through */
     default:
-        what = g_strdup_printf("Cannot receive from %s at \"%s\"", ops->what,
-                               self->endpoint.running.address);
         gpud_gst_error_post(GST_ELEMENT(self), self->frames ? GPUD_GST_READ : GPUD_GST_OPEN_SOURCE,
-                            error, what);
-        g_free(what);
+                            error, "Cannot receive from %s at \"%s\"", ops->what,
+                            self->endpoint.running.address);
         return GST_FLOW_ERROR;
     }
 }

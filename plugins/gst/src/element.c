@@ -349,9 +349,8 @@ static gboolean src_open(GstGpudirectSrc *self)
     g_free(device);
     if (opened)
         return TRUE;
-    gchar *what = g_strdup_printf("Cannot receive from %s at \"%s\"", ops->what, address);
-    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
-    g_free(what);
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
+                        "Cannot receive from %s at \"%s\"", ops->what, address);
     return FALSE;
 }
 

@@ -669,9 +669,8 @@ static gboolean set_up_card(GstGpudirectSrc *self)
         return FALSE;
     gboolean done = FALSE;
     if (configure_card(self, &caps, &layout, &error) != GPUD_OK) {
-        gchar *what = g_strdup_printf("Cannot get frames of %s", self->feed.input->ops->what);
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
-        g_free(what);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
+                            "Cannot get frames of %s", self->feed.input->ops->what);
     } else {
         self->pictures.gpu = gpu_vendor_of_caps(caps) ? get_gpu(self) : NULL;
         done = gst_gpudirect_src_set_format(self, caps, &layout) &&
@@ -894,22 +893,12 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *yi
 /* The pad keeps the last one of each name until the element stops. */
 #define STICKY_NAMES_MAX 64
 
-static void push_gap(GstGpudirectSrc *self, const struct wire_event *event, gboolean with_frame)
-{
-    GstPad *pad = GST_BASE_SRC_PAD(self);
-    GstEvent *segment = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
-
-    if (!segment) /* no gap precedes the first frame */
-        return;
-    gst_event_unref(segment);
-    gst_pad_push_event(
-        pad, gst_event_new_gap(times_stamp_gap(&self->times, event, with_frame), event->duration));
-}
-
 static void push_event(GstGpudirectSrc *self, struct wire_event *event, gboolean with_frame)
 {
     GstPad *pad = GST_BASE_SRC_PAD(self);
     GstSegment segment;
+    GstEvent *sticky;
+    GstClockTime time;
     gpointer name;
     gboolean known;
 
@@ -926,7 +915,12 @@ static void push_event(GstGpudirectSrc *self, struct wire_event *event, gboolean
         gst_pad_push_event(pad, gst_event_new_tag(g_steal_pointer(&event->tags)));
         break;
     case EVENT_GAP:
-        push_gap(self, event, with_frame);
+        sticky = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
+        if (!sticky) /* no gap precedes the first frame */
+            break;
+        gst_event_unref(sticky);
+        time = times_stamp_gap(&self->times, event, with_frame);
+        gst_pad_push_event(pad, gst_event_new_gap(time, event->duration));
         break;
     case EVENT_FLUSH:
         self->discont = TRUE;
