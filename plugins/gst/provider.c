@@ -374,28 +374,11 @@ static void follow_cards(GstGpudirectDeviceProvider *self, const GPtrArray *gone
     deviceprovider_follow(self, self->cards, find_cards());
 }
 
-static void watch_senders(GstGpudirectDeviceProvider *self, const GPtrArray *channels)
-{
-    GArray *pids = g_array_new(FALSE, FALSE, sizeof(pid_t));
-
-    self->polls = FALSE;
-    for (guint i = 0; i < channels->len; i++) {
-        const struct channel *channel = channels->pdata[i];
-        pid_t pid = (pid_t)channel->pid;
-        if (pid > 0)
-            g_array_append_val(pids, pid);
-        self->polls |= pid <= 0 || !channel->answered;
-    }
-    if (self->watch && !device_watch_processes(self->watch, pids))
-        self->polls = TRUE;
-    g_array_unref(pids);
-}
-
 static void follow_channels(GstGpudirectDeviceProvider *self)
 {
     GPtrArray *channels = channels_ask(NULL, ANSWER_TIMEOUT, NULL);
 
-    watch_senders(self, channels);
+    self->polls = self->watch && !device_watch_senders(self->watch, channels);
     deviceprovider_follow(self, self->channels, devices_of_channels(channels, self->channels));
     deviceprovider_follow(self, self->targets, find_targets());
     g_ptr_array_unref(channels);

@@ -349,14 +349,17 @@ static void close_descriptor(gpointer fd)
     close(*(gint *)fd);
 }
 
-gboolean device_watch_processes(struct device_watch *watch, const GArray *pids)
+gboolean device_watch_senders(struct device_watch *watch, const GPtrArray *channels)
 {
     gboolean all = TRUE;
 
     g_array_set_size(watch->processes, 0);
-    for (guint i = 0; i < pids->len; i++) {
-        struct pollfd process = {.fd = pidfd_open(g_array_index(pids, pid_t, i), 0),
-                                 .events = POLLIN};
+    for (guint i = 0; i < channels->len; i++) {
+        const struct channel *channel = channels->pdata[i];
+        all &= channel->pid > 0 && channel->answered;
+        if (channel->pid <= 0)
+            continue;
+        struct pollfd process = {.fd = pidfd_open((pid_t)channel->pid, 0), .events = POLLIN};
         if (process.fd >= 0 && poll(&process, 1, 0) == 0) {
             g_array_append_val(watch->processes, process.fd);
             continue;

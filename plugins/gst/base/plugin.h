@@ -101,9 +101,9 @@ void device_watch_free(struct device_watch *watch);
 /* Ends the current wait, or the next one; from any thread. */
 void device_watch_wake(struct device_watch *watch);
 
-/* Watches the ends of these processes (pid_t), instead of the previous ones. FALSE: one of them
- * cannot be watched. */
-gboolean device_watch_processes(struct device_watch *watch, const GArray *pids);
+/* Watches the ends of the processes of these channels, instead of the previous ones. FALSE: one of
+ * them cannot be watched, or has not answered, so that not every change is an event. */
+gboolean device_watch_senders(struct device_watch *watch, const GPtrArray *channels);
 
 /* Waits for a change, for at most timeout ms (-1: for ever). gone: gets the nodes in /dev
  * ("video0") that were removed meanwhile, even if they exist again. 0: nothing happened. */

@@ -99,14 +99,18 @@ gboolean device_choice_answer_query(struct device_choice *choice, GstQuery *quer
 
 /* === field =================================================================================== */
 
-GType enum_type(gsize *type, const gchar *name, const GEnumValue *values)
+GType enum_type(const gchar *name, const GEnumValue *values)
 {
-    if (g_once_init_enter(type)) {
-        GType made = g_enum_register_static(name, values);
-        gst_type_mark_as_plugin_api(made, 0);
-        g_once_init_leave(type, made);
+    static GMutex lock;
+
+    g_mutex_lock(&lock);
+    GType type = g_type_from_name(name);
+    if (!type) {
+        type = g_enum_register_static(name, values);
+        gst_type_mark_as_plugin_api(type, 0);
     }
-    return *type;
+    g_mutex_unlock(&lock);
+    return type;
 }
 
 void fields_install(GObjectClass *klass, GParamSpec *const *pspecs, guint count)
@@ -167,23 +171,17 @@ void field_set(gpointer field, const GValue *value)
 
 #define SLOTS_MIN 2 /* one is read while the next is written */
 
-static GType slow_receiver_type(void)
-{
-    static const GEnumValue values[] = {
-        {GPUD_SLOW_DEFAULT,
-         "At a receiver: as the sender says; at the sender: drop-oldest if upstream is live, else "
-         "block",
-         "auto"},
-        {GPUD_SLOW_BLOCK, "Wait for the receiver", "block"},
-        {GPUD_SLOW_DROP_NEWEST, "The receiver does not get the new frame", "drop-newest"},
-        {GPUD_SLOW_DROP_OLDEST, "The receiver loses the oldest frame that it has not taken",
-         "drop-oldest"},
-        {0, NULL, NULL},
-    };
-    static gsize type;
-
-    return enum_type(&type, "GstGpudirectSlowReceiver", values);
-}
+static const GEnumValue slow_receivers[] = {
+    {GPUD_SLOW_DEFAULT,
+     "At a receiver: as the sender says; at the sender: drop-oldest if upstream is live, else "
+     "block",
+     "auto"},
+    {GPUD_SLOW_BLOCK, "Wait for the receiver", "block"},
+    {GPUD_SLOW_DROP_NEWEST, "The receiver does not get the new frame", "drop-newest"},
+    {GPUD_SLOW_DROP_OLDEST, "The receiver loses the oldest frame that it has not taken",
+     "drop-oldest"},
+    {0, NULL, NULL},
+};
 
 void settings_init(struct settings *settings)
 {
@@ -222,8 +220,8 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
         [SETTING_SLOTS] = g_param_spec_uint("slots", "Slots", texts->slots, 1, GPUD_SLOTS_MAX,
                                             SLOTS_DEFAULT, ready),
         [SETTING_SLOW_RECEIVER] = g_param_spec_enum(
-            "slow-receiver", "Slow receiver", texts->slow_receiver, slow_receiver_type(),
-            GPUD_SLOW_DEFAULT,
+            "slow-receiver", "Slow receiver", texts->slow_receiver,
+            enum_type("GstGpudirectSlowReceiver", slow_receivers), GPUD_SLOW_DEFAULT,
             G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | texts->slow_receiver_when),
         [SETTING_REQUIRE_DIRECT] = g_param_spec_boolean("require-direct", "Require a direct route",
                                                         texts->require_direct, FALSE, ready),

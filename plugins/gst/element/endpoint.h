@@ -23,8 +23,8 @@ void field_set(gpointer field, const GValue *value);
 /* Installs properties, each by its index as the id; NULL: there is none. */
 void fields_install(GObjectClass *klass, GParamSpec *const *pspecs, guint count);
 
-/* Registers an enum at the first call, as part of the plugin's API. *type: static, and zeroed. */
-GType enum_type(gsize *type, const gchar *name, const GEnumValue *values);
+/* Registers an enum at the first call, as part of the plugin's API. values: static. */
+GType enum_type(const gchar *name, const GEnumValue *values);
 
 /* === settings ================================================================================ */
 /* The properties that both elements have. */

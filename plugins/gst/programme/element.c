@@ -4,11 +4,6 @@
 /* gpudirectprogramsrc: the element. */
 #include "programme/programme.h"
 
-#include "base/plugin.h"
-#include "memory/memory.h"
-#include "src/src.h"
-#include "wire/codec.h"
-
 #include <string.h>
 
 /* === element ================================================================================= */

@@ -4,10 +4,6 @@
 /* The streams of a channel: found, each with a source and a pad, and announced as a collection. */
 #include "programme/programme.h"
 
-#include "base/plugin.h"
-#include "memory/memory.h"
-#include "wire/codec.h"
-
 #include <string.h>
 
 /* === collection ============================================================================== */
@@ -476,33 +472,11 @@ static void finder_compare(struct finder *finder, const GPtrArray *channels)
             g_ptr_array_remove_index(finder->found, i);
     }
     finder->unformatted = FALSE;
-    for (guint i = 0; i < channels->len; i++) {
-        const struct channel *channel = channels->pdata[i];
-        if (belongs(finder, channel->address))
-            see_channel(finder, channel);
-    }
+    for (guint i = 0; i < channels->len; i++)
+        see_channel(finder, channels->pdata[i]);
 }
 
 /* --- the thread --------------------------------------------------------------------------- */
-
-static void watch_senders(struct finder *finder, const GPtrArray *channels)
-{
-    GArray *pids = g_array_new(FALSE, FALSE, sizeof(pid_t));
-
-    finder->polls = finder->remote;
-    for (guint i = 0; i < channels->len; i++) {
-        const struct channel *channel = channels->pdata[i];
-        pid_t pid = (pid_t)channel->pid;
-        if (!belongs(finder, channel->address))
-            continue;
-        if (pid > 0)
-            g_array_append_val(pids, pid);
-        finder->polls |= pid <= 0 || !channel->answered;
-    }
-    if (!device_watch_processes(finder->watch, pids))
-        finder->polls = TRUE;
-    g_array_unref(pids);
-}
 
 /* Whether all that the other host has is received, and is the same as last time. */
 static gboolean is_settled(struct finder *finder, const GPtrArray *channels)
@@ -526,13 +500,18 @@ static gboolean is_settled(struct finder *finder, const GPtrArray *channels)
 static void search(struct finder *finder)
 {
     gboolean changed = g_atomic_int_compare_and_exchange(&finder->changed, TRUE, FALSE);
+    GPtrArray *own = g_ptr_array_new(); /* the channel, and its streams */
 
     finder->searched_at = g_get_monotonic_time();
     GPtrArray *channels = channels_ask(
         finder->folder, finder->remote ? ANSWER_TIMEOUT_NETWORK : ANSWER_TIMEOUT, NULL);
 
-    watch_senders(finder, channels);
-    finder_compare(finder, channels);
+    for (guint i = 0; i < channels->len; i++)
+        if (belongs(finder, ((struct channel *)channels->pdata[i])->address))
+            g_ptr_array_add(own, channels->pdata[i]);
+    finder->polls = !device_watch_senders(finder->watch, own) || finder->remote;
+    finder_compare(finder, own);
+    g_ptr_array_unref(own);
     if (finder->remote && is_settled(finder, channels) && !changed)
         finder->period = MIN(2 * finder->period, PERIOD_MAX);
     else

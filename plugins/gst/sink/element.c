@@ -4,9 +4,6 @@
 /* gpudirectsink: the class, its properties, its sender, its receivers and what it reports. */
 #include "sink/sink.h"
 
-#include "base/plugin.h"
-#include "wire/codec.h"
-
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
 /* === policy ================================================================================== */
@@ -816,18 +813,12 @@ static void enum_from_boolean(const GValue *from, GValue *to)
     to->data[0].v_long = g_value_get_boolean(from) ? WAIT_ALWAYS : WAIT_NEVER;
 }
 
-static GType wait_for_connection_type(void)
-{
-    static const GEnumValue values[] = {
-        {WAIT_NEVER, "Drop frames while no receiver is connected", "false"},
-        {WAIT_ALWAYS, "Block the stream while no receiver is connected", "true"},
-        {WAIT_AUTO, "False if upstream is live, otherwise true", "auto"},
-        {0, NULL, NULL},
-    };
-    static gsize type;
-
-    return enum_type(&type, "GstGpudirectWaitForConnection", values);
-}
+static const GEnumValue wait_values[] = {
+    {WAIT_NEVER, "Drop frames while no receiver is connected", "false"},
+    {WAIT_ALWAYS, "Block the stream while no receiver is connected", "true"},
+    {WAIT_AUTO, "False if upstream is live, otherwise true", "auto"},
+    {0, NULL, NULL},
+};
 
 static void install_properties(GstElementClass *sink_class)
 {
@@ -861,13 +852,14 @@ static void install_properties(GstElementClass *sink_class)
 
     endpoint_class_init(sink_class, &texts);
     /* Applications that set the property as a boolean still work. */
-    g_value_register_transform_func(G_TYPE_BOOLEAN, wait_for_connection_type(), enum_from_boolean);
+    g_value_register_transform_func(
+        G_TYPE_BOOLEAN, enum_type("GstGpudirectWaitForConnection", wait_values), enum_from_boolean);
     g_object_class_install_property(
         klass, PROP_WAIT_FOR_CONNECTION,
         g_param_spec_enum("wait-for-connection", "Wait for connection",
                           "Block the stream while no receiver is connected (auto: unless upstream "
                           "is live)",
-                          wait_for_connection_type(), WAIT_AUTO,
+                          enum_type("GstGpudirectWaitForConnection", wait_values), WAIT_AUTO,
                           G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
     g_object_class_install_property(
         klass, PROP_STANDBY,

@@ -4,11 +4,6 @@
 /* A buffer's way into the ring, the events between buffers, and messages about both. */
 #include "sink/sink.h"
 
-#include "base/plugin.h"
-#include "element/endpoint.h"
-#include "memory/memory.h"
-#include "wire/codec.h"
-
 #include <errno.h>
 #include <gst/allocators/gstdmabuf.h>
 #include <string.h>

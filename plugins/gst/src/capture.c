@@ -4,9 +4,6 @@
 /* Frames of a card. */
 #include "src/src.h"
 
-#include "base/plugin.h"
-#include "wire/codec.h"
-
 #include <gpudirect/capture.h>
 #include <gst/gst.h>
 #include <gst/video/video.h>

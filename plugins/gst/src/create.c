@@ -4,11 +4,6 @@
 /* gpudirectsrc's loop: a frame's way into a buffer, and what is done while none comes. */
 #include "src/src.h"
 
-#include "base/plugin.h"
-#include "element/endpoint.h"
-#include "memory/memory.h"
-#include "wire/codec.h"
-
 #include <string.h>
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug

@@ -4,10 +4,6 @@
 /* gpudirectsrc: the class, its properties, its states and what it reports. */
 #include "src/src.h"
 
-#include "base/plugin.h"
-#include "memory/memory.h"
-#include "wire/codec.h"
-
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 /* === options ================================================================================= */
@@ -18,57 +14,33 @@
 #define LATENCY_AUTO (-1)
 #define DEFAULT_GROUP_LATENCY (40 * GST_MSECOND)
 
-static GType on_disconnect_type(void)
-{
-    static const GEnumValue values[] = {
-        {ON_DISCONNECT_WAIT, "Wait for the sender to come back", "wait"},
-        {ON_DISCONNECT_EOS, "End the stream", "eos"},
-        {ON_DISCONNECT_ERROR, "Post an error", "error"},
-        {ON_DISCONNECT_FREEZE, "Wait, and show the last picture meanwhile", "freeze"},
-        {ON_DISCONNECT_BLACK, "Wait, and show black meanwhile", "black"},
-        {0, NULL, NULL},
-    };
-    static gsize type;
+static const GEnumValue on_disconnect_values[] = {
+    {ON_DISCONNECT_WAIT, "Wait for the sender to come back", "wait"},
+    {ON_DISCONNECT_EOS, "End the stream", "eos"},
+    {ON_DISCONNECT_ERROR, "Post an error", "error"},
+    {ON_DISCONNECT_FREEZE, "Wait, and show the last picture meanwhile", "freeze"},
+    {ON_DISCONNECT_BLACK, "Wait, and show black meanwhile", "black"},
+    {0, NULL, NULL},
+};
 
-    return enum_type(&type, "GstGpudirectOnDisconnect", values);
-}
+static const GEnumValue on_eos_values[] = {
+    {ON_EOS_EOS, "End the stream", "eos"},
+    {ON_EOS_WAIT, "Wait for the next stream, of this sender or of the next one", "wait"},
+    {0, NULL, NULL},
+};
 
-static GType on_eos_type(void)
-{
-    static const GEnumValue values[] = {
-        {ON_EOS_EOS, "End the stream", "eos"},
-        {ON_EOS_WAIT, "Wait for the next stream, of this sender or of the next one", "wait"},
-        {0, NULL, NULL},
-    };
-    static gsize type;
+static const GEnumValue start_values[] = {
+    {START_NEWEST, "With the newest frame of a sender that drops frames for slow receivers",
+     "newest"},
+    {START_OLDEST, "With the oldest frame that is still there", "oldest"},
+    {0, NULL, NULL},
+};
 
-    return enum_type(&type, "GstGpudirectOnEos", values);
-}
-
-static GType start_type(void)
-{
-    static const GEnumValue values[] = {
-        {START_NEWEST, "With the newest frame of a sender that drops frames for slow receivers",
-         "newest"},
-        {START_OLDEST, "With the oldest frame that is still there", "oldest"},
-        {0, NULL, NULL},
-    };
-    static gsize type;
-
-    return enum_type(&type, "GstGpudirectStart", values);
-}
-
-static GType preferred_type(void)
-{
-    static const GEnumValue values[] = {
-        {PREFERRED_MAIN, "The sender at the address", "main"},
-        {PREFERRED_BACKUP, "The sender at the backup address", "backup"},
-        {0, NULL, NULL},
-    };
-    static gsize type;
-
-    return enum_type(&type, "GstGpudirectPreferred", values);
-}
+static const GEnumValue preferred_values[] = {
+    {PREFERRED_MAIN, "The sender at the address", "main"},
+    {PREFERRED_BACKUP, "The sender at the backup address", "backup"},
+    {0, NULL, NULL},
+};
 
 void src_options_install(GObjectClass *klass)
 {
@@ -81,17 +53,18 @@ void src_options_install(GObjectClass *klass)
             "What to do when the sender vanishes, or the card is unplugged; freeze and black also "
             "apply if it sends nothing for half a second, or three frames if that is longer "
             "(freeze keeps one slot)",
-            on_disconnect_type(), ON_DISCONNECT_WAIT, playing),
+            enum_type("GstGpudirectOnDisconnect", on_disconnect_values), ON_DISCONNECT_WAIT,
+            playing),
         [OPTION_ON_EOS] =
             g_param_spec_enum("on-eos", "On EOS",
                               "What to do when the sender ends its stream (wait: continue with the "
                               "next stream, of this sender or of another)",
-                              on_eos_type(), ON_EOS_EOS, playing),
+                              enum_type("GstGpudirectOnEos", on_eos_values), ON_EOS_EOS, playing),
         [OPTION_START] =
             g_param_spec_enum("start", "Start",
                               "Which waiting frame is the first after connecting and after a "
                               "pause; older ones count as dropped",
-                              start_type(), START_NEWEST, playing),
+                              enum_type("GstGpudirectStart", start_values), START_NEWEST, playing),
         [OPTION_CONNECTION_TIMEOUT] = g_param_spec_uint(
             "connection-timeout", "Connection timeout",
             "Seconds without a sender until an error is posted (0 = wait for ever)", 0, G_MAXINT, 0,
@@ -132,11 +105,11 @@ void src_options_install(GObjectClass *klass)
                                 "The address of a second sender of the same programme: both are "
                                 "received, and each picture is passed on once, from either",
                                 NULL, ready),
-        [OPTION_PREFERRED] =
-            g_param_spec_enum("preferred", "Preferred",
-                              "With a backup-address: the sender that is taken if its pictures are "
-                              "in time; the signal `switch` changes it",
-                              preferred_type(), PREFERRED_MAIN, playing),
+        [OPTION_PREFERRED] = g_param_spec_enum(
+            "preferred", "Preferred",
+            "With a backup-address: the sender that is taken if its pictures are "
+            "in time; the signal `switch` changes it",
+            enum_type("GstGpudirectPreferred", preferred_values), PREFERRED_MAIN, playing),
         [OPTION_FREEZE_TIMEOUT] = g_param_spec_uint64(
             "freeze-timeout", "Freeze timeout",
             "With a backup-address, on the host: a sender whose picture stands still for so many "
@@ -798,20 +771,14 @@ static gboolean src_is_seekable(GstBaseSrc *base)
 
 /* --- class -------------------------------------------------------------------------------- */
 
-static GType io_mode_type(void)
-{
-    static const GEnumValue values[] = {
-        {IO_MODE_AUTO, "The best that works: dmabuf, userptr, mmap", "auto"},
-        {IO_MODE_MMAP, "The driver's own memory, mapped", "mmap"},
-        {IO_MODE_USERPTR, "Host memory of this process, which the card writes", "userptr"},
-        {IO_MODE_DMABUF, "The device's memory, which the card writes; on the host, a dma-buf",
-         "dmabuf"},
-        {0, NULL, NULL},
-    };
-    static gsize type;
-
-    return enum_type(&type, "GstGpudirectIOMode", values);
-}
+static const GEnumValue io_mode_values[] = {
+    {IO_MODE_AUTO, "The best that works: dmabuf, userptr, mmap", "auto"},
+    {IO_MODE_MMAP, "The driver's own memory, mapped", "mmap"},
+    {IO_MODE_USERPTR, "Host memory of this process, which the card writes", "userptr"},
+    {IO_MODE_DMABUF, "The device's memory, which the card writes; on the host, a dma-buf",
+     "dmabuf"},
+    {0, NULL, NULL},
+};
 
 static void install_properties(GstElementClass *src_class)
 {
@@ -848,7 +815,7 @@ static void install_properties(GstElementClass *src_class)
         klass, OPTION_IO_MODE,
         g_param_spec_enum("io-mode", "I/O mode",
                           "How a capture card's buffers are accessed; only auto has a fallback",
-                          io_mode_type(), IO_MODE_AUTO,
+                          enum_type("GstGpudirectIOMode", io_mode_values), IO_MODE_AUTO,
                           G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
     g_object_class_install_property(
         klass, PROP_INPUT,

@@ -5,10 +5,6 @@
  */
 #include "src/src.h"
 
-#include "base/plugin.h"
-#include "memory/memory.h"
-#include "wire/codec.h"
-
 #include <gst/allocators/gstfdmemory.h>
 #include <gst/base/gstbasesink.h>
 
@@ -302,13 +298,6 @@ static GstCaps *agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
 static gboolean is_on_gpu(const struct gpud_format_event *format)
 {
     return gpu_of_name(format->device) >= 0 && format->pci[0];
-}
-
-/* Whether follow() applies to a stream of this format. */
-static gboolean may_follow(GstGpudirectSrc *self, const struct gpud_format_event *format)
-{
-    return self->follow.enabled && self->follow.moves < MOVES_MAX &&
-           (is_on_gpu(format) || g_atomic_int_get(&self->endpoint.device.opened_on) >= 0);
 }
 
 /* Whether downstream works on this GPU. Elements that name a vendor's memory do; those that accept
@@ -806,7 +795,8 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
         g_free(updates->format);
         updates->format = g_memdup2(format, sizeof(*format));
         /* Before the sender relies on this link: a frame would be lost with it. */
-        if (may_follow(self, format))
+        if (self->follow.enabled && self->follow.moves < MOVES_MAX &&
+            (is_on_gpu(format) || g_atomic_int_get(&self->endpoint.device.opened_on) >= 0))
             updates_yield(updates, self->feed.input);
         break;
     case GPUD_EVENT_CONNECTED:

@@ -4,8 +4,6 @@
 /* Sources of this process that pass on pictures of the same instants. */
 #include "src/src.h"
 
-#include "base/plugin.h"
-
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 /* === instant ================================================================================= */

@@ -5,9 +5,6 @@
  * feed, which is the one that is open. capture.c has the cards. */
 #include "src/src.h"
 
-#include "base/plugin.h"
-#include "wire/codec.h"
-
 #include <gpudirect/group.h>
 #include <gpudirect/target.h>
 #include <string.h>
@@ -762,18 +759,18 @@ const struct input_ops *input_ops_for(const gchar *address)
 
 /* --- counting ----------------------------------------------------------------------------- */
 
-static void add_counters(struct input_info *info, const struct input_info *more)
+static void add_counters(struct input_info *info, const struct input_info *more, guint64 sign)
 {
-    info->frames += more->frames;
-    info->dropped += more->dropped;
-    info->corrupted += more->corrupted;
-    info->connects += more->connects;
-    info->disconnects += more->disconnects;
-    info->copies_cpu += more->copies_cpu;
-    info->copies_gpu += more->copies_gpu;
-    info->waits_cpu += more->waits_cpu;
-    info->waits_device += more->waits_device;
-    info->kicks += more->kicks;
+    info->frames += sign * more->frames;
+    info->dropped += sign * more->dropped;
+    info->corrupted += sign * more->corrupted;
+    info->connects += sign * more->connects;
+    info->disconnects += sign * more->disconnects;
+    info->copies_cpu += sign * more->copies_cpu;
+    info->copies_gpu += sign * more->copies_gpu;
+    info->waits_cpu += sign * more->waits_cpu;
+    info->waits_device += sign * more->waits_device;
+    info->kicks += sign * more->kicks;
 }
 
 void feed_get_info(struct feed *feed, struct input_info *info)
@@ -784,7 +781,7 @@ void feed_get_info(struct feed *feed, struct input_info *info)
     if (feed->input)
         feed->input->ops->get_info(feed->input, info);
     g_strlcpy(info->device, feed->device ? feed->device : "none", sizeof(info->device));
-    add_counters(info, &feed->past);
+    add_counters(info, &feed->past, 1);
     g_mutex_unlock(&feed->lock);
 }
 
@@ -795,13 +792,8 @@ void feed_count_anew(struct feed *feed)
     g_mutex_lock(&feed->lock);
     feed->input->ops->get_info(feed->input, &info);
     memset(&feed->past, 0, sizeof(feed->past));
-    feed->past.frames = -info.frames;
-    feed->past.dropped = -info.dropped;
-    feed->past.corrupted = -info.corrupted;
-    feed->past.connects = 1 - info.connects;
-    feed->past.disconnects = -info.disconnects;
-    feed->past.copies_cpu = -info.copies_cpu;
-    feed->past.copies_gpu = -info.copies_gpu;
+    add_counters(&feed->past, &info, -UINT64_C(1));
+    feed->past.connects++;
     feed->interrupted = FALSE;
     feed->input->ops->interrupt(feed->input, FALSE);
     g_mutex_unlock(&feed->lock);
@@ -861,7 +853,7 @@ gboolean feed_replace(struct feed *feed, const gchar *device, struct gpud_error 
     struct input *old = feed->input;
     old->ops->get_info(old, &counted);
     counted.disconnects += counted.connected;
-    add_counters(&feed->past, &counted);
+    add_counters(&feed->past, &counted, 1);
     feed->input = input;
     ask_for_slots(feed);
     g_free(feed->device);

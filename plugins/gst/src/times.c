@@ -6,8 +6,6 @@
  * the arithmetic of each. */
 #include "src/src.h"
 
-#include "wire/codec.h"
-
 #include <gst/base/gstbasesrc.h>
 #include <stdlib.h>
 #include <string.h>
