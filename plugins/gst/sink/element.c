@@ -38,18 +38,13 @@ gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self)
     return wait == WAIT_ALWAYS || (wait == WAIT_AUTO && !is_live(self));
 }
 
-static void apply(GstGpudirectSink *self, enum gpud_slow_receiver policy)
+void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self)
 {
     struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
 
     if (sender)
-        shared_sender_set_slow_receiver(sender, policy);
+        shared_sender_set_slow_receiver(sender, gst_gpudirect_sink_policy(self));
     shared_sender_unref(sender);
-}
-
-void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self)
-{
-    apply(self, gst_gpudirect_sink_policy(self));
 }
 
 /* FALSE: there was no answer. */
@@ -108,7 +103,7 @@ gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self)
         return answered;
     g_atomic_int_set(&self->live, !!live);
     enum gpud_slow_receiver policy = gst_gpudirect_sink_policy(self);
-    apply(self, policy);
+    gst_gpudirect_sink_apply_policy(self);
     GST_INFO_OBJECT(self, "upstream is %s: a receiver that is slow %s, the first one is %s",
                     live ? "live" : "not live",
                     policy == GPUD_SLOW_BLOCK ? "is waited for" : "loses frames",
@@ -924,7 +919,6 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     base_class->unlock = sink_unlock;
     base_class->unlock_stop = sink_unlock_stop;
     gst_gpudirect_sink_class_init_render(base_class);
-    gst_gpudirect_sink_class_init_events(base_class);
 }
 
 static void gst_gpudirect_sink_init(GstGpudirectSink *self)

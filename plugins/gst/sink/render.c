@@ -301,16 +301,9 @@ struct imported {
     struct gpud_memory *memory; /* NULL: its driver does not import it */
 };
 
-static GQuark imported_quark(void)
-{
-    static GQuark quark;
+static G_DEFINE_QUARK(GpudirectImported, imported)
 
-    if (!quark)
-        quark = g_quark_from_static_string("GpudirectImported");
-    return quark;
-}
-
-static void free_imported(gpointer user)
+    static void free_imported(gpointer user)
 {
     struct imported *imported = user;
 
@@ -756,15 +749,6 @@ void gst_gpudirect_sink_drop_unsent(GstGpudirectSink *self)
     g_queue_clear_full(&self->unsent, (GDestroyNotify)gst_event_unref);
 }
 
-/* Sends a gap of the buffer's time, which must be valid, instead of the buffer. */
-static void send_gap(GstGpudirectSink *self, GstBuffer *buffer)
-{
-    GstEvent *event = gst_event_new_gap(GST_BUFFER_PTS(buffer), GST_BUFFER_DURATION(buffer));
-
-    send_event(self, event);
-    gst_event_unref(event);
-}
-
 /* Repeats to a new sender the sticky events that the previous one got. */
 static void repeat_events(GstGpudirectSink *self)
 {
@@ -842,12 +826,6 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
         send_event(self, event);
     }
     return parent_class->event(base, event);
-}
-
-void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass)
-{
-    parent_class = g_type_class_peek_parent(klass);
-    klass->event = sink_event;
 }
 
 /* === blocks ================================================================================== */
@@ -1095,7 +1073,9 @@ static GstFlowReturn submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
     while ((meta = gst_buffer_iterate_meta(buffer, &state)))
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), g_type_name(meta->info->type),
                         "its buffer is empty, and becomes a gap");
-    send_gap(self, buffer);
+    GstEvent *gap = gst_event_new_gap(GST_BUFFER_PTS(buffer), GST_BUFFER_DURATION(buffer));
+    send_event(self, gap);
+    gst_event_unref(gap);
     return GST_FLOW_OK;
 }
 
@@ -1455,6 +1435,8 @@ static void sink_get_times(GstBaseSink *base, GstBuffer *buffer, GstClockTime *s
 
 void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass)
 {
+    parent_class = g_type_class_peek_parent(klass);
+    klass->event = sink_event;
     klass->set_caps = sink_set_caps;
     klass->propose_allocation = sink_propose_allocation;
     klass->prepare = sink_prepare;

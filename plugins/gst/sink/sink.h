@@ -172,8 +172,6 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
 
 /* === events ================================================================================== */
 
-void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
-
 /* Between hosts, receivers of a programme only ask for its streams now and then. A sink that opens
  * an address there notes that, and the other sinks of the process tell their receivers before their
  * next frame, so that these ask at once. */

@@ -393,22 +393,6 @@ static gboolean paint_black(const GstVideoFrame *to)
     return painted;
 }
 
-static GstBuffer *make_black(struct pictures *pictures)
-{
-    GstBuffer *buffer = NULL;
-    GstVideoFrame frame;
-    gboolean painted = FALSE;
-
-    if (pictures_alloc(pictures, &buffer) == GST_FLOW_OK &&
-        gst_video_frame_map(&frame, &pictures->info, buffer, GST_MAP_WRITE)) {
-        painted = paint_black(&frame);
-        gst_video_frame_unmap(&frame);
-    }
-    if (!painted)
-        gst_clear_buffer(&buffer);
-    return buffer;
-}
-
 static void copy_crop(GstBuffer *from, GstBuffer *to)
 {
     const GstVideoCropMeta *meta = gst_buffer_get_video_crop_meta(from);
@@ -441,14 +425,23 @@ static GstBuffer *make_frozen(struct pictures *pictures, GstBuffer *last)
 static gboolean make_stand_in(GstGpudirectSrc *self)
 {
     struct src_signal *signal = &self->signal;
+    struct pictures *pictures = &self->pictures;
+    gboolean painted = FALSE;
+    GstVideoFrame frame;
 
     if (!signal->stand_in && signal->last &&
         src_options_on_disconnect(&self->options) == ON_DISCONNECT_FREEZE)
-        signal->stand_in = make_frozen(&self->pictures, g_steal_pointer(&signal->last));
-    if (!signal->stand_in)
-        signal->stand_in = make_black(&self->pictures);
+        signal->stand_in = make_frozen(pictures, g_steal_pointer(&signal->last));
     if (signal->stand_in)
         return TRUE;
+    if (pictures_alloc(pictures, &signal->stand_in) == GST_FLOW_OK &&
+        gst_video_frame_map(&frame, &pictures->info, signal->stand_in, GST_MAP_WRITE)) {
+        painted = paint_black(&frame);
+        gst_video_frame_unmap(&frame);
+    }
+    if (painted)
+        return TRUE;
+    gst_clear_buffer(&signal->stand_in);
     signal->due = NEVER;
     GST_ELEMENT_WARNING(self, STREAM, FORMAT,
                         ("No picture of this format can be made to replace a missing signal: "

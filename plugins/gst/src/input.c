@@ -13,8 +13,8 @@
 /* Frames of a sender. */
 
 struct link_input {
-    struct input parent; /* first */
-    struct gpud_receiver *receiver;
+    struct input parent;                /* first */
+    struct gpud_receiver *receivers[2]; /* the second one is a pair's */
 };
 
 /* All but the address, and what is a kind's own. */
@@ -77,7 +77,7 @@ static enum gpud_status link_open(const struct input_params *params, struct inpu
     receiver.user = params->user;
 
     struct link_input *link = g_new0(struct link_input, 1);
-    enum gpud_status status = gpud_receiver_create(context, &receiver, &link->receiver, error);
+    enum gpud_status status = gpud_receiver_create(context, &receiver, &link->receivers[0], error);
     if (status != GPUD_OK) {
         g_free(link);
         return status;
@@ -91,40 +91,44 @@ static void link_close(struct input *input)
 {
     struct link_input *link = (struct link_input *)input;
 
-    gpud_receiver_destroy(&link->receiver);
+    gpud_receiver_destroy(&link->receivers[0]);
+    gpud_receiver_destroy(&link->receivers[1]);
     g_free(link);
 }
 
 static enum gpud_status link_acquire(struct input *input, gint64 timeout, struct gpud_frame **frame,
                                      struct gpud_error *error)
 {
-    return gpud_receiver_acquire(((struct link_input *)input)->receiver, timeout, frame, error);
+    return gpud_receiver_acquire(((struct link_input *)input)->receivers[0], timeout, frame, error);
 }
 
 static guint link_count_frames(struct input *input)
 {
-    return gpud_receiver_count_frames(((struct link_input *)input)->receiver);
+    return gpud_receiver_count_frames(((struct link_input *)input)->receivers[0]);
 }
 
 static void link_set_latency(struct input *input, guint64 latency)
 {
-    gpud_receiver_set_latency(((struct link_input *)input)->receiver, latency);
+    gpud_receiver_set_latency(((struct link_input *)input)->receivers[0], latency);
 }
 
 static void link_interrupt(struct input *input, gboolean interrupted)
 {
-    gpud_receiver_interrupt(((struct link_input *)input)->receiver, interrupted);
+    gpud_receiver_interrupt(((struct link_input *)input)->receivers[0], interrupted);
 }
 
 static void link_want_slots(struct input *input, guint slots)
 {
-    gpud_receiver_set_slots(((struct link_input *)input)->receiver, slots);
+    struct link_input *link = (struct link_input *)input;
+
+    for (guint i = 0; i < G_N_ELEMENTS(link->receivers) && link->receivers[i]; i++)
+        gpud_receiver_set_slots(link->receivers[i], slots);
 }
 
 static void link_get_info(struct input *input, struct input_info *info)
 {
     *info = (struct input_info){0};
-    add_receiver(info, ((struct link_input *)input)->receiver, TRUE);
+    add_receiver(info, ((struct link_input *)input)->receivers[0], TRUE);
 }
 
 const struct input_ops link_input_ops = {
@@ -191,8 +195,7 @@ gboolean pair_addresses_share_host(const gchar *main, const gchar *backup)
 #define SILENCE_MAX (500 * GPUD_MSEC)
 
 struct pair_input {
-    struct input parent; /* first */
-    struct gpud_receiver *receivers[2];
+    struct link_input link; /* first */
     struct gpud_group *group;
     const gint *preferred; /* atomic; the element's property */
     gboolean same_host;
@@ -297,10 +300,8 @@ static void pair_close(struct input *input)
     struct pair_input *pair = pair_of(input);
 
     gpud_group_destroy(&pair->group);
-    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers); i++)
-        gpud_receiver_destroy(&pair->receivers[i]);
     g_mutex_clear(&pair->lock);
-    g_free(pair);
+    link_close(input);
 }
 
 static enum gpud_status pair_open(const struct input_params *params, struct input **input,
@@ -316,7 +317,7 @@ static enum gpud_status pair_open(const struct input_params *params, struct inpu
     struct pair_input *pair = g_new0(struct pair_input, 1);
 
     g_mutex_init(&pair->lock);
-    pair->parent.ops = &pair_input_ops;
+    pair->link.parent.ops = &pair_input_ops;
     pair->preferred = params->preferred;
     pair->chosen = (guint)g_atomic_int_get(params->preferred);
     pair->same_host = pair_addresses_share_host(addresses[0], addresses[1]);
@@ -325,9 +326,9 @@ static enum gpud_status pair_open(const struct input_params *params, struct inpu
     pair->user = params->user;
     pair->active = -1;
     receiver.busy_poll_ns = -1; /* threads of the group receive, and two would wait busily */
-    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers) && status == GPUD_OK; i++) {
+    for (guint i = 0; i < G_N_ELEMENTS(pair->link.receivers) && status == GPUD_OK; i++) {
         receiver.address = addresses[i];
-        status = gpud_receiver_create(context, &receiver, &pair->receivers[i], error);
+        status = gpud_receiver_create(context, &receiver, &pair->link.receivers[i], error);
     }
     group.mode = GPUD_GROUP_ANY;
     group.freeze_timeout_ns = (gint64)params->options->freeze_timeout;
@@ -335,11 +336,11 @@ static enum gpud_status pair_open(const struct input_params *params, struct inpu
     group.on_event = pair_on_event;
     group.user = pair;
     if (status == GPUD_OK)
-        status = gpud_group_create(context, &group, pair->receivers, 2, &pair->group, error);
+        status = gpud_group_create(context, &group, pair->link.receivers, 2, &pair->group, error);
     if (status == GPUD_OK)
-        *input = &pair->parent;
+        *input = &pair->link.parent;
     else
-        pair_close(&pair->parent);
+        pair_close(&pair->link.parent);
     return status;
 }
 
@@ -358,7 +359,7 @@ static gboolean is_connected(struct pair_input *pair, guint member)
     struct gpud_receiver_info info = GPUD_INFO_INIT(info);
 
     /* For the group, a sender whose frames are left out delivers none. */
-    gpud_receiver_get_info(pair->receivers[member], &info);
+    gpud_receiver_get_info(pair->link.receivers[member], &info);
     return info.connected;
 }
 
@@ -416,7 +417,7 @@ static void report_warnings(struct pair_input *pair)
     if (now < pair->looked_at + SILENCE_MAX)
         return;
     pair->looked_at = now;
-    for (gint i = 0; i < (gint)G_N_ELEMENTS(pair->receivers); i++) {
+    for (gint i = 0; i < (gint)G_N_ELEMENTS(pair->link.receivers); i++) {
         struct gpud_group_info info = info_of(pair, (guint)i);
         if (!info.warning[0] || strcmp(pair->warned[i], info.warning) == 0)
             continue;
@@ -478,19 +479,6 @@ static void pair_set_latency(struct input *input, guint64 latency)
 {
 }
 
-static void pair_interrupt(struct input *input, gboolean interrupted)
-{
-    gpud_receiver_interrupt(pair_of(input)->receivers[0], interrupted);
-}
-
-static void pair_want_slots(struct input *input, guint slots)
-{
-    struct pair_input *pair = pair_of(input);
-
-    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers); i++)
-        gpud_receiver_set_slots(pair->receivers[i], slots);
-}
-
 /* --- information -------------------------------------------------------------------------- */
 
 static void pair_get_info(struct input *input, struct input_info *info)
@@ -500,8 +488,8 @@ static void pair_get_info(struct input *input, struct input_info *info)
     struct gpud_group_info group = info_of(pair, 0);
 
     *info = (struct input_info){0};
-    for (gint i = 0; i < (gint)G_N_ELEMENTS(pair->receivers); i++)
-        add_receiver(info, pair->receivers[i], i == MAX(active, 0));
+    for (gint i = 0; i < (gint)G_N_ELEMENTS(pair->link.receivers); i++)
+        add_receiver(info, pair->link.receivers[i], i == MAX(active, 0));
     info->frames = group.instants;
     info->dropped = 0;
     info->hold = (guint64)group.latency_ns;
@@ -523,11 +511,11 @@ static void pair_add_stats(struct input *input, GstStructure *stats)
     gst_structure_set(stats, "active", G_TYPE_STRING, pair_name_of(g_atomic_int_get(&pair->active)),
                       "matched-by", G_TYPE_STRING, matches[match], "switches", G_TYPE_UINT64,
                       info.switches, "discontinuities", G_TYPE_UINT64, info.discontinuities, NULL);
-    for (guint i = 0; i < G_N_ELEMENTS(pair->receivers); i++) {
+    for (guint i = 0; i < G_N_ELEMENTS(pair->link.receivers); i++) {
         struct gpud_receiver_info receiver = GPUD_INFO_INIT(receiver);
         const gchar *name = pair_name_of((gint)i);
         info = info_of(pair, i);
-        gpud_receiver_get_info(pair->receivers[i], &receiver);
+        gpud_receiver_get_info(pair->link.receivers[i], &receiver);
         GstStructure *one = gst_structure_new(
             name, "connected", G_TYPE_BOOLEAN, (gboolean)receiver.connected, "active-path",
             G_TYPE_STRING, receiver.path, "frames", G_TYPE_UINT64, info.frames, "handed-on",
@@ -555,8 +543,8 @@ const struct input_ops pair_input_ops = {
     .acquire = pair_acquire,
     .count_frames = pair_count_frames,
     .set_latency = pair_set_latency,
-    .interrupt = pair_interrupt,
-    .want_slots = pair_want_slots,
+    .interrupt = link_interrupt,
+    .want_slots = link_want_slots,
     .get_info = pair_get_info,
     .place = pair_place,
     .add_stats = pair_add_stats,

@@ -147,46 +147,10 @@ struct blocks {
     GstAudioInfo info;
 };
 
-/* === group =================================================================================== */
-/* The sources of this process with one group name pass on frames of the same instant: each offers
- * its frame, and waits until all have one, see src.h. */
-
-struct group_member;
-
-/* Joins the group of that name, as `element`; it is expected to offer a frame from now on. */
-struct group_member *group_join(const gchar *name, GstElement *element);
-void group_leave(struct group_member *member);
-
-struct group_frame {
-    GstClockTime running;  /* the frame's running time */
-    GstClockTime now;      /* the current one */
-    GstClockTime interval; /* between frames; GST_CLOCK_TIME_NONE: not known */
-    GstClockTime acquired; /* by CLOCK_MONOTONIC */
-    gboolean waited;       /* for its arrival, until then */
-    GstClockTime latency;  /* for which it may be held */
-};
-
-enum group_answer {
-    GROUP_SEND,        /* its instant goes out now */
-    GROUP_DROP,        /* its instant went out, or cannot be complete */
-    GROUP_INTERRUPTED, /* by group_interrupt() */
-};
-
-/* For the streaming thread: waits until the group has decided. Posts a message when sources begin
- * to be left out. A source whose pipeline has another clock than the others' is not held, nor is a
- * frame that is ahead of its clock by more than the latency: others would be dropped until they
- * reach it. */
-enum group_answer group_offer(struct group_member *member, const struct group_frame *frame);
-
-/* Makes group_offer() return, until FALSE is set. From any thread. */
-void group_interrupt(struct group_member *member, gboolean interrupted);
-
-/* How many frames the group has dropped, and how many instants went out without this source. From
- * any thread. */
-void group_get_counts(const struct group_member *member, guint64 *dropped, guint64 *missed);
-
 /* === capturechoice =========================================================================== */
-/* Which of a capture card's modes is chosen, and the message when none can be. */
+/* A capture card's modes as caps, which of them is chosen, and the message when none can be. */
+
+GstCaps *capture_caps_of_modes(const struct gpud_capture_mode *modes, gsize count);
 
 struct capture_wish {
     gint width, height; /* the signal's own size; 0: it has none */
@@ -314,6 +278,8 @@ static inline gboolean input_is_of_sender(const struct input_ops *ops)
 {
     return ops->kind == INPUT_LINK || ops->kind == INPUT_PAIR;
 }
+
+struct group_member;
 
 /* === feed ==================================================================================== */
 /* The current input: opened, replaced, counted and interrupted. */
@@ -526,8 +492,7 @@ enum clock_relation { RELATION_NONE, RELATION_UNKNOWN, RELATION_SAME_HOST, RELAT
 struct times {
     struct endpoint *endpoint;
     gint relation; /* atomic: enum clock_relation */
-    gint64
-        offset; /* atomic: what is added to the sender's running times, if clocks are not common */
+    gint64 offset; /* atomic: added to the sender's running times, if clocks are not common */
     struct latencies *latencies; /* of frames, where the core does not count them */
     gchar sender_host[64];       /* the last sender's, "": this host; under the object lock */
     struct shared_part shared;   /* with the programme's other streams */
@@ -728,7 +693,10 @@ gboolean gst_gpudirect_src_keeps_card(const GstGpudirectSrc *self);
 /* Another stream follows, or the pipeline was paused. */
 void gst_gpudirect_src_break_stream(GstGpudirectSrc *self);
 
-/* === apply =================================================================================== */
+/* What create.c offers: GstPushSrc's method. */
+GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer);
+
+/* --- what format.c offers ----------------------------------------------------------------- */
 
 /* Receives the link's events, inside acquire. user is the element. */
 void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data);
@@ -741,29 +709,13 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *yi
 /* The ring has so many slots now. */
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info *info);
 
-/* === capturecaps ============================================================================= */
-/* A capture card's modes as caps. */
-
-GstCaps *capture_caps_of_modes(const struct gpud_capture_mode *modes, gsize count);
-
-/* === create ================================================================================== */
-
-/* GstPushSrc's method. */
-GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer);
-
-/* === device ================================================================================== */
-
 /* Moves back to the host, after the sender has refused the device that was followed. FALSE: the
  * refusal has another cause. */
 gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self);
 
-/* === events ================================================================================== */
-
 /* Pushes waiting events downstream: with_frame, all, before the frame that was just stamped; else
  * all but segments. */
 void gst_gpudirect_src_push_events(GstGpudirectSrc *self, gboolean with_frame);
-
-/* === format ================================================================================== */
 
 /* Follows a change of a card's signal to other caps. FALSE: an error was posted, or downstream
  * flushes. */
@@ -828,7 +780,41 @@ struct instant_outcome {
 struct instant_outcome instant_decide(struct instant_part *const *parts, guint count,
                                       struct instant_past *past, gint64 now);
 
-/* === open ==================================================================================== */
+/* === group =================================================================================== */
+/* The sources of this process with one group name pass on frames of the same instant: each offers
+ * its frame, and waits until the instant is decided. */
+
+/* Joins the group of that name, as `element`; it is expected to offer a frame from now on. */
+struct group_member *group_join(const gchar *name, GstElement *element);
+void group_leave(struct group_member *member);
+
+struct group_frame {
+    GstClockTime running;  /* the frame's running time */
+    GstClockTime now;      /* the current one */
+    GstClockTime interval; /* between frames; GST_CLOCK_TIME_NONE: not known */
+    GstClockTime acquired; /* by CLOCK_MONOTONIC */
+    gboolean waited;       /* for its arrival, until then */
+    GstClockTime latency;  /* for which it may be held */
+};
+
+enum group_answer {
+    GROUP_SEND,        /* its instant goes out now */
+    GROUP_DROP,        /* its instant went out, or cannot be complete */
+    GROUP_INTERRUPTED, /* by group_interrupt() */
+};
+
+/* For the streaming thread: waits until the group has decided. Posts a message when sources begin
+ * to be left out. A source whose pipeline has another clock than the others' is not held, nor is a
+ * frame that is ahead of its clock by more than the latency: others would be dropped until they
+ * reach it. */
+enum group_answer group_offer(struct group_member *member, const struct group_frame *frame);
+
+/* Makes group_offer() return, until FALSE is set. From any thread. */
+void group_interrupt(struct group_member *member, gboolean interrupted);
+
+/* How many frames the group has dropped, and how many instants went out without this source. From
+ * any thread. */
+void group_get_counts(const struct group_member *member, guint64 *dropped, guint64 *missed);
 
 /* === pairtime ================================================================================ */
 /* By which times frames of a main and a backup sender are matched. */
@@ -855,7 +841,5 @@ enum pair_match pair_match_of(const struct pair_clock *main, const struct pair_c
 
 /* Whether two addresses are of one host. */
 gboolean pair_addresses_share_host(const gchar *main, const gchar *backup);
-
-/* === wait ==================================================================================== */
 
 #endif
