@@ -166,7 +166,7 @@ static void set_process(GstStructure *properties, gint64 pid, const gchar *progr
 
 static GstDevice *gst_gpudirect_device_new_channel(const struct channel *channel)
 {
-    gchar *shown = g_strdup_printf("gpudirect channel %s", channel->address);
+    g_autofree gchar *shown = g_strdup_printf("gpudirect channel %s", channel->address);
     GstStructure *properties = gst_structure_new_empty("gpudirect-channel");
 
     set_process(properties, channel->pid, channel->program);
@@ -174,7 +174,6 @@ static GstDevice *gst_gpudirect_device_new_channel(const struct channel *channel
                                    channel->caps ? gst_caps_ref(channel->caps)
                                                  : gst_caps_from_string(SLOT_VIDEO_CAPS),
                                    properties);
-    g_free(shown);
     return device;
 }
 
@@ -185,8 +184,8 @@ static GstDevice *gst_gpudirect_device_new_target(const struct gpud_target_entry
         [GPUD_TARGET_BUS_ADDRESS] = "bus-address",
         [GPUD_TARGET_DMABUF] = "dma-buf",
     };
-    gchar *address = g_strconcat(SCHEME_TARGET, target->name, NULL);
-    gchar *shown = g_strdup_printf("gpudirect target %s", target->name);
+    g_autofree gchar *address = g_strconcat(SCHEME_TARGET, target->name, NULL);
+    g_autofree gchar *shown = g_strdup_printf("gpudirect target %s", target->name);
     const gchar *type = video_media_type(target->format);
     GstCaps *caps = gst_caps_new_simple(type ? type : VIDEO_RAW, "format", G_TYPE_STRING,
                                         target->format, "width", G_TYPE_INT, (gint)target->width,
@@ -200,8 +199,6 @@ static GstDevice *gst_gpudirect_device_new_target(const struct gpud_target_entry
                             (gint)target->fps_den, NULL);
     set_process(properties, target->pid, target->program);
     GstDevice *device = device_new(address, shown, caps, properties);
-    g_free(shown);
-    g_free(address);
     return device;
 }
 
@@ -311,12 +308,11 @@ static GList *list_all(GList *list, GPtrArray *devices)
 
 static GList *deviceprovider_probe(GstDeviceProvider *provider)
 {
-    GPtrArray *channels = channels_ask(NULL, ANSWER_TIMEOUT, NULL);
+    g_autoptr(GPtrArray) channels = channels_ask(NULL, ANSWER_TIMEOUT, NULL);
 
     GList *list = list_all(NULL, find_cards());
     list = list_all(list, devices_of_channels(channels, NULL));
     list = list_all(list, find_targets());
-    g_ptr_array_unref(channels);
     return list;
 }
 
@@ -364,30 +360,28 @@ static void deviceprovider_follow(GstGpudirectDeviceProvider *self, GHashTable *
 static void follow_cards(GstGpudirectDeviceProvider *self, const GPtrArray *gone)
 {
     for (guint i = 0; i < gone->len; i++) {
-        gchar *address = g_strconcat("v4l2:///dev/", gone->pdata[i], NULL);
+        g_autofree gchar *address = g_strconcat("v4l2:///dev/", gone->pdata[i], NULL);
         GstDevice *before = g_hash_table_lookup(self->cards, address);
         if (before)
             gst_device_provider_device_remove(GST_DEVICE_PROVIDER(self), before);
         g_hash_table_remove(self->cards, address);
-        g_free(address);
     }
     deviceprovider_follow(self, self->cards, find_cards());
 }
 
 static void follow_channels(GstGpudirectDeviceProvider *self)
 {
-    GPtrArray *channels = channels_ask(NULL, ANSWER_TIMEOUT, NULL);
+    g_autoptr(GPtrArray) channels = channels_ask(NULL, ANSWER_TIMEOUT, NULL);
 
     self->polls = self->watch && !device_watch_senders(self->watch, channels);
     deviceprovider_follow(self, self->channels, devices_of_channels(channels, self->channels));
     deviceprovider_follow(self, self->targets, find_targets());
-    g_ptr_array_unref(channels);
 }
 
 static gpointer deviceprovider_run(gpointer data)
 {
     GstGpudirectDeviceProvider *self = data;
-    GPtrArray *gone = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GPtrArray) gone = g_ptr_array_new_with_free_func(g_free);
 
     while (!g_atomic_int_get(&self->stopping)) {
         guint changes = device_watch_wait(self->watch, self->polls ? PERIOD : -1, gone);
@@ -397,7 +391,6 @@ static gpointer deviceprovider_run(gpointer data)
             follow_channels(self);
         g_ptr_array_set_size(gone, 0);
     }
-    g_ptr_array_unref(gone);
     return NULL;
 }
 
@@ -455,10 +448,9 @@ static void gst_gpudirect_device_provider_class_init(GstGpudirectDeviceProviderC
 
 static guint deviceprovider_rank_of(const gchar *name)
 {
-    GstPluginFeature *feature = gst_registry_lookup_feature(gst_registry_get(), name);
+    g_autoptr(GstPluginFeature) feature = gst_registry_lookup_feature(gst_registry_get(), name);
     guint rank = feature ? gst_plugin_feature_get_rank(feature) : GST_RANK_NONE;
 
-    gst_clear_object(&feature);
     return rank;
 }
 

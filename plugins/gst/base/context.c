@@ -284,8 +284,6 @@ static guint channel_event(struct device_watch *watch, const struct inotify_even
     return DEVICE_CHANGE_CHANNELS;
 }
 
-/* --- nodes -------------------------------------------------------------------------------- */
-
 static guint node_event(const struct inotify_event *event, GPtrArray *gone)
 {
     if (!event->len || !g_str_has_prefix(event->name, "video") || !event->name[5] ||
@@ -295,8 +293,6 @@ static guint node_event(const struct inotify_event *event, GPtrArray *gone)
         g_ptr_array_add(gone, g_strdup(event->name));
     return DEVICE_CHANGE_CARDS;
 }
-
-/* --- all ---------------------------------------------------------------------------------- */
 
 static guint read_events(struct device_watch *watch, GPtrArray *gone)
 {

@@ -249,18 +249,15 @@ static gchar *uri_refuse(GError **error, GstURIError code, const gchar *format, 
     va_list arguments;
 
     va_start(arguments, format);
-    gchar *text = g_strdup_vprintf(format, arguments);
+    g_autofree gchar *text = g_strdup_vprintf(format, arguments);
     va_end(arguments);
-    gchar *valid = g_utf8_make_valid(text, -1); /* percent signs spell any byte */
-    GString *shown = g_string_new(NULL);
+    g_autofree gchar *valid = g_utf8_make_valid(text, -1); /* percent signs spell any byte */
+    g_autoptr(GString) shown = g_string_new(NULL);
     for (const gchar *at = valid; *at; at = g_utf8_next_char(at)) {
         gunichar c = g_utf8_get_char(at);
         g_string_append_unichar(shown, g_unichar_iscntrl(c) ? ' ' : c);
     }
     g_set_error_literal(error, GST_URI_ERROR, code, shown->str);
-    g_string_free(shown, TRUE);
-    g_free(valid);
-    g_free(text);
     return NULL;
 }
 
@@ -284,7 +281,8 @@ static gboolean is_name(const gchar *host)
 static gchar *uri_read_address(const GstUri *uri, gboolean card, GError **error)
 {
     const gchar *host = gst_uri_get_host(uri);
-    gchar *path = gst_uri_get_path(uri), *address = NULL;
+    g_autofree gchar *path = gst_uri_get_path(uri);
+    gchar *address = NULL;
     gboolean has_path = path && path[0] && !g_str_equal(path, "/");
     /* The name of a stream, as in /audio. */
     gboolean is_stream = path && path[0] == '/' && path[1] && is_name(path + 1);
@@ -314,7 +312,6 @@ static gchar *uri_read_address(const GstUri *uri, gboolean card, GError **error)
                    "The path \"%s\" is not UTF-8, or has a control character.", path);
     else
         address = g_strconcat(card ? V4L2_PREFIX : UNIX_PREFIX, path, NULL);
-    g_free(path);
     return address;
 }
 
@@ -322,7 +319,8 @@ static gchar *uri_read_address(const GstUri *uri, gboolean card, GError **error)
 static gchar *read_network_address(const GstUri *uri, GError **error)
 {
     const gchar *host = gst_uri_get_host(uri);
-    gchar *path = gst_uri_get_path(uri), *address = NULL;
+    g_autofree gchar *path = gst_uri_get_path(uri);
+    gchar *address = NULL;
     guint port = gst_uri_get_port(uri);
 
     if (gst_uri_get_userinfo(uri) || gst_uri_get_fragment(uri) || !host)
@@ -340,7 +338,6 @@ static gchar *read_network_address(const GstUri *uri, GError **error)
             g_string_append_printf(made, ":%u", port);
         address = g_string_free(g_string_append(made, path ? path : ""), FALSE);
     }
-    g_free(path);
     return address;
 }
 
@@ -375,10 +372,9 @@ static gboolean read_setting(GObject *element, const gchar *key, const gchar *te
     gboolean good = uri_read_value(setting.pspec, text, &setting.value);
     g_array_append_val(settings, setting);
     if (!good) {
-        gchar *wanted = uri_describe(setting.pspec);
+        g_autofree gchar *wanted = uri_describe(setting.pspec);
         uri_refuse(error, GST_URI_ERROR_BAD_URI, "The property %s cannot be \"%s\": it is %s.", key,
                    text ? text : "", wanted);
-        g_free(wanted);
     }
     return good;
 }
@@ -448,9 +444,9 @@ static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **erro
     g_autofree gchar *unescaped =
         strlen(text) <= URI_MAX ? g_uri_unescape_string(text, NULL) : NULL;
     gboolean escaped = unescaped != NULL;
-    GstUri *uri = escaped ? gst_uri_from_string(text) : NULL;
-    gchar *address = NULL;
-    GArray *settings = NULL;
+    g_autoptr(GstUri) uri = escaped ? gst_uri_from_string(text) : NULL;
+    g_autofree gchar *address = NULL;
+    g_autoptr(GArray) settings = NULL;
 
     if (!is_stopped(GST_ELEMENT(handler)))
         uri_refuse(
@@ -475,11 +471,7 @@ static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **erro
         settings = read_settings(element, uri, error);
     if (settings)
         apply(element, text, address, settings);
-    gboolean set = settings != NULL;
-    g_clear_pointer(&settings, g_array_unref);
-    g_clear_pointer(&uri, gst_uri_unref);
-    g_free(address);
-    return set;
+    return settings != NULL;
 }
 
 /* --- interfaces --------------------------------------------------------------------------- */

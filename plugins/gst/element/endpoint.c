@@ -31,13 +31,9 @@ gint device_choice_find_gpu(struct device_choice *choice, const struct gpu_vendo
                             gchar **reason)
 {
     GST_OBJECT_LOCK(choice->element);
-    gchar *address = g_strdup(choice->settings->address);
+    g_autofree gchar *address = g_strdup(choice->settings->address);
     GST_OBJECT_UNLOCK(choice->element);
-    gint number =
-        gpu_find(vendor, choice->element, choice->pad, &choice->contexts, address, reason);
-
-    g_free(address);
-    return number;
+    return gpu_find(vendor, choice->element, choice->pad, &choice->contexts, address, reason);
 }
 
 /* The core's "auto" does not serve here: it follows the address, and ignores caps. */
@@ -63,9 +59,8 @@ gchar *device_choice_choose(struct device_choice *choice, gint *number, gboolean
 
     device_choice_set_reason(choice, NULL);
     if (any) {
-        GstCaps *caps = gst_pad_peer_query_caps(choice->pad, NULL);
+        g_autoptr(GstCaps) caps = gst_pad_peer_query_caps(choice->pad, NULL);
         preferred = gpu_vendor_of_caps(caps);
-        gst_caps_unref(caps);
     }
     if (preferred) {
         *number = device_choice_find_gpu(choice, preferred, &reason);
@@ -79,11 +74,10 @@ gchar *device_choice_choose(struct device_choice *choice, gint *number, gboolean
 void device_choice_tell(struct device_choice *choice, GstStructure *stats)
 {
     GST_OBJECT_LOCK(choice->element);
-    gchar *reason = g_strdup(choice->reason);
+    g_autofree gchar *reason = g_strdup(choice->reason);
     GST_OBJECT_UNLOCK(choice->element);
     if (reason)
         gst_structure_set(stats, "device-reason", G_TYPE_STRING, reason, NULL);
-    g_free(reason);
 }
 
 gboolean device_choice_answer_query(struct device_choice *choice, GstQuery *query)
@@ -266,12 +260,11 @@ gboolean settings_check(GstElement *element, const struct settings *settings)
     for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
         if (!texts[i].text || g_utf8_validate(texts[i].text, -1, NULL))
             continue;
-        gchar *shown = g_utf8_make_valid(texts[i].text, -1);
+        g_autofree gchar *shown = g_utf8_make_valid(texts[i].text, -1);
         GST_ELEMENT_ERROR(
             element, RESOURCE, SETTINGS,
             ("The property %s is not valid UTF-8: \"%s\". Give it in UTF-8.", texts[i].name, shown),
             (NULL));
-        g_free(shown);
         return FALSE;
     }
     if (settings->slots >= SLOTS_MIN)
@@ -345,11 +338,9 @@ static GstElementClass *parent_of(GstElement *element)
 static void endpoint_get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
 {
     struct endpoint *endpoint = endpoint_of(object);
+    gconstpointer field = settings_field(&endpoint->settings, id);
     struct endpoint_route route;
-    gconstpointer field;
 
-    if (endpoint->ops->get_report(endpoint->element, id, value))
-        return;
     switch (id) {
     case ENDPOINT_ACTIVE_PATH:
     case ENDPOINT_FALLBACK_REASON:
@@ -360,15 +351,13 @@ static void endpoint_get_property(GObject *object, guint id, GValue *value, GPar
         g_value_take_boxed(value, endpoint->ops->make_stats(endpoint->element));
         return;
     }
-    GST_OBJECT_LOCK(object);
-    gboolean known = endpoint->ops->get_property(endpoint->element, id, value);
-    if (!known && (field = settings_field(&endpoint->settings, id))) {
+    if (field) {
+        GST_OBJECT_LOCK(object);
         field_get(field, value);
-        known = TRUE;
-    }
-    GST_OBJECT_UNLOCK(object);
-    if (!known)
+        GST_OBJECT_UNLOCK(object);
+    } else if (!endpoint->ops->get_property(endpoint->element, id, value)) {
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+    }
 }
 
 static void endpoint_set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
@@ -481,8 +470,6 @@ void endpoint_stop(struct endpoint *endpoint)
     GST_OBJECT_UNLOCK(endpoint->element);
 }
 
-/* --- the clock ---------------------------------------------------------------------------- */
-
 enum clock_kind endpoint_get_clock(struct endpoint *endpoint, struct clock_name *name)
 {
     enum clock_kind kind = (enum clock_kind)g_atomic_int_get(&endpoint->clock_kind);
@@ -496,14 +483,11 @@ const gchar *endpoint_name_clock(struct endpoint *endpoint, struct clock_name *n
     enum clock_kind kind = (enum clock_kind)g_atomic_int_get(&endpoint->clock_kind);
 
     GST_OBJECT_LOCK(endpoint->element);
-    gchar *common = g_strdup(endpoint->settings.common_clock);
+    g_autofree gchar *common = g_strdup(endpoint->settings.common_clock);
     GST_OBJECT_UNLOCK(endpoint->element);
     clock_name_of(name, endpoint->element, kind, common);
-    g_free(common);
     return clock_name_text(name, kind);
 }
-
-/* --- statistics --------------------------------------------------------------------------- */
 
 void endpoint_post_stats(struct endpoint *endpoint)
 {

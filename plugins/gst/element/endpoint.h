@@ -148,10 +148,8 @@ struct endpoint_route {
 
 /* The functions that an element adds; all of them are required. */
 struct endpoint_ops {
-    /* Gets one of the element's read-only properties. Without a lock; FALSE: not its id. */
-    gboolean (*get_report)(GstElement *element, guint id, GValue *value);
-
-    /* Gets and sets the element's other properties. Under the object lock; FALSE: not its id. */
+    /* Gets and sets the element's own properties; set_property is called under the object lock.
+     * FALSE: not its id. */
     gboolean (*get_property)(GstElement *element, guint id, GValue *value);
     gboolean (*set_property)(GstElement *element, guint id, const GValue *value);
 

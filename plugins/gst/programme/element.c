@@ -124,16 +124,15 @@ static void add_stats(const GValue *child, gpointer user)
 {
     const struct all_stats *stats = user;
     GstStructure *one = NULL;
-    gchar *address = NULL;
+    g_autofree gchar *address = NULL;
 
     g_object_get(g_value_get_object(child), "stats", &one, "address", &address, NULL);
     gsize length = stats->channel ? strlen(stats->channel) : 0;
     gboolean other = address && strlen(address) > length;
-    gchar *pad = other ? g_strconcat("src_", address + length + 1, NULL) : g_strdup("src");
+    g_autofree gchar *pad =
+        other ? g_strconcat("src_", address + length + 1, NULL) : g_strdup("src");
     gst_structure_set(stats->all, pad, GST_TYPE_STRUCTURE, one, NULL);
     gst_structure_free(one);
-    g_free(pad);
-    g_free(address);
 }
 
 static GstStructure *make_stats(GstGpudirectProgramSrc *self)
@@ -161,12 +160,11 @@ static void programme_get_property(GObject *object, guint id, GValue *value, GPa
         return;
     }
     if (id >= PROP_ACTIVE_PATH && id <= PROP_SIGNAL) {
-        GObject *source = g_weak_ref_get(&self->main);
+        g_autoptr(GObject) source = g_weak_ref_get(&self->main);
         if (source)
             g_object_get_property(source, pspec->name, value);
         else
             g_param_value_set_default(pspec, value);
-        g_clear_object(&source);
         return;
     }
     GST_OBJECT_LOCK(self);
@@ -184,11 +182,10 @@ static void hand_over_to(const GValue *child, gpointer user)
 {
     const GParamSpec *pspec = user;
     GstElement *source = g_value_get_object(child);
-    GstObject *bin = gst_object_get_parent(GST_OBJECT(source));
+    g_autoptr(GstObject) bin = gst_object_get_parent(GST_OBJECT(source));
 
     if (bin)
         programme_hand_over(G_OBJECT(bin), G_OBJECT(source), pspec->name);
-    gst_clear_object(&bin);
 }
 
 static void programme_set_property(GObject *object, guint id, const GValue *value,
@@ -206,10 +203,9 @@ static void programme_set_property(GObject *object, guint id, const GValue *valu
     if (!may) {
         settings_refuse(GST_ELEMENT(self), pspec);
     } else if (started && id != OPTION_CONNECTION_TIMEOUT) {
-        GstIterator *children = gst_bin_iterate_elements(GST_BIN(self));
+        g_autoptr(GstIterator) children = gst_bin_iterate_elements(GST_BIN(self));
         while (gst_iterator_foreach(children, hand_over_to, pspec) == GST_ITERATOR_RESYNC)
             gst_iterator_resync(children);
-        gst_iterator_free(children);
     }
 }
 

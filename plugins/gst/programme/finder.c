@@ -145,9 +145,8 @@ static void stream_announce(struct stream *stream, GstCaps *caps)
                                             ? GST_STREAM_FLAG_NONE
                                             : GST_STREAM_FLAG_SPARSE);
         if (stream->name) {
-            GstTagList *tags = gst_tag_list_new(GST_TAG_TITLE, stream->name, NULL);
+            g_autoptr(GstTagList) tags = gst_tag_list_new(GST_TAG_TITLE, stream->name, NULL);
             gst_stream_set_tags(stream->stream, tags);
-            gst_tag_list_unref(tags);
         }
     }
     g_mutex_unlock(&stream->lock);
@@ -234,8 +233,6 @@ static GstFlowReturn on_buffer(GstPad *inner, GstObject *parent, GstBuffer *buff
     GstFlowReturn flow = gst_proxy_pad_chain_default(inner, parent, buffer);
     return flow == GST_FLOW_NOT_LINKED ? GST_FLOW_OK : flow;
 }
-
-/* --- its life ----------------------------------------------------------------------------- */
 
 /* Adds the source, which is taken, to the bin, and starts it as the bin is. name: of the stream;
  * NULL: it is that of the channel itself. */
@@ -503,7 +500,7 @@ static void search(struct finder *finder)
     GPtrArray *own = g_ptr_array_new(); /* the channel, and its streams */
 
     finder->searched_at = g_get_monotonic_time();
-    GPtrArray *channels = channels_ask(
+    g_autoptr(GPtrArray) channels = channels_ask(
         finder->folder, finder->remote ? ANSWER_TIMEOUT_NETWORK : ANSWER_TIMEOUT, NULL);
 
     for (guint i = 0; i < channels->len; i++)
@@ -516,7 +513,6 @@ static void search(struct finder *finder)
         finder->period = MIN(2 * finder->period, PERIOD_MAX);
     else
         finder->period = PERIOD;
-    g_ptr_array_unref(channels);
 }
 
 /* Whether it is time for what waits for all streams that begin together; otherwise sets *wait, in
@@ -580,7 +576,7 @@ static gint until_next_search(const struct finder *finder)
 static gpointer finder_run(gpointer data)
 {
     struct finder *finder = data;
-    GPtrArray *gone = g_ptr_array_new_with_free_func(g_free);
+    g_autoptr(GPtrArray) gone = g_ptr_array_new_with_free_func(g_free);
 
     for (gboolean first = TRUE; !g_atomic_int_get(&finder->stopping); first = FALSE) {
         if (first || until_next_search(finder) == 0)
@@ -590,7 +586,6 @@ static gpointer finder_run(gpointer data)
             wait = sooner(wait, until_next_search(finder));
         device_watch_wait(finder->watch, wait, gone);
     }
-    g_ptr_array_unref(gone);
     return NULL;
 }
 
@@ -617,9 +612,8 @@ static gboolean start_search(struct finder *finder)
     if (finder->remote) {
         finder->folder = g_strndup(finder->address, (gsize)(name + 1 - finder->address));
     } else if (is_path) {
-        gchar *folder = g_path_get_dirname(finder->address + strlen(UNIX_PREFIX));
+        g_autofree gchar *folder = g_path_get_dirname(finder->address + strlen(UNIX_PREFIX));
         finder->folder = g_strconcat(UNIX_PREFIX, folder, "/", NULL);
-        g_free(folder);
     }
     /* The watch comes first, so that changes during the search are events. */
     g_ptr_array_unref(channels_ask(finder->folder, 0, &directory));

@@ -38,9 +38,18 @@ gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self)
     return wait == WAIT_ALWAYS || (wait == WAIT_AUTO && !is_live(self));
 }
 
+/* A reference to the sender, which another thread may close, but not free. NULL: it is closed. */
+static struct shared_sender *ref_sender(GstGpudirectSink *self)
+{
+    GST_OBJECT_LOCK(self);
+    struct shared_sender *sender = self->sender ? shared_sender_ref(self->sender) : NULL;
+    GST_OBJECT_UNLOCK(self);
+    return sender;
+}
+
 void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self)
 {
-    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
+    struct shared_sender *sender = ref_sender(self);
 
     if (sender)
         shared_sender_set_slow_receiver(sender, gst_gpudirect_sink_policy(self));
@@ -50,12 +59,11 @@ void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self)
 /* FALSE: there was no answer. */
 static gboolean ask_latency(GstPad *pad, gboolean *live)
 {
-    GstQuery *query = gst_query_new_latency();
+    g_autoptr(GstQuery) query = gst_query_new_latency();
     gboolean answered = gst_pad_query(pad, query);
 
     if (answered)
         gst_query_parse_latency(query, live, NULL, NULL);
-    gst_query_unref(query);
     return answered;
 }
 
@@ -84,11 +92,10 @@ static gboolean has_live_source(GstPad *pad, guint depth)
         return TRUE; /* the pipeline is being changed */
     if (!is_source || live)
         return live;
-    GstQuery *query = query_new_sender_live();
+    g_autoptr(GstQuery) query = query_new_sender_live();
     live = TRUE;
     if (!gst_pad_query(pad, query) || !query_get_sender_live(query, &live))
         ask_latency(pad, &live);
-    gst_query_unref(query);
     return live;
 }
 
@@ -402,9 +409,9 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
 
     if (!vendor) {
         /* A ring on a GPU takes what the CPU writes, too. */
-        gchar *device = self->sender ? NULL : device_choice_get_named(&self->endpoint.device);
+        g_autofree gchar *device =
+            self->sender ? NULL : device_choice_get_named(&self->endpoint.device);
         gboolean there = self->sender || device_move(self, device);
-        g_free(device);
         return there;
     }
     struct gpu *gpu = choose_gpu(self, vendor, &error);
@@ -413,10 +420,9 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
                             vendor->memory);
         return FALSE;
     }
-    gchar *device = gpu_get_name(gpu->number);
+    g_autofree gchar *device = gpu_get_name(gpu->number);
     if (self->endpoint.device.opened_on == gpu->number || device_move(self, device))
         self->format.gpu = gpu;
-    g_free(device);
     return self->format.gpu != NULL;
 }
 
@@ -438,21 +444,19 @@ static GstCaps *sink_get_caps(GstBaseSink *base, GstCaps *filter)
 /* What a pad gives may not be negotiated yet, while its stream is known. */
 static gboolean gives_blocks(GstPad *pad)
 {
-    GstStream *stream = gst_pad_get_stream(pad);
-    GstCaps *caps = gst_pad_query_caps(pad, NULL);
+    g_autoptr(GstStream) stream = gst_pad_get_stream(pad);
+    g_autoptr(GstCaps) caps = gst_pad_query_caps(pad, NULL);
     gboolean blocks = stream && (gst_stream_get_stream_type(stream) &
                                  (GST_STREAM_TYPE_AUDIO | GST_STREAM_TYPE_TEXT));
 
     blocks |= blocks_are_caps(caps);
-    gst_caps_unref(caps);
-    gst_clear_object(&stream);
     return blocks;
 }
 
 /* Whether a pad that may give pictures can still appear. */
 static gboolean may_add_pictures(GstElement *element)
 {
-    GstCaps *pictures = gst_caps_from_string(VIDEO_RAW "(ANY)");
+    g_autoptr(GstCaps) pictures = gst_caps_from_string(VIDEO_RAW "(ANY)");
     gboolean may = FALSE;
 
     for (GList *at = gst_element_get_pad_template_list(element); at; at = at->next) {
@@ -460,7 +464,6 @@ static gboolean may_add_pictures(GstElement *element)
         may |= template->direction == GST_PAD_SRC && template->presence == GST_PAD_SOMETIMES &&
                gst_caps_can_intersect(template->caps, pictures);
     }
-    gst_caps_unref(pictures);
     return may;
 }
 
@@ -469,24 +472,21 @@ static gboolean may_add_pictures(GstElement *element)
 static GstPadLinkReturn sink_link(GstPad *pad, GstObject *parent, GstPad *peer)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(parent);
-    GstElement *element = gst_pad_get_parent_element(peer);
+    g_autoptr(GstElement) element = gst_pad_get_parent_element(peer);
 
     GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->endpoint.settings.address);
+    g_autofree gchar *address = g_strdup(self->endpoint.settings.address);
     GST_OBJECT_UNLOCK(self);
     gboolean refused =
         element && !blocks_is_stream(address) && gives_blocks(peer) && may_add_pictures(element);
     if (refused) {
-        gchar *text = g_strdup_printf(
+        g_autofree gchar *text = g_strdup_printf(
             "\"%s\" waits for pictures of %s, and is not linked to its sound or data: "
             "send those on an address of their own, such as cam1/audio, or, if there "
             "are no pictures, put an identity before gpudirectsink.",
             address ? address : "", GST_OBJECT_NAME(element));
         GST_ELEMENT_INFO(self, RESOURCE, SETTINGS, ("%s", text), ("%s", text));
-        g_free(text);
     }
-    g_free(address);
-    gst_clear_object(&element);
     return refused ? GST_PAD_LINK_REFUSED : GST_PAD_LINK_OK;
 }
 
@@ -503,7 +503,7 @@ static gboolean sink_query(GstBaseSink *base, GstQuery *query)
 
 static void stats_get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
 {
-    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
+    struct shared_sender *sender = ref_sender(self);
 
     *info = (struct gpud_sender_info)GPUD_INFO_INIT(*info);
     g_strlcpy(info->path, "none", sizeof(info->path));
@@ -561,7 +561,7 @@ static GstStructure *make_stats(GstElement *element)
     gst_structure_set(stats, "device", G_TYPE_STRING, info.device[0] ? info.device : "none", NULL);
     device_choice_tell(&self->endpoint.device, stats);
     /* Of the slowest receiver; absent if none is known. */
-    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
+    struct shared_sender *sender = ref_sender(self);
     guint64 latency = sender ? shared_sender_latency(sender) : 0;
     if (latency)
         gst_structure_set(stats, "latency", G_TYPE_UINT64, latency, NULL);
@@ -643,14 +643,6 @@ enum {
 
 /* --- properties --------------------------------------------------------------------------- */
 
-static gboolean sink_get_report(GstElement *element, guint id, GValue *value)
-{
-    if (id != PROP_NUM_CLIENTS)
-        return FALSE;
-    g_value_set_uint(value, sink_clients_count(&GST_GPUDIRECT_SINK(element)->clients));
-    return TRUE;
-}
-
 static gpointer find_field(GstElement *element, guint id)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
@@ -664,9 +656,13 @@ static gboolean sink_get_property(GstElement *element, guint id, GValue *value)
 {
     gconstpointer field = find_field(element, id);
 
+    if (id == PROP_NUM_CLIENTS)
+        g_value_set_uint(value, sink_clients_count(&GST_GPUDIRECT_SINK(element)->clients));
+    GST_OBJECT_LOCK(element);
     if (field)
         field_get(field, value);
-    return field != NULL;
+    GST_OBJECT_UNLOCK(element);
+    return id == PROP_NUM_CLIENTS || field;
 }
 
 static gboolean sink_set_property(GstElement *element, guint id, const GValue *value)
@@ -685,7 +681,6 @@ static void property_changed(GstElement *element, guint id)
 }
 
 static const struct endpoint_ops endpoint_ops = {
-    .get_report = sink_get_report,
     .get_property = sink_get_property,
     .set_property = sink_set_property,
     .changed = property_changed,
@@ -732,9 +727,8 @@ static gboolean sink_start(GstBaseSink *base)
         self->end = (struct sink_end){0};
         sink_clients_let_post(&self->clients, TRUE);
         __atomic_store_n(&self->standby.dropped, 0, __ATOMIC_RELAXED);
-        gchar *device = device_choice_choose(&self->endpoint.device, &number, NULL);
+        g_autofree gchar *device = device_choice_choose(&self->endpoint.device, &number, NULL);
         opened = open_sender(self, device, NULL);
-        g_free(device);
     }
     if (!opened) {
         endpoint_stop(&self->endpoint);
@@ -751,8 +745,7 @@ static gboolean sink_stop(GstBaseSink *base)
 
     gst_gpudirect_sink_report_rest(self);
     endpoint_post_stats(&self->endpoint);
-    gst_gpudirect_sink_drop_unsent(self);
-    gst_gpudirect_sink_reset_stream(self);
+    gst_gpudirect_sink_end_stream(self);
     struct gpud_sender *core = take_sender(self);
     gpud_sender_destroy(&core);
     sink_clients_clear(&self->clients);
@@ -766,7 +759,7 @@ static void set_unlocked(GstBaseSink *base, gboolean unlocked)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     g_atomic_int_set(&self->unlocked, unlocked);
-    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
+    struct shared_sender *sender = ref_sender(self);
     if (sender)
         shared_sender_interrupt(sender, unlocked);
     shared_sender_unref(sender);

@@ -19,6 +19,16 @@
 /* The core's counters are read once in so many frames. */
 #define FRAMES_BETWEEN_CHECKS 32
 
+/* Of a time in the current segment; GPUD_TIME_NONE: it has none. The streaming thread's. */
+static guint64 get_running_time(GstGpudirectSink *self, GstClockTime time)
+{
+    const GstSegment *segment = &GST_BASE_SINK(self)->segment;
+
+    if (!GST_CLOCK_TIME_IS_VALID(time) || segment->format != GST_FORMAT_TIME)
+        return GPUD_TIME_NONE;
+    return gst_segment_to_running_time(segment, GST_FORMAT_TIME, time);
+}
+
 static struct gpud_sender_info sender_info(GstGpudirectSink *self)
 {
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
@@ -36,7 +46,7 @@ static void report_drops(GstGpudirectSink *self, const struct gpud_sender_info *
         return;
     self->reported.drops = info->dropped;
     GstMessage *message = gst_message_new_qos(
-        GST_OBJECT(self), gst_base_sink_get_sync(base), gst_gpudirect_sink_running_time(self, pts),
+        GST_OBJECT(self), gst_base_sink_get_sync(base), get_running_time(self, pts),
         gst_segment_to_stream_time(&base->segment, base->segment.format, pts), pts,
         self->reported.duration);
     gst_message_set_qos_stats(message, GST_FORMAT_BUFFERS, info->delivered, info->dropped);
@@ -123,8 +133,8 @@ static void report_frame(GstGpudirectSink *self, GstBuffer *buffer)
 
     if (!self->reported.misuse && counter_read(&self->endpoint.counters->misuses) > 0) {
         self->reported.misuse = TRUE;
-        GstPad *peer = gst_pad_get_peer(GST_BASE_SINK_PAD(self));
-        gchar *name = name_of_parent(peer);
+        g_autoptr(GstPad) peer = gst_pad_get_peer(GST_BASE_SINK_PAD(self));
+        g_autofree gchar *name = name_of_parent(peer);
         GST_ELEMENT_WARNING(
             self, STREAM, FORMAT,
             ("An element upstream, probably \"%s\", writes into buffers that it mapped for "
@@ -133,8 +143,6 @@ static void report_frame(GstGpudirectSink *self, GstBuffer *buffer)
              "GST_MAP_WRITE.",
              name ? name : "unknown"),
             (NULL));
-        g_free(name);
-        gst_clear_object(&peer);
     }
     self->reported.pts = GST_BUFFER_PTS(buffer);
     self->reported.duration = GST_BUFFER_DURATION(buffer);
@@ -401,23 +409,21 @@ static gboolean has_choice(GstElement *element, const gchar *property)
 /* Whether the element behind this pad imports dma-bufs, or one whose buffers it passes on. */
 static gboolean imports_behind(GstPad *sink, guint depth)
 {
-    GstPad *source = gst_pad_get_peer(sink);
+    g_autoptr(GstPad) source = gst_pad_get_peer(sink);
     GstElement *element = source ? gst_pad_get_parent_element(source) : NULL;
     gboolean found = element && !GST_IS_BIN(element) &&
                      (has_choice(element, "io-mode") || has_choice(element, "capture-io-mode"));
 
     gst_clear_object(&element);
     if (source && !found && depth > 0) {
-        GstIterator *links = gst_pad_iterate_internal_links(source);
+        g_autoptr(GstIterator) links = gst_pad_iterate_internal_links(source);
         GValue item = G_VALUE_INIT;
         while (!found && links && gst_iterator_next(links, &item) == GST_ITERATOR_OK) {
             found = imports_behind(g_value_get_object(&item), depth - 1);
             g_value_reset(&item);
         }
         g_value_unset(&item);
-        g_clear_pointer(&links, gst_iterator_free);
     }
-    gst_clear_object(&source);
     return found;
 }
 
@@ -545,15 +551,15 @@ static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status)
 /* Shows the user why a file does not play. */
 static void report_waiting(GstGpudirectSink *self)
 {
-    gchar *text = g_strdup_printf("Waiting for the first receiver on \"%s\", so that it gets "
-                                  "every frame: start gpudirectsrc with this address, or set "
-                                  "wait-for-connection=false.",
-                                  self->endpoint.running.address);
+    g_autofree gchar *text =
+        g_strdup_printf("Waiting for the first receiver on \"%s\", so that it gets "
+                        "every frame: start gpudirectsrc with this address, or set "
+                        "wait-for-connection=false.",
+                        self->endpoint.running.address);
 
     /* The text is given twice, because gst-launch-1.0 prints only the second. */
     GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_WRITE, ("%s", text), ("%s", text),
                                   ("address", G_TYPE_STRING, self->endpoint.running.address, NULL));
-    g_free(text);
 }
 
 /* Waits for a receiver, if the policy requires one. */
@@ -631,9 +637,8 @@ static void fill_head(GstGpudirectSink *self, struct wire_head *head)
     head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
     head->monotonic = endpoint_get_clock(&self->endpoint, &name) == CLOCK_KIND_MONOTONIC;
     head->clock = name.id;
-    GstClock *clock = name.id ? gst_element_get_clock(GST_ELEMENT(self)) : NULL;
+    g_autoptr(GstClock) clock = name.id ? gst_element_get_clock(GST_ELEMENT(self)) : NULL;
     head->sent = clock ? gst_clock_get_time(clock) : GST_CLOCK_TIME_NONE;
-    gst_clear_object(&clock);
 }
 
 /* Fills in what is sent of a buffer besides its bytes. */
@@ -642,8 +647,8 @@ static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_fram
     struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self)};
     struct wire_head head;
 
-    info->pts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
-    info->dts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_DTS(buffer));
+    info->pts_ns = get_running_time(self, GST_BUFFER_PTS(buffer));
+    info->dts_ns = get_running_time(self, GST_BUFFER_DTS(buffer));
     info->duration_ns =
         event_running_duration(&GST_BASE_SINK(self)->segment, GST_BUFFER_DURATION(buffer));
     info->offset = GST_BUFFER_OFFSET(buffer);
@@ -724,11 +729,10 @@ static void send_event(GstGpudirectSink *self, GstEvent *event)
         return;
     }
     if (self->unsent.length == UNSENT_MAX) {
-        GstEvent *oldest = g_queue_pop_head(&self->unsent);
+        g_autoptr(GstEvent) oldest = g_queue_pop_head(&self->unsent);
         GST_WARNING_OBJECT(
             self, "more than %d events before the first receiver: not sent: %" GST_PTR_FORMAT,
             UNSENT_MAX, oldest);
-        gst_event_unref(oldest);
     }
     g_queue_push_tail(&self->unsent, gst_event_ref(event));
 }
@@ -744,7 +748,7 @@ static void send_unsent(GstGpudirectSink *self)
     }
 }
 
-void gst_gpudirect_sink_drop_unsent(GstGpudirectSink *self)
+static void drop_unsent(GstGpudirectSink *self)
 {
     g_queue_clear_full(&self->unsent, (GDestroyNotify)gst_event_unref);
 }
@@ -783,9 +787,8 @@ static void tell_opened(GstGpudirectSink *self)
     self->opened = opened;
     if (!gst_gpudirect_sink_is_between_hosts(self))
         return;
-    GstEvent *event = event_new_opened();
+    g_autoptr(GstEvent) event = event_new_opened();
     send_event(self, event);
-    gst_event_unref(event);
 }
 
 static gboolean sink_event(GstBaseSink *base, GstEvent *event)
@@ -819,7 +822,7 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
         self->end = (struct sink_end){0};
         gst_gpudirect_sink_set_ending(self, FALSE);
         drop_prepared(self);
-        gst_gpudirect_sink_drop_unsent(self);
+        drop_unsent(self);
         send_event(self, event);
         break;
     default:
@@ -888,8 +891,6 @@ static GstFlowReturn blocks_fail(GstGpudirectSink *self, const struct gpud_error
     return GST_FLOW_ERROR;
 }
 
-/* --- patience ----------------------------------------------------------------------------- */
-
 /* A live stream drops what a receiver does not take in time. The parts of one buffer, which come at
  * once, are not late, and wait for it: for a limited time, so that a receiver that has stopped
  * holds up the others for a fraction of theirs at most. */
@@ -926,8 +927,6 @@ static GstFlowReturn block_may_retry(GstGpudirectSink *self, enum gpud_status st
     }
     return may_retry(self, status);
 }
-
-/* --- a block ------------------------------------------------------------------------------ */
 
 static GstFlowReturn blocks_submit(GstGpudirectSink *self, const struct part *part,
                                    const struct gpud_frame_info *info)
@@ -1073,9 +1072,9 @@ static GstFlowReturn submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
     while ((meta = gst_buffer_iterate_meta(buffer, &state)))
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), g_type_name(meta->info->type),
                         "its buffer is empty, and becomes a gap");
-    GstEvent *gap = gst_event_new_gap(GST_BUFFER_PTS(buffer), GST_BUFFER_DURATION(buffer));
+    g_autoptr(GstEvent) gap =
+        gst_event_new_gap(GST_BUFFER_PTS(buffer), GST_BUFFER_DURATION(buffer));
     send_event(self, gap);
-    gst_event_unref(gap);
     return GST_FLOW_OK;
 }
 
@@ -1090,7 +1089,7 @@ static GstFlowReturn submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
 /* The longest interval, in frames, between queries whether upstream is live. */
 #define FRAMES_BETWEEN_QUERIES 64
 
-void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
+static void reset_stream(GstGpudirectSink *self)
 {
     drop_prepared(self);
     if (self->copies.pool)
@@ -1171,7 +1170,7 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
         in_dmabufs == self->format.in_dmabufs && gpud_media_equal(&media, &self->format.media))
         return TRUE;
 
-    gst_gpudirect_sink_reset_stream(self);
+    reset_stream(self);
     if (!gst_gpudirect_sink_follow(self, vendor))
         return FALSE;
     self->format.media = media;
@@ -1222,10 +1221,9 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
                            gpu_vendor_of_caps(caps) == gpu_vendor(self) &&
                            caps_are_dmabufs(caps) == self->format.in_dmabufs;
         gboolean has_slots = current && (self->format.dmabufs || !self->format.in_dmabufs);
-        GstBufferPool *pool = has_slots ? new_pool(self, caps, TRUE) : NULL;
+        g_autoptr(GstBufferPool) pool = has_slots ? new_pool(self, caps, TRUE) : NULL;
         gsize size = current ? self->format.slot_info.size : info.size;
         gst_query_add_allocation_pool(query, pool, (guint)size, 0, 0);
-        gst_clear_object(&pool);
     }
     gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
     GST_DEBUG_OBJECT(self, "upstream may use this: %" GST_PTR_FORMAT, query);
@@ -1416,7 +1414,11 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     return flow;
 }
 
-/* --- time --------------------------------------------------------------------------------- */
+void gst_gpudirect_sink_end_stream(GstGpudirectSink *self)
+{
+    drop_unsent(self);
+    reset_stream(self);
+}
 
 static void sink_get_times(GstBaseSink *base, GstBuffer *buffer, GstClockTime *start,
                            GstClockTime *end)

@@ -136,60 +136,26 @@ struct _GstGpudirectSink {
     GPtrArray *sticky_names; /* names of the custom events that the sender got, by their index */
 };
 
-/* Of a time in the current segment; GPUD_TIME_NONE: it has none. The streaming thread's. */
-static inline guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime time)
-{
-    const GstSegment *segment = &GST_BASE_SINK(self)->segment;
-
-    if (!GST_CLOCK_TIME_IS_VALID(time) || segment->format != GST_FORMAT_TIME)
-        return GPUD_TIME_NONE;
-    return gst_segment_to_running_time(segment, GST_FORMAT_TIME, time);
-}
-
 /* Whether the address is one for other hosts. */
 static inline gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self)
 {
     return g_str_has_prefix(self->endpoint.running.address, "rdma://");
 }
 
-/* A reference to the sender, which another thread may close, but not free. NULL: it is closed. */
-static inline struct shared_sender *gst_gpudirect_sink_ref_sender(GstGpudirectSink *self)
-{
-    GST_OBJECT_LOCK(self);
-    struct shared_sender *sender = self->sender ? shared_sender_ref(self->sender) : NULL;
-    GST_OBJECT_UNLOCK(self);
-    return sender;
-}
-
-/* === copy ==================================================================================== */
-
-/* === device ================================================================================== */
+/* === what element.c offers =================================================================== */
 
 /* Prepares for pictures in memory of this vendor's GPUs, or (NULL) of the CPU: moves the sender to
  * a device that can send them, and sets self->format.gpu. FALSE: it cannot, and an error was
  * posted. */
 gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vendor *vendor);
 
-/* === events ================================================================================== */
-
-/* Between hosts, receivers of a programme only ask for its streams now and then. A sink that opens
- * an address there notes that, and the other sinks of the process tell their receivers before their
- * next frame, so that these ask at once. */
-void gst_gpudirect_sink_note_opened(GstGpudirectSink *self);
-
-/* Sends, behind the first receiver's connection, the events that waited for it; or drops them. */
-void gst_gpudirect_sink_drop_unsent(GstGpudirectSink *self);
-
-/* === policy ================================================================================== */
-
 /* Asks upstream whether it is live, which decides the meaning of `auto`. TRUE: it answered. From
  * any thread. */
 gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self);
 
-/* The policy for slow receivers: the property, or the meaning of `auto`. */
+/* The policy for slow receivers, by the property or the meaning of `auto`; applying it to the
+ * sender. */
 enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self);
-
-/* Applies a change of the property to the sender. */
 void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self);
 
 /* Whether the stream waits while no receiver is connected. */
@@ -199,25 +165,23 @@ gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self);
  * flush cancelled it. */
 void gst_gpudirect_sink_set_ending(GstGpudirectSink *self, gboolean ending);
 
-/* === render ================================================================================== */
+/* Whether the streaming thread's frame is dropped, and counted, because another sender has the
+ * address, which this one waits for. */
+gboolean gst_gpudirect_sink_stands_by(GstGpudirectSink *self);
+
+/* === what render.c offers ==================================================================== */
 
 void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass);
 
-/* Drops the state of the stream: caps, slots, the prepared copy. */
-void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self);
-
-/* === report ================================================================================== */
+/* Between hosts, receivers of a programme only ask for its streams now and then. A sink that opens
+ * an address there notes that, and the other sinks of the process tell their receivers before their
+ * next frame, so that these ask at once. */
+void gst_gpudirect_sink_note_opened(GstGpudirectSink *self);
 
 /* Reports the drops since the last report; at the end of the stream. */
 void gst_gpudirect_sink_report_rest(GstGpudirectSink *self);
 
-/* === standby ================================================================================= */
-/* A sink that waits for the address of another sender: its frames are dropped until it has it. */
-
-/* Whether the streaming thread's frame is dropped, and counted, because another sender has the
- * address. */
-gboolean gst_gpudirect_sink_stands_by(GstGpudirectSink *self);
-
-/* === wait ==================================================================================== */
+/* Drops the state of the stream: caps, slots, the prepared copy, events that wait. */
+void gst_gpudirect_sink_end_stream(GstGpudirectSink *self);
 
 #endif

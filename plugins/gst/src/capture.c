@@ -100,7 +100,7 @@ static gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_
 {
     *caps = gst_caps_make_writable(*caps);
     GstStructure *structure = gst_caps_get_structure(*caps, 0);
-    GstCaps *current = caps_of(&info->media);
+    g_autoptr(GstCaps) current = caps_of(&info->media);
     const GstStructure *made = current ? gst_caps_get_structure(current, 0) : NULL;
 
     for (gint i = 0; made && i < gst_structure_n_fields(made); i++) {
@@ -108,17 +108,14 @@ static gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_
         const GValue *value = gst_structure_get_value(made, name);
         const GValue *asked = gst_structure_get_value(structure, name);
         if (!*reason && asked && gst_value_compare(asked, value) != GST_VALUE_EQUAL) {
-            gchar *wanted = gst_value_serialize(asked);
-            gchar *has = gst_value_serialize(value);
+            g_autofree gchar *wanted = gst_value_serialize(asked);
+            g_autofree gchar *has = gst_value_serialize(value);
             *reason = g_strdup_printf("its driver makes %s %s of %s: ask for that with a "
                                       "capsfilter, or for none",
                                       name, has, wanted);
-            g_free(wanted);
-            g_free(has);
         }
         gst_structure_set_value(structure, name, value);
     }
-    gst_clear_caps(&current);
     return !*reason;
 }
 
@@ -398,18 +395,14 @@ static void capture_get_info(struct input *input, struct input_info *info)
 static GstCaps *capture_get_caps(struct input *input, const GstCaps *filter)
 {
     struct gpud_capture *capture = ((struct capture_input *)input)->capture;
-    GArray *modes = g_array_new(FALSE, TRUE, sizeof(struct gpud_capture_mode));
-    GPtrArray *formats = named_formats(filter);
+    g_autoptr(GArray) modes = g_array_new(FALSE, TRUE, sizeof(struct gpud_capture_mode));
+    g_autoptr(GPtrArray) formats = named_formats(filter);
 
     for (guint i = 0; formats && i < formats->len; i++)
         list_modes(capture, formats->pdata[i], modes);
     if (!formats)
         list_modes(capture, NULL, modes);
-    GstCaps *caps =
-        capture_caps_of_modes((struct gpud_capture_mode *)(void *)modes->data, modes->len);
-    g_clear_pointer(&formats, g_ptr_array_unref);
-    g_array_unref(modes);
-    return caps;
+    return capture_caps_of_modes((struct gpud_capture_mode *)(void *)modes->data, modes->len);
 }
 
 /* Caps without an interlace mode leave it to the card. */
@@ -684,13 +677,10 @@ static gchar *name_size(const GstStructure *structure)
 {
     const GValue *width = gst_structure_get_value(structure, "width"),
                  *height = gst_structure_get_value(structure, "height");
-    gchar *across = width ? gst_value_serialize(width) : g_strdup("any"),
-          *down = height ? gst_value_serialize(height) : g_strdup("any");
-    gchar *text = g_strdup_printf("%sx%s", across, down);
+    g_autofree gchar *across = width ? gst_value_serialize(width) : g_strdup("any"),
+                     *down = height ? gst_value_serialize(height) : g_strdup("any");
 
-    g_free(across);
-    g_free(down);
-    return text;
+    return g_strdup_printf("%sx%s", across, down);
 }
 
 static void add_sizes(GPtrArray *names, const GstStructure *structure)
@@ -715,7 +705,7 @@ static gint compare_rates(gconstpointer a, gconstpointer b)
 /* "60, 30 and 25", the fastest first */
 static gchar *name_rates(const GValue *value)
 {
-    GArray *rates = g_array_new(FALSE, FALSE, sizeof(gdouble));
+    g_autoptr(GArray) rates = g_array_new(FALSE, FALSE, sizeof(gdouble));
     GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
 
     if (value && GST_VALUE_HOLDS_FRACTION_RANGE(value)) {
@@ -733,18 +723,15 @@ static gchar *name_rates(const GValue *value)
     g_array_sort(rates, compare_rates);
     for (guint i = 0; i < rates->len; i++)
         add_name(names, g_strdup_printf("%.4g", g_array_index(rates, gdouble, i)));
-    g_array_unref(rates);
     return join_names(names, ", ");
 }
 
 static void add_rates(GPtrArray *names, const GstStructure *structure)
 {
-    gchar *size = name_size(structure),
-          *rates = name_rates(gst_structure_get_value(structure, "framerate"));
+    g_autofree gchar *size = name_size(structure),
+                     *rates = name_rates(gst_structure_get_value(structure, "framerate"));
 
     add_name(names, rates[0] ? g_strdup_printf("%s at %s", size, rates) : g_strdup(size));
-    g_free(size);
-    g_free(rates);
 }
 
 static gchar *capturechoice_join(const GstCaps *caps, const gchar *between,
@@ -772,10 +759,9 @@ static gboolean comes_as_fields(const GstCaps *has, const GstCaps *wanted, gbool
     gboolean all = TRUE;
 
     for (guint i = 0; i < gst_caps_get_size(has) && all; i++) {
-        GstCaps *one = gst_caps_copy_nth(has, i), *both = narrow(one, wanted, STEPS, NULL);
+        g_autoptr(GstCaps) one = gst_caps_copy_nth(has, i);
+        g_autoptr(GstCaps) both = narrow(one, wanted, STEPS, NULL);
         all = gst_caps_is_empty(both) || is_of_fields(has, i) == fields;
-        gst_caps_unref(one);
-        gst_caps_unref(both);
     }
     return all;
 }
@@ -793,13 +779,10 @@ static gchar *explain_rest(const GstCaps *has, const GstCaps *wanted)
         gst_caps_unref(both);
         if (!differs)
             continue;
-        GstCaps *offered = narrow(has, wanted, STEPS, NULL);
+        g_autoptr(GstCaps) offered = narrow(has, wanted, STEPS, NULL);
         const GValue *value = gst_structure_get_value(gst_caps_get_structure(offered, 0), field);
-        gchar *is = value ? gst_value_serialize(value) : g_strdup("not known");
-        gchar *text = g_strdup_printf("there %s is %s: ask for that, or leave it open", field, is);
-        gst_caps_unref(offered);
-        g_free(is);
-        return text;
+        g_autofree gchar *is = value ? gst_value_serialize(value) : g_strdup("not known");
+        return g_strdup_printf("there %s is %s: ask for that, or leave it open", field, is);
     }
     gboolean wants_fields = is_of_fields(wanted, 0);
     if (!wants_fields && comes_as_fields(has, wanted, TRUE))
@@ -809,13 +792,11 @@ static gchar *explain_rest(const GstCaps *has, const GstCaps *wanted)
     if (wants_fields && comes_as_fields(has, wanted, FALSE))
         return g_strdup("it gives whole pictures, not fields: ask for video/x-raw without "
                         "(format:Interlaced)");
-    gchar *memory = gst_caps_features_to_string(gst_caps_get_features(wanted, 0));
-    gchar *text = g_strdup_printf("they take frames in %s alone: set the property device to such "
-                                  "a device, or put an element that downloads them behind "
-                                  "gpudirectsrc",
-                                  memory);
-    g_free(memory);
-    return text;
+    g_autofree gchar *memory = gst_caps_features_to_string(gst_caps_get_features(wanted, 0));
+    return g_strdup_printf("they take frames in %s alone: set the property device to such "
+                           "a device, or put an element that downloads them behind "
+                           "gpudirectsrc",
+                           memory);
 }
 
 gchar *capture_explain_refusal(const GstCaps *has, const GstCaps *wanted)
@@ -836,17 +817,14 @@ gchar *capture_explain_refusal(const GstCaps *has, const GstCaps *wanted)
         if (agrees)
             continue;
         /* With another media type nothing agrees, and everything is offered. */
-        GstCaps *offered = step > 0 ? narrow(has, wanted, step, NULL) : gst_caps_copy(has);
-        gchar *format = capturechoice_join(offered, ", ", add_formats);
-        gchar *list = capturechoice_join(offered, steps[step].between, steps[step].add);
-        gchar *text =
-            g_strdup_printf("it has %s%s%s%s: ask for one of these, or put a %s after gpudirectsrc",
-                            step > 0 ? format : "", step > 0 ? " in " : "", list,
-                            step == STEP_RATE ? " frames a second" : "", steps[step].element);
-        gst_caps_unref(offered);
-        g_free(format);
-        g_free(list);
-        return text;
+        g_autoptr(GstCaps) offered =
+            step > 0 ? narrow(has, wanted, step, NULL) : gst_caps_copy(has);
+        g_autofree gchar *format = capturechoice_join(offered, ", ", add_formats);
+        g_autofree gchar *list = capturechoice_join(offered, steps[step].between, steps[step].add);
+        return g_strdup_printf(
+            "it has %s%s%s%s: ask for one of these, or put a %s after gpudirectsrc",
+            step > 0 ? format : "", step > 0 ? " in " : "", list,
+            step == STEP_RATE ? " frames a second" : "", steps[step].element);
     }
     return explain_rest(has, wanted);
 }

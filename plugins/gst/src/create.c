@@ -522,24 +522,22 @@ static gboolean must_leave(GstGpudirectSrc *self)
 static void report_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     GPtrArray *channels = channels_ask(NULL, CHANNELS_TIMEOUT, NULL);
-    GString *names = g_string_new(NULL);
+    g_autoptr(GString) names = g_string_new(NULL);
 
     for (guint i = 0; i < channels->len; i++) {
         const struct channel *channel = channels->pdata[i];
         g_string_append_printf(names, "%s%s", names->len ? ", " : "", channel->address);
     }
     g_ptr_array_unref(channels);
-    gchar *text = g_strdup_printf("Waiting for a sender on \"%s\": %s; sending now: %s.",
-                                  self->endpoint.running.address, error->reason,
-                                  names->len ? names->str : "none");
+    g_autofree gchar *text = g_strdup_printf("Waiting for a sender on \"%s\": %s; sending now: %s.",
+                                             self->endpoint.running.address, error->reason,
+                                             names->len ? names->str : "none");
     self->link.wait_reported = TRUE;
     /* The text is given twice, because gst-launch-1.0 prints only the second. */
     GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_READ, ("%s", text), ("%s", text),
                                   ("address", G_TYPE_STRING, self->endpoint.running.address,
                                    "reason", G_TYPE_STRING, error->reason, "sending", G_TYPE_STRING,
                                    names->str, NULL));
-    g_free(text);
-    g_string_free(names, TRUE);
 }
 
 /* How long create() may wait for a frame before something else is due, ns. now: monotonic. */
@@ -643,11 +641,11 @@ static GstFlowReturn nothing_came(GstGpudirectSrc *self, const struct gpud_error
     struct input_info info;
 
     if (is_watched(self) && now - signal->seen >= timeout) {
-        gchar *reason = g_strdup_printf("no picture for %" G_GUINT64_FORMAT " ms: %s is there, but "
-                                        "sends nothing",
-                                        timeout / GST_MSECOND, ops->what);
+        g_autofree gchar *reason =
+            g_strdup_printf("no picture for %" G_GUINT64_FORMAT " ms: %s is there, but "
+                            "sends nothing",
+                            timeout / GST_MSECOND, ops->what);
         signal_gone(self, reason);
-        g_free(reason);
     }
     if (ops->kind == INPUT_CARD && !self->link.card_lost) {
         feed_get_info(&self->feed, &info);
@@ -949,7 +947,7 @@ static void create_describe(GstGpudirectSrc *self, struct gpud_frame_info *info,
 static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layout *layout)
 {
     const struct gpud_layout *wanted = &self->pictures.layout;
-    gchar *name = layout_format_name(layout);
+    g_autofree gchar *name = layout_format_name(layout);
 
     GST_ELEMENT_ERROR(
         self, STREAM, FORMAT,
@@ -958,7 +956,6 @@ static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layo
          layout->width, layout->height, name, wanted->width, wanted->height, wanted->format),
         ("%" G_GUINT64_FORMAT " bytes in %u planes instead of %" G_GUINT64_FORMAT " in %u",
          layout->size, layout->planes, wanted->size, wanted->planes));
-    g_free(name);
     return GST_FLOW_ERROR;
 }
 
@@ -1223,13 +1220,12 @@ static void select_input(GstGpudirectSrc *self)
         card->ops->kind != INPUT_CARD)
         return;
     GST_OBJECT_LOCK(self);
-    gchar *input = g_strdup(self->card.input);
+    g_autofree gchar *input = g_strdup(self->card.input);
     GST_OBJECT_UNLOCK(self);
     if (card->ops->set_input(card, input, &error) != GPUD_OK)
         gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, &error,
                             "The card's input was not changed");
     g_object_notify(G_OBJECT(self), "input");
-    g_free(input);
 }
 
 /* Takes the next frame, and notes whether it had to be waited for. before: the present time. */

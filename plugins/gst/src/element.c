@@ -248,7 +248,8 @@ static enum gpud_status open_input(void *user, const gchar *device, struct input
         ops = &pair_input_ops;
     GST_OBJECT_LOCK(self);
     g_autofree gchar *card_input = g_strdup(self->card.input);
-    GstStructure *controls = self->card.controls ? gst_structure_copy(self->card.controls) : NULL;
+    g_autoptr(GstStructure) controls =
+        self->card.controls ? gst_structure_copy(self->card.controls) : NULL;
     g_atomic_int_set(&self->card.input_changed, FALSE);
     GST_OBJECT_UNLOCK(self);
     g_autofree gchar *name = endpoint_find_pipeline_name(GST_ELEMENT(self));
@@ -268,7 +269,6 @@ static enum gpud_status open_input(void *user, const gchar *device, struct input
     enum gpud_status status = check_backup(settings->address, &options, ops, error);
     if (status == GPUD_OK)
         status = ops->open(&params, input, error);
-    g_clear_pointer(&controls, gst_structure_free);
     return status;
 }
 
@@ -536,8 +536,6 @@ enum {
     PROP_SIGNAL = ENDPOINT_REPORT,
 };
 
-/* --- signals ------------------------------------------------------------------------------ */
-
 /**
  * GstGpudirectSrc::switch:
  *
@@ -550,34 +548,27 @@ static void switch_preferred(GstGpudirectSrc *self)
 
 /* --- properties --------------------------------------------------------------------------- */
 
-static gboolean src_get_report(GstElement *element, guint id, GValue *value)
+static gboolean src_get_property(GstElement *element, guint id, GValue *value)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
     struct input_info info;
 
-    switch (id) {
-    case PROP_INPUT: /* the card's own name for its input, if it has one */
-        feed_get_info(&self->feed, &info);
-        GST_OBJECT_LOCK(self);
-        g_value_set_string(value, info.card_input[0] ? info.card_input : self->card.input);
-        GST_OBJECT_UNLOCK(self);
-        return TRUE;
-    case PROP_SIGNAL:
+    if (id == PROP_SIGNAL) {
         g_value_set_boolean(value, g_atomic_int_get(&self->signal.present));
         return TRUE;
-    default:
-        return FALSE;
     }
-}
-
-static gboolean src_get_property(GstElement *element, guint id, GValue *value)
-{
-    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
-
-    if (id != PROP_EXTRA_CONTROLS)
-        return src_options_get(&self->options, id, value);
-    g_value_set_boxed(value, self->card.controls);
-    return TRUE;
+    if (id == PROP_INPUT)
+        feed_get_info(&self->feed, &info);
+    GST_OBJECT_LOCK(self);
+    gboolean known = id == PROP_INPUT || id == PROP_EXTRA_CONTROLS;
+    if (id == PROP_INPUT) /* the card's own name for it, if it has one */
+        g_value_set_string(value, info.card_input[0] ? info.card_input : self->card.input);
+    else if (id == PROP_EXTRA_CONTROLS)
+        g_value_set_boxed(value, self->card.controls);
+    else
+        known = src_options_get(&self->options, id, value);
+    GST_OBJECT_UNLOCK(self);
+    return known;
 }
 
 static gboolean src_set_property(GstElement *element, guint id, const GValue *value)
@@ -609,7 +600,8 @@ static void apply_controls(GstGpudirectSrc *self)
     enum gpud_status status = GPUD_OK;
 
     GST_OBJECT_LOCK(self);
-    GstStructure *controls = self->card.controls ? gst_structure_copy(self->card.controls) : NULL;
+    g_autoptr(GstStructure) controls =
+        self->card.controls ? gst_structure_copy(self->card.controls) : NULL;
     GST_OBJECT_UNLOCK(self);
     g_mutex_lock(&feed->lock);
     if (controls && feed->input && feed->input->ops->kind == INPUT_CARD)
@@ -618,7 +610,6 @@ static void apply_controls(GstGpudirectSrc *self)
     if (status != GPUD_OK)
         gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, &error,
                             "Not all of the card's controls could be set");
-    g_clear_pointer(&controls, gst_structure_free);
 }
 
 static void property_changed(GstElement *element, guint id)
@@ -632,7 +623,6 @@ static void property_changed(GstElement *element, guint id)
 }
 
 static const struct endpoint_ops endpoint_ops = {
-    .get_report = src_get_report,
     .get_property = src_get_property,
     .set_property = src_set_property,
     .changed = property_changed,
@@ -886,11 +876,10 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
 /* Posts the stats before an EOS passes the pad. */
 static GstPadProbeReturn see_event(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 {
-    GstElement *element = gst_pad_get_parent_element(pad);
+    g_autoptr(GstElement) element = gst_pad_get_parent_element(pad);
 
     if (element && GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) == GST_EVENT_EOS)
         endpoint_post_stats(user);
-    gst_clear_object(&element);
     return GST_PAD_PROBE_OK;
 }
 

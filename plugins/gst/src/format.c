@@ -132,8 +132,6 @@ static gboolean updates_note_event(struct updates *updates, GstElement *element,
     return TRUE;
 }
 
-/* --- after it ----------------------------------------------------------------------------- */
-
 void updates_take_reason(struct updates *updates, struct gpud_error *why)
 {
     *why = (struct gpud_error){.status = updates->unusable ? GPUD_UNSUPPORTED : GPUD_PEER};
@@ -200,11 +198,10 @@ static GstCaps *offer_card(GstGpudirectSrc *self, GstCaps *caps)
     GstCaps *both = gst_caps_new_empty(), *in_dmabufs = caps_into_dmabufs(caps);
 
     for (guint i = 0; gpu && i < gst_caps_get_size(caps); i++) {
-        GstCaps *one = gst_caps_copy_nth(caps, i);
+        g_autoptr(GstCaps) one = gst_caps_copy_nth(caps, i);
         GstCaps *on_gpu = gpu_caps_in_memory(one, gpu->vendor);
         if (on_gpu)
             gst_caps_append(both, on_gpu);
-        gst_caps_unref(one);
     }
     gst_caps_append(both, caps);
     gst_caps_append(both, in_dmabufs);
@@ -219,24 +216,19 @@ static gboolean downstream_takes(GstGpudirectSrc *self, GstCaps *caps)
 
     if (!gst_pad_peer_query_accept_caps(pad, caps))
         return FALSE;
-    GstCaps *possible = gst_pad_peer_query_caps(pad, caps);
-    gboolean takes = gst_caps_can_intersect(possible, caps);
-    gst_caps_unref(possible);
-    return takes;
+    g_autoptr(GstCaps) possible = gst_pad_peer_query_caps(pad, caps);
+    return gst_caps_can_intersect(possible, caps);
 }
 
 /* Whether an answered allocation query asks for memory of an allocator that makes files, which
  * downstream shares with other processes by their descriptors. */
 static gboolean fills_files(GstQuery *query)
 {
-    GstAllocator *allocator = NULL;
+    g_autoptr(GstAllocator) allocator = NULL;
 
     if (gst_query_get_n_allocation_params(query) > 0)
         gst_query_parse_nth_allocation_param(query, 0, &allocator, NULL);
-    gboolean fills =
-        allocator && GST_IS_FD_ALLOCATOR(allocator) && GST_ALLOCATOR_GET_CLASS(allocator)->alloc;
-    gst_clear_object(&allocator);
-    return fills;
+    return allocator && GST_IS_FD_ALLOCATOR(allocator) && GST_ALLOCATOR_GET_CLASS(allocator)->alloc;
 }
 
 /* unixfdsink accepts any caps, and then only memory of its allocator. */
@@ -244,23 +236,21 @@ static gboolean downstream_takes_gpu(GstGpudirectSrc *self, GstCaps *caps)
 {
     if (!downstream_takes(self, caps))
         return FALSE;
-    GstQuery *query = gst_query_new_allocation(caps, FALSE);
-    gboolean takes = !gst_pad_peer_query(GST_BASE_SRC_PAD(self), query) || !fills_files(query);
-    gst_query_unref(query);
-    return takes;
+    g_autoptr(GstQuery) query = gst_query_new_allocation(caps, FALSE);
+    return !gst_pad_peer_query(GST_BASE_SRC_PAD(self), query) || !fills_files(query);
 }
 
 /* NULL: downstream does not accept dma-bufs of this format. */
 static GstCaps *find_dmabufs(GstGpudirectSrc *self, const GstCaps *caps)
 {
-    GstCaps *all = caps_into_dmabufs(caps), *found = NULL;
+    g_autoptr(GstCaps) all = caps_into_dmabufs(caps);
+    GstCaps *found = NULL;
 
     for (guint i = 0; i < gst_caps_get_size(all) && !found; i++) {
         found = gst_caps_copy_nth(all, i);
         if (!downstream_takes(self, found))
             gst_clear_caps(&found);
     }
-    gst_caps_unref(all);
     return found;
 }
 
@@ -305,8 +295,8 @@ static gboolean is_on_gpu(const struct gpud_format_event *format)
 static gboolean downstream_works_on(GstGpudirectSrc *self, gint number)
 {
     const struct gpu_vendor *vendor = gpu_get_vendor(number);
-    GstCaps *caps = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(self), NULL);
-    gchar *reason = NULL;
+    g_autoptr(GstCaps) caps = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(self), NULL);
+    g_autofree gchar *reason = NULL;
     gboolean names_it = FALSE;
 
     for (guint i = 0; !gst_caps_is_any(caps) && i < gst_caps_get_size(caps); i++) {
@@ -314,35 +304,28 @@ static gboolean downstream_works_on(GstGpudirectSrc *self, gint number)
         names_it |= !gst_caps_features_is_any(features) &&
                     gst_caps_features_contains(features, vendor->feature);
     }
-    gst_caps_unref(caps);
-    gboolean there =
-        !names_it || device_choice_find_gpu(&self->endpoint.device, vendor, &reason) == number;
-    g_free(reason);
-    return there;
+    return !names_it || device_choice_find_gpu(&self->endpoint.device, vendor, &reason) == number;
 }
 
 /* The GPU that the sender has its frames on, if downstream takes them there; else -1. */
 static gint find_sender_gpu(GstGpudirectSrc *self, const struct gpud_format_event *format)
 {
-    gchar *reason = NULL;
+    g_autofree gchar *reason = NULL;
     gint number = is_on_gpu(format) ? gpu_of_pci(format->pci) : -1;
     GstVideoInfo info;
 
-    GstCaps *caps = number >= 0 && gpu_get_vendor(number)->is_available()
-                        ? media_to_caps(&format->media, self->names, &info, &reason)
-                        : NULL;
-    GstCaps *on_gpu = caps ? gpu_caps_in_memory(caps, gpu_get_vendor(number)) : NULL;
+    g_autoptr(GstCaps) caps = number >= 0 && gpu_get_vendor(number)->is_available()
+                                  ? media_to_caps(&format->media, self->names, &info, &reason)
+                                  : NULL;
+    g_autoptr(GstCaps) on_gpu = caps ? gpu_caps_in_memory(caps, gpu_get_vendor(number)) : NULL;
     if (!on_gpu || !downstream_takes_gpu(self, on_gpu) || !downstream_works_on(self, number))
         number = -1;
-    gst_clear_caps(&on_gpu);
-    gst_clear_caps(&caps);
-    g_free(reason);
     return number;
 }
 
 static gboolean device_move(GstGpudirectSrc *self, gint number)
 {
-    gchar *device = number < 0 ? g_strdup("host") : gpu_get_name(number);
+    g_autofree gchar *device = number < 0 ? g_strdup("host") : gpu_get_name(number);
     struct gpud_error error;
     gboolean moved = feed_replace(&self->feed, device, &error);
 
@@ -358,7 +341,6 @@ static gboolean device_move(GstGpudirectSrc *self, gint number)
                            device, error.reason);
         self->follow.enabled = FALSE;
     }
-    g_free(device);
     return moved;
 }
 
@@ -429,7 +411,7 @@ static GstFlowReturn take_format(GstGpudirectSrc *self, const struct gpud_format
 {
     GstVideoInfo info;
     gchar *reason = NULL;
-    GstCaps *caps = media_to_caps(&format->media, self->names, &info, &reason);
+    g_autoptr(GstCaps) caps = media_to_caps(&format->media, self->names, &info, &reason);
 
     if (!caps && src_options_wait_for_senders(&self->options)) {
         g_free(self->updates.unusable); /* so that the link is cut, and another sender waited for */
@@ -443,7 +425,7 @@ static GstFlowReturn take_format(GstGpudirectSrc *self, const struct gpud_format
         return GST_FLOW_ERROR;
     }
     /* Queries downstream now, because a refused CAPS event would show only with the next buffer. */
-    GstCaps *agreed = agree(self, gst_caps_ref(caps), &self->pictures.gpu);
+    g_autoptr(GstCaps) agreed = agree(self, gst_caps_ref(caps), &self->pictures.gpu);
     if (agreed)
         gst_caps_replace(&caps, agreed);
     GST_DEBUG_OBJECT(self, "the sender's format: %" GST_PTR_FORMAT, caps);
@@ -451,15 +433,12 @@ static GstFlowReturn take_format(GstGpudirectSrc *self, const struct gpud_format
                      gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
                      gst_base_src_negotiate(GST_BASE_SRC(self));
     if (!taken && !feed_is_flushing(&self->feed)) {
-        gchar *advice = find_advice(self, caps);
+        g_autofree gchar *advice = find_advice(self, caps);
         GST_ELEMENT_ERROR(
             self, CORE, NEGOTIATION,
             ("The elements downstream do not accept the sender's format: %s.", advice),
             ("%" GST_PTR_FORMAT, caps));
-        g_free(advice);
     }
-    gst_clear_caps(&agreed);
-    gst_caps_unref(caps);
     return taken                           ? GST_FLOW_OK
            : feed_is_flushing(&self->feed) ? GST_FLOW_FLUSHING
                                            : GST_FLOW_NOT_NEGOTIATED;
@@ -474,8 +453,8 @@ static GstFlowReturn take_format(GstGpudirectSrc *self, const struct gpud_format
  * ts-offset, which no query tells. */
 static GstClockTime offset_behind(GstPad *pad, guint depth)
 {
-    GstPad *peer = depth < DEPTH_MAX ? gst_pad_get_peer(pad) : NULL;
-    GstObject *parent = peer ? gst_pad_get_parent(peer) : NULL;
+    g_autoptr(GstPad) peer = depth < DEPTH_MAX ? gst_pad_get_peer(pad) : NULL;
+    g_autoptr(GstObject) parent = peer ? gst_pad_get_parent(peer) : NULL;
     GstClockTime offset = 0;
 
     if (GST_IS_BASE_SINK(parent)) {
@@ -483,17 +462,14 @@ static GstClockTime offset_behind(GstPad *pad, guint depth)
         gint64 later = gst_base_sink_get_sync(sink) ? gst_base_sink_get_ts_offset(sink) : 0;
         offset = later > 0 ? (GstClockTime)later : 0;
     } else if (peer) {
-        GstIterator *links = gst_pad_iterate_internal_links(peer);
+        g_autoptr(GstIterator) links = gst_pad_iterate_internal_links(peer);
         GValue link = G_VALUE_INIT;
         while (links && gst_iterator_next(links, &link) == GST_ITERATOR_OK) {
             offset = MAX(offset, offset_behind(g_value_get_object(&link), depth + 1));
             g_value_reset(&link);
         }
         g_value_unset(&link);
-        g_clear_pointer(&links, gst_iterator_free);
     }
-    gst_clear_object(&parent);
-    gst_clear_object(&peer);
     return offset;
 }
 
@@ -557,10 +533,9 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     caps = caps ? offer_card(self, caps)
                 : offer_link(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
     /* A pad that appears with sound, as in a programme, is not linked to what shows pictures. */
-    GstCaps *current = gst_pad_get_current_caps(GST_BASE_SRC_PAD(base));
+    g_autoptr(GstCaps) current = gst_pad_get_current_caps(GST_BASE_SRC_PAD(base));
     if (current)
         caps = blocks_keep_like(caps, current);
-    gst_clear_caps(&current);
     return endpoint_filter_caps(caps_filter_dmabufs(caps, filter), filter);
 }
 
@@ -671,7 +646,7 @@ static gboolean set_up_card(GstGpudirectSrc *self)
 
 static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct gpud_layout *layout)
 {
-    GstCaps *agreed = agree(self, gst_caps_ref(caps), &self->pictures.gpu);
+    g_autoptr(GstCaps) agreed = agree(self, gst_caps_ref(caps), &self->pictures.gpu);
 
     GST_INFO_OBJECT(self, "the signal is now %" GST_PTR_FORMAT, caps);
     if (!agreed) {
@@ -688,7 +663,6 @@ static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct g
                      gst_base_src_set_caps(GST_BASE_SRC(self), agreed) &&
                      gst_base_src_negotiate(GST_BASE_SRC(self));
     self->follows_signal = FALSE;
-    gst_caps_unref(agreed);
     return taken;
 }
 
@@ -697,10 +671,9 @@ static gboolean format_is_current(GstGpudirectSrc *self, const GstCaps *before, 
 {
     GstCaps *on_gpu =
         self->pictures.gpu ? gpu_caps_in_memory(now, self->pictures.gpu->vendor) : NULL;
-    GstCaps *plain = caps_are_dmabufs(before) ? caps_out_of_dmabufs(before) : NULL;
+    g_autoptr(GstCaps) plain = caps_are_dmabufs(before) ? caps_out_of_dmabufs(before) : NULL;
     gboolean same = before && gst_caps_is_subset(plain ? plain : before, on_gpu ? on_gpu : now);
 
-    gst_clear_caps(&plain);
     gst_clear_caps(&on_gpu);
     return same;
 }
@@ -716,12 +689,11 @@ gboolean gst_gpudirect_src_follow_signal(GstGpudirectSrc *self)
         g_free(reason);
         return FALSE;
     }
-    GstCaps *before = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
+    g_autoptr(GstCaps) before = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
     /* The same signal in other buffers does not concern downstream. */
     gboolean taken = format_is_current(self, before, now)
                          ? gst_gpudirect_src_set_format(self, before, &layout)
                          : take_signal(self, now, &layout);
-    gst_clear_caps(&before);
     gst_caps_unref(now);
     return taken;
 }
@@ -751,11 +723,10 @@ static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
             gst_query_remove_nth_allocation_pool(query, 0);
     if (files) {
         /* Memory that is shared by its descriptor, such as unixfdsink's, is reused. */
-        GstBufferPool *pool = gst_video_buffer_pool_new();
+        g_autoptr(GstBufferPool) pool = gst_video_buffer_pool_new();
         gst_query_parse_allocation(query, &caps, NULL);
         if (caps && video_info_from_caps(&info, caps))
             gst_query_add_allocation_pool(query, pool, (guint)info.size, 0, 0);
-        gst_object_unref(pool);
     }
     GST_DEBUG_OBJECT(self, "downstream %s strides: %" GST_PTR_FORMAT,
                      self->pictures.reads_strides ? "reads" : "does not read", query);
@@ -841,9 +812,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
                              gst_message_new_element(GST_OBJECT(self), structure));
     g_object_notify(G_OBJECT(self), "active-path");
     g_object_notify(G_OBJECT(self), "fallback-reason");
-    if (on_pair) {
-        times_switch_sender(&self->times, peer);
-    } else {
+    if (!on_pair) {
         self->link.linked = TRUE;
         self->link.ended = FALSE;
         self->link.refusal_cause = 0;
@@ -851,8 +820,8 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
         self->beginning.pending = TRUE;
         self->discont = TRUE;
         gst_gpudirect_src_break_stream(self);
-        times_meet_sender(&self->times, peer);
     }
+    times_meet_sender(&self->times, peer, on_pair);
     gst_gpudirect_src_note_slots(self, &info);
 }
 

@@ -103,8 +103,6 @@ struct group {
     struct instant_past past;
 };
 
-/* --- the groups of this process ----------------------------------------------------------- */
-
 static GMutex groups_lock;
 static GHashTable *groups; /* by name; under groups_lock. NULL: no group was made yet */
 
@@ -136,8 +134,6 @@ struct group_member *group_join(const gchar *name, GstElement *element)
     return member;
 }
 
-/* --- deciding ----------------------------------------------------------------------------- */
-
 void group_leave(struct group_member *member)
 {
     struct group *group = member->group;
@@ -163,8 +159,6 @@ void group_leave(struct group_member *member)
     }
     g_free(member);
 }
-
-/* --- offering ----------------------------------------------------------------------------- */
 
 /* Whether the times of all members are by this clock. Under the lock. */
 static gboolean take_clock(struct group_member *member, const GstClock *clock)
@@ -224,7 +218,7 @@ enum group_answer group_offer(struct group_member *member, const struct group_fr
     struct instant_part *part = &member->part;
     enum group_answer answer = GROUP_SEND;
 
-    GString *missing = g_string_new(NULL);
+    g_autoptr(GString) missing = g_string_new(NULL);
     GST_OBJECT_LOCK(element);
     const GstClock *clock = GST_ELEMENT_CLOCK(element);
     gint64 time = (gint64)(frame->running + element->base_time);
@@ -266,7 +260,6 @@ enum group_answer group_offer(struct group_member *member, const struct group_fr
                               "missing", G_TYPE_STRING, missing->str, NULL);
         gst_element_post_message(element, gst_message_new_element(GST_OBJECT(element), structure));
     }
-    g_string_free(missing, TRUE);
     return answer;
 }
 

@@ -226,8 +226,6 @@ static struct pair_input *pair_of(struct input *input)
     return (struct pair_input *)input;
 }
 
-/* --- matching ----------------------------------------------------------------------------- */
-
 /* The instant of a frame; called in a thread of the group. */
 static uint64_t time_of(void *user, uint32_t member, const struct gpud_frame_info *info)
 {
@@ -284,8 +282,6 @@ static void pair_place(struct input *input, struct gpud_frame_info *info, struct
     info->dts_ns = moved_time(info->dts_ns, moved);
     head->base_time = pair->origin;
 }
-
-/* --- opening ------------------------------------------------------------------------------ */
 
 static void pair_on_event(void *user, uint32_t member, enum gpud_event event, const void *data)
 {
@@ -479,8 +475,6 @@ static void pair_set_latency(struct input *input, guint64 latency)
 {
 }
 
-/* --- information -------------------------------------------------------------------------- */
-
 static void pair_get_info(struct input *input, struct input_info *info)
 {
     struct pair_input *pair = pair_of(input);
@@ -516,7 +510,7 @@ static void pair_add_stats(struct input *input, GstStructure *stats)
         const gchar *name = pair_name_of((gint)i);
         info = info_of(pair, i);
         gpud_receiver_get_info(pair->link.receivers[i], &receiver);
-        GstStructure *one = gst_structure_new(
+        g_autoptr(GstStructure) one = gst_structure_new(
             name, "connected", G_TYPE_BOOLEAN, (gboolean)receiver.connected, "active-path",
             G_TYPE_STRING, receiver.path, "frames", G_TYPE_UINT64, info.frames, "handed-on",
             G_TYPE_UINT64, info.handed_on, "missed", G_TYPE_UINT64, info.missed, "unmatched",
@@ -526,7 +520,6 @@ static void pair_add_stats(struct input *input, GstStructure *stats)
             G_TYPE_UINT64, info.late, "ignored", G_TYPE_UINT64, info.ignored, "warning",
             G_TYPE_STRING, info.warning, NULL);
         gst_structure_set(stats, name, GST_TYPE_STRUCTURE, one, NULL);
-        gst_structure_free(one);
     }
 }
 
@@ -745,8 +738,6 @@ const struct input_ops *input_ops_for(const gchar *address)
 
 /* === feed ==================================================================================== */
 
-/* --- counting ----------------------------------------------------------------------------- */
-
 static void add_counters(struct input_info *info, const struct input_info *more, guint64 sign)
 {
     info->frames += sign * more->frames;
@@ -794,8 +785,6 @@ static void ask_for_slots(struct feed *feed)
     if (feed->input && feed->slots_wanted && input_is_of_sender(feed->input->ops))
         feed->input->ops->want_slots(feed->input, feed->slots_wanted);
 }
-
-/* --- opening and closing ------------------------------------------------------------------ */
 
 gboolean feed_open(struct feed *feed, const gchar *device, struct gpud_error *error)
 {
@@ -852,8 +841,6 @@ gboolean feed_replace(struct feed *feed, const gchar *device, struct gpud_error 
     feed->dropped_seen = 0; /* the new one counts from 0 */
     return TRUE;
 }
-
-/* --- interrupting ------------------------------------------------------------------------- */
 
 void feed_set_group(struct feed *feed, const gchar *name, GstElement *element)
 {

@@ -521,11 +521,8 @@ void times_finish(struct times *times);
 /* Before the element starts: its times are converted as those of other streams that share it. */
 void times_share(struct times *times, struct shared_map *shared);
 
-/* Another sender is connected. */
-void times_meet_sender(struct times *times, const struct gpud_peer_info *peer);
-
-/* The frames are another sender's from here on, on the same time line. */
-void times_switch_sender(struct times *times, const struct gpud_peer_info *peer);
+/* Another sender is connected. same_line: its frames are on the time line of the one before. */
+void times_meet_sender(struct times *times, const struct gpud_peer_info *peer, gboolean same_line);
 
 /* The time of a gap; between frames this also learns about the sender's clock. */
 GstClockTime times_stamp_gap(struct times *times, const struct wire_event *event,

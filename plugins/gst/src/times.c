@@ -325,17 +325,14 @@ gboolean times_is_arrival_unknown(struct times *times, const struct gpud_frame_i
 
 /* --- the map of the sender's time line ---------------------------------------------------- */
 
-void times_meet_sender(struct times *times, const struct gpud_peer_info *peer)
-{
-    latencies_clear(times->latencies);
-    times->map = (struct time_map){0};
-    times_switch_sender(times, peer);
-}
-
-void times_switch_sender(struct times *times, const struct gpud_peer_info *peer)
+void times_meet_sender(struct times *times, const struct gpud_peer_info *peer, gboolean same_line)
 {
     GstElement *element = times->endpoint->element;
 
+    if (!same_line) {
+        latencies_clear(times->latencies);
+        times->map = (struct time_map){0};
+    }
     times->same_clock = peer->same_clock;
     g_atomic_int_set(&times->relation, times->same_clock ? RELATION_SAME_HOST : RELATION_UNKNOWN);
     shared_map_leave(&times->shared);
