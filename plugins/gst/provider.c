@@ -170,11 +170,10 @@ static GstDevice *gst_gpudirect_device_new_channel(const struct channel *channel
     GstStructure *properties = gst_structure_new_empty("gpudirect-channel");
 
     set_process(properties, channel->pid, channel->program);
-    GstDevice *device = device_new(channel->address, shown,
-                                   channel->caps ? gst_caps_ref(channel->caps)
-                                                 : gst_caps_from_string(SLOT_VIDEO_CAPS),
-                                   properties);
-    return device;
+    return device_new(channel->address, shown,
+                      channel->caps ? gst_caps_ref(channel->caps)
+                                    : gst_caps_from_string(SLOT_VIDEO_CAPS),
+                      properties);
 }
 
 static GstDevice *gst_gpudirect_device_new_target(const struct gpud_target_entry *target)
@@ -198,8 +197,7 @@ static GstDevice *gst_gpudirect_device_new_target(const struct gpud_target_entry
         gst_caps_set_simple(caps, "framerate", GST_TYPE_FRACTION, (gint)target->fps_num,
                             (gint)target->fps_den, NULL);
     set_process(properties, target->pid, target->program);
-    GstDevice *device = device_new(address, shown, caps, properties);
-    return device;
+    return device_new(address, shown, caps, properties);
 }
 
 /* === deviceprovider ========================================================================== */
@@ -449,9 +447,7 @@ static void gst_gpudirect_device_provider_class_init(GstGpudirectDeviceProviderC
 static guint deviceprovider_rank_of(const gchar *name)
 {
     g_autoptr(GstPluginFeature) feature = gst_registry_lookup_feature(gst_registry_get(), name);
-    guint rank = feature ? gst_plugin_feature_get_rank(feature) : GST_RANK_NONE;
-
-    return rank;
+    return feature ? gst_plugin_feature_get_rank(feature) : GST_RANK_NONE;
 }
 
 /* If the user ranks this provider above that of v4l2src, each card is listed once. */

@@ -428,15 +428,6 @@ static void apply(GObject *element, const gchar *uri, const gchar *address, GArr
     g_strv_builder_unref(builder);
 }
 
-static gboolean is_stopped(GstElement *element)
-{
-    GST_OBJECT_LOCK(element);
-    gboolean stopped =
-        GST_STATE(element) <= GST_STATE_READY && GST_STATE_NEXT(element) <= GST_STATE_READY;
-    GST_OBJECT_UNLOCK(element);
-    return stopped;
-}
-
 static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **error)
 {
     GObject *element = G_OBJECT(handler);
@@ -448,7 +439,11 @@ static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **erro
     g_autofree gchar *address = NULL;
     g_autoptr(GArray) settings = NULL;
 
-    if (!is_stopped(GST_ELEMENT(handler)))
+    GST_OBJECT_LOCK(element);
+    gboolean stopped =
+        GST_STATE(element) <= GST_STATE_READY && GST_STATE_NEXT(element) <= GST_STATE_READY;
+    GST_OBJECT_UNLOCK(element);
+    if (!stopped)
         uri_refuse(
             error, GST_URI_ERROR_BAD_STATE,
             "The URI of %s cannot be changed while it runs: set it to the state READY first.",

@@ -411,8 +411,7 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
         /* A ring on a GPU takes what the CPU writes, too. */
         g_autofree gchar *device =
             self->sender ? NULL : device_choice_get_named(&self->endpoint.device);
-        gboolean there = self->sender || device_move(self, device);
-        return there;
+        return self->sender || device_move(self, device);
     }
     struct gpu *gpu = choose_gpu(self, vendor, &error);
     if (!gpu) {

@@ -1162,51 +1162,38 @@ static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_i
     return times_is_past(&self->times, info, head);
 }
 
-/* Whether a frame was captured before PLAYING, while the pipeline's time did not run. A driver
- * without a clock has at most as many of these as it has buffers. */
-static gboolean is_stale_capture(GstGpudirectSrc *self, struct gpud_frame *frame)
-{
-    struct gpud_frame_info info;
-
-    if (!self->beginning.pending)
-        return FALSE;
-    info.size = sizeof(info);
-    gpud_frame_get_info(frame, &info);
-    if (info.pts_ns != GPUD_TIME_NONE)
-        self->beginning.pending = info.pts_ns < self->beginning.resumed_at;
-    else
-        self->beginning.pending = !self->times.waited && self->beginning.skipped_in_row++ <
-                                                             self->endpoint.running.slots + 2;
-    if (!self->beginning.pending)
-        self->beginning.skipped_in_row = 0;
-    return self->beginning.pending;
-}
-
 /* Whether to skip a frame after connecting and after a pause. Frames of a sender that waits for
  * slow receivers are never skipped, as its receivers want every frame. */
 static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
 {
+    struct src_beginning *beginning = &self->beginning;
+    const struct input_ops *ops = self->feed.input->ops;
     struct gpud_frame_info info;
     struct wire_head head;
 
-    info.size = sizeof(info);
-    if (g_atomic_int_compare_and_exchange(&self->beginning.resumed, TRUE, FALSE)) {
-        self->beginning.pending = TRUE;
+    if (g_atomic_int_compare_and_exchange(&beginning->resumed, TRUE, FALSE)) {
+        beginning->pending = TRUE;
         gst_gpudirect_src_break_stream(self);
     }
-    if (self->feed.input->ops->kind == INPUT_CARD)
-        return is_stale_capture(self, frame);
-    if (!self->beginning.pending)
+    if (!beginning->pending)
         return FALSE;
+    info.size = sizeof(info);
     gpud_frame_get_info(frame, &info);
     struct unpack unpack = {.data = info.meta, .left = info.meta_size};
-    self->beginning.pending = src_options_read(&self->options, self).start == START_NEWEST &&
-                              input_is_of_sender(self->feed.input->ops) &&
-                              wire_head_unpack(&unpack, &head) && head.drops &&
-                              is_no_beginning(self, &info, &head);
-    if (!self->beginning.pending)
-        self->beginning.skipped_in_row = 0;
-    return self->beginning.pending;
+    if (ops->kind != INPUT_CARD)
+        beginning->pending = src_options_read(&self->options, self).start == START_NEWEST &&
+                             input_is_of_sender(ops) && wire_head_unpack(&unpack, &head) &&
+                             head.drops && is_no_beginning(self, &info, &head);
+    else if (info.pts_ns != GPUD_TIME_NONE)
+        /* Captured before PLAYING, while the pipeline's time did not run? */
+        beginning->pending = info.pts_ns < beginning->resumed_at;
+    else
+        /* A driver without a clock has at most as many of these as it has buffers. */
+        beginning->pending =
+            !self->times.waited && beginning->skipped_in_row++ < self->endpoint.running.slots + 2;
+    if (!beginning->pending)
+        beginning->skipped_in_row = 0;
+    return beginning->pending;
 }
 
 /* Selects an input of the card that was requested since the last call, or posts a warning: in this
