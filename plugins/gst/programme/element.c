@@ -325,6 +325,24 @@ static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *kl
         .psk_file = "Between hosts: a file with the sender's key, readable by its owner only",
     };
     const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+    GParamSpec *const pspecs[] = {
+        [PROP_ACTIVE_PATH] = g_param_spec_string(
+            "active-path", "Active path", "The current route of the channel's own stream, or none",
+            "none", report),
+        [PROP_FALLBACK_REASON] =
+            g_param_spec_string("fallback-reason", "Fallback reason",
+                                "Why that is no better one; empty if there is none", "", report),
+        [PROP_STATS] = g_param_spec_boxed(
+            "stats", "Statistics",
+            "A structure for each stream, by the name of its pad: the stats of its "
+            "gpudirectsrc",
+            GST_TYPE_STRUCTURE, report),
+        [PROP_SIGNAL] =
+            g_param_spec_boolean("signal", "Signal",
+                                 "Whether pictures of the channel's own stream arrive, as in "
+                                 "gpudirectsrc",
+                                 FALSE, report),
+    };
     GObjectClass *object_class = G_OBJECT_CLASS(klass);
     GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
 
@@ -335,27 +353,7 @@ static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *kl
     element_class->send_event = send_event;
     settings_install(object_class, &texts);
     src_options_install(object_class);
-    g_object_class_install_property(
-        object_class, PROP_ACTIVE_PATH,
-        g_param_spec_string("active-path", "Active path",
-                            "The current route of the channel's own stream, or none", "none",
-                            report));
-    g_object_class_install_property(
-        object_class, PROP_FALLBACK_REASON,
-        g_param_spec_string("fallback-reason", "Fallback reason",
-                            "Why that is no better one; empty if there is none", "", report));
-    g_object_class_install_property(
-        object_class, PROP_STATS,
-        g_param_spec_boxed("stats", "Statistics",
-                           "A structure for each stream, by the name of its pad: the stats of its "
-                           "gpudirectsrc",
-                           GST_TYPE_STRUCTURE, report));
-    g_object_class_install_property(
-        object_class, PROP_SIGNAL,
-        g_param_spec_boolean("signal", "Signal",
-                             "Whether pictures of the channel's own stream arrive, as in "
-                             "gpudirectsrc",
-                             FALSE, report));
+    fields_install(object_class, pspecs, G_N_ELEMENTS(pspecs));
     GstCaps *caps = gpu_template_caps();
     gst_caps_append(caps, blocks_template_caps());
     gst_element_class_add_pad_template(

@@ -836,29 +836,28 @@ static void install_properties(GstElementClass *sink_class)
     };
 
     GObjectClass *klass = G_OBJECT_CLASS(sink_class);
+    GParamSpec *const pspecs[] = {
+        [PROP_WAIT_FOR_CONNECTION] = g_param_spec_enum(
+            "wait-for-connection", "Wait for connection",
+            "Block the stream while no receiver is connected (auto: unless upstream "
+            "is live)",
+            enum_type("GstGpudirectWaitForConnection", wait_values), WAIT_AUTO,
+            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING),
+        [PROP_STANDBY] = g_param_spec_boolean(
+            "standby", "Standby",
+            "While another sender has the address, drop frames instead of "
+            "failing, and take the address over when that sender ends",
+            FALSE, G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY),
+        [PROP_NUM_CLIENTS] =
+            g_param_spec_uint("num-clients", "Number of clients", "Receivers that are connected", 0,
+                              G_MAXUINT, 0, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS),
+    };
 
     endpoint_class_init(sink_class, &texts);
     /* Applications that set the property as a boolean still work. */
     g_value_register_transform_func(
         G_TYPE_BOOLEAN, enum_type("GstGpudirectWaitForConnection", wait_values), enum_from_boolean);
-    g_object_class_install_property(
-        klass, PROP_WAIT_FOR_CONNECTION,
-        g_param_spec_enum("wait-for-connection", "Wait for connection",
-                          "Block the stream while no receiver is connected (auto: unless upstream "
-                          "is live)",
-                          enum_type("GstGpudirectWaitForConnection", wait_values), WAIT_AUTO,
-                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
-    g_object_class_install_property(
-        klass, PROP_STANDBY,
-        g_param_spec_boolean("standby", "Standby",
-                             "While another sender has the address, drop frames instead of "
-                             "failing, and take the address over when that sender ends",
-                             FALSE,
-                             G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
-    g_object_class_install_property(
-        klass, PROP_NUM_CLIENTS,
-        g_param_spec_uint("num-clients", "Number of clients", "Receivers that are connected", 0,
-                          G_MAXUINT, 0, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS));
+    fields_install(klass, pspecs, G_N_ELEMENTS(pspecs));
 }
 
 static void sink_finalize(GObject *object)

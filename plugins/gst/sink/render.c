@@ -642,7 +642,7 @@ static void fill_head(GstGpudirectSink *self, struct wire_head *head)
 }
 
 /* Fills in what is sent of a buffer besides its bytes. */
-static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info)
+static void describe_buffer(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info)
 {
     struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self)};
     struct wire_head head;
@@ -980,7 +980,7 @@ static void shift(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_i
         gst_buffer_copy_into(rest, buffer, GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS, 0,
                              0);
         GST_BUFFER_FLAG_UNSET(rest, GST_BUFFER_FLAG_DISCONT | GST_BUFFER_FLAG_RESYNC);
-        describe(self, rest, info);
+        describe_buffer(self, rest, info);
         gst_buffer_unref(rest);
         if (info->pts_ns != GPUD_TIME_NONE)
             info->pts_ns += running_time_of(self, first);
@@ -1058,7 +1058,7 @@ static GstFlowReturn submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
 
     if (gst_buffer_get_size(buffer) > 0) {
         info.size = sizeof(info);
-        describe(self, buffer, &info);
+        describe_buffer(self, buffer, &info);
         return are_sound ? submit_sound(self, buffer, &info) : submit_data(self, buffer, &info);
     }
     if (are_sound)
@@ -1269,7 +1269,7 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
 
     info.size = sizeof(info);
     wake_receivers_early(self);
-    describe(self, buffer, &info);
+    describe_buffer(self, buffer, &info);
     slot->store->kind->leaving(slot);
     /* Other elements may hold the slot: branches of a tee, say. A copy is the sink's alone. */
     gboolean shared = gst_buffer_peek_memory(buffer, 0) == slot->memory &&
@@ -1297,7 +1297,7 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
 
     info.size = sizeof(info);
     wake_receivers_early(self);
-    describe(self, buffer, &info);
+    describe_buffer(self, buffer, &info);
     gpud_frame_set_info(frame, &info, NULL);
     do {
         status = gpud_sender_submit(shared_sender_core(self->sender), &frame, SINK_WAIT, &error);

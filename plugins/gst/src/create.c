@@ -866,7 +866,7 @@ static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer
     gst_element_post_message(GST_ELEMENT(self), message);
 }
 
-static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
+static void measure_latency(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
 {
     latency_measure(&self->latency, late, timeline_late_max(&self->times.line),
                     self->times.acquired_at, sender_waits);
@@ -898,7 +898,8 @@ static void describe_linked(GstGpudirectSrc *self, struct gpud_frame_info *info,
     if (GST_CLOCK_TIME_IS_VALID(timing.frame.submitted) &&
         g_atomic_int_get(&self->options.adds_submit_time))
         meta_add_submit_time(buffer, timing.frame.submitted);
-    measure(self, times_learn(&self->times, self->feed.input, &head, &timing, buffer), !head.drops);
+    measure_latency(self, times_learn(&self->times, self->feed.input, &head, &timing, buffer),
+                    !head.drops);
 }
 
 static void create_describe(GstGpudirectSrc *self, struct gpud_frame_info *info, GstBuffer *buffer)
@@ -927,7 +928,7 @@ static void create_describe(GstGpudirectSrc *self, struct gpud_frame_info *info,
         if (GST_CLOCK_TIME_IS_VALID(captured) && g_atomic_int_get(&self->options.adds_submit_time))
             meta_add_capture_time(buffer, captured);
         if (times_stamp_captured(&self->times, info, buffer, &late))
-            measure(self, late, FALSE);
+            measure_latency(self, late, FALSE);
     }
     if (self->discont) {
         GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_DISCONT);

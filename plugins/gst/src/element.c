@@ -798,33 +798,32 @@ static void install_properties(GstElementClass *src_class)
 
     const GParamFlags playing =
         G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;
+    GParamSpec *const pspecs[] = {
+        [OPTION_IO_MODE] =
+            g_param_spec_enum("io-mode", "I/O mode",
+                              "How a capture card's buffers are accessed; only auto has a fallback",
+                              enum_type("GstGpudirectIOMode", io_mode_values), IO_MODE_AUTO,
+                              G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY),
+        [PROP_INPUT] = g_param_spec_string(
+            "input", "Input",
+            "A capture card's input, by number or name; a change while it captures "
+            "is a change of signal (unset: the current input)",
+            NULL, playing),
+        [PROP_EXTRA_CONTROLS] =
+            g_param_spec_boxed("extra-controls", "Extra controls",
+                               "A capture card's controls, by name, as in v4l2src: "
+                               "c,brightness=10,exposure_auto=1; menu items also by name",
+                               GST_TYPE_STRUCTURE, playing),
+        [PROP_SIGNAL] = g_param_spec_boolean(
+            "signal", "Signal",
+            "Whether pictures arrive: false before the first one, and while the "
+            "sender is gone or sends nothing for half a second (or three frames)",
+            FALSE, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS),
+    };
 
     endpoint_class_init(src_class, &texts);
     src_options_install(klass);
-    g_object_class_install_property(
-        klass, OPTION_IO_MODE,
-        g_param_spec_enum("io-mode", "I/O mode",
-                          "How a capture card's buffers are accessed; only auto has a fallback",
-                          enum_type("GstGpudirectIOMode", io_mode_values), IO_MODE_AUTO,
-                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
-    g_object_class_install_property(
-        klass, PROP_INPUT,
-        g_param_spec_string("input", "Input",
-                            "A capture card's input, by number or name; a change while it captures "
-                            "is a change of signal (unset: the current input)",
-                            NULL, playing));
-    g_object_class_install_property(
-        klass, PROP_EXTRA_CONTROLS,
-        g_param_spec_boxed("extra-controls", "Extra controls",
-                           "A capture card's controls, by name, as in v4l2src: "
-                           "c,brightness=10,exposure_auto=1; menu items also by name",
-                           GST_TYPE_STRUCTURE, playing));
-    g_object_class_install_property(
-        klass, PROP_SIGNAL,
-        g_param_spec_boolean("signal", "Signal",
-                             "Whether pictures arrive: false before the first one, and while the "
-                             "sender is gone or sends nothing for half a second (or three frames)",
-                             FALSE, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS));
+    fields_install(klass, pspecs, G_N_ELEMENTS(pspecs));
 }
 
 static void src_finalize(GObject *object)

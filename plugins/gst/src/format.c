@@ -257,7 +257,7 @@ static GstCaps *find_dmabufs(GstGpudirectSrc *self, const GstCaps *caps)
 /* The caps of the sender or the signal in the form that downstream accepts: with a GPU's memory
  * (*gpu is set), unchanged, or with dma-bufs. Takes the caps. NULL: downstream accepts none of
  * these. */
-static GstCaps *agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
+static GstCaps *agree_on_caps(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
 {
     struct gpu *found = get_gpu(self);
     GstCaps *on_gpu = found ? gpu_caps_in_memory(caps, found->vendor) : NULL;
@@ -345,7 +345,7 @@ static gboolean device_move(GstGpudirectSrc *self, gint number)
 }
 
 /* Moves the input to the device that the sender has its frames on. FALSE: it stays. */
-static gboolean follow(GstGpudirectSrc *self, const struct gpud_format_event *format)
+static gboolean follow_sender(GstGpudirectSrc *self, const struct gpud_format_event *format)
 {
     if (!self->follow.enabled || self->follow.moves >= MOVES_MAX)
         return FALSE;
@@ -402,7 +402,7 @@ static gboolean set_format(GstGpudirectSrc *self, GstCaps *caps, const struct gp
         return FALSE;
     pictures_reset(&self->pictures);
     src_signal_forget(&self->signal);
-    latency_note_interval(&self->latency, GST_CLOCK_TIME_NONE);
+    latency_replace(&self->latency, &self->latency.figures, GST_CLOCK_TIME_NONE);
     return TRUE;
 }
 
@@ -425,7 +425,7 @@ static GstFlowReturn take_format(GstGpudirectSrc *self, const struct gpud_format
         return GST_FLOW_ERROR;
     }
     /* Queries downstream now, because a refused CAPS event would show only with the next buffer. */
-    g_autoptr(GstCaps) agreed = agree(self, gst_caps_ref(caps), &self->pictures.gpu);
+    g_autoptr(GstCaps) agreed = agree_on_caps(self, gst_caps_ref(caps), &self->pictures.gpu);
     if (agreed)
         gst_caps_replace(&caps, agreed);
     GST_DEBUG_OBJECT(self, "the sender's format: %" GST_PTR_FORMAT, caps);
@@ -502,18 +502,28 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
                                       const struct gpud_layout *layout)
 {
     struct input *input = self->feed.input;
+    struct latency *latency = &self->latency;
+    GstClockTime late_max;
     struct input_info info;
 
     if (!pictures_have_format(&self->pictures, caps))
         src_signal_forget_pictures(&self->signal);
     if (!pictures_set_format(&self->pictures, caps, layout))
         return FALSE;
-    latency_note_interval(&self->latency, layout_interval(&self->pictures.info));
+    latency_replace(latency, &latency->figures, layout_interval(&self->pictures.info));
     if (input->ops->kind != INPUT_CARD)
         return TRUE;
     input->ops->get_info(input, &info);
-    if (info.stamps_start)
-        latency_expect_exposure(&self->latency, timeline_late_max(&self->times.line));
+    if (!info.stamps_start || latency->lateness.measured ||
+        !GST_CLOCK_TIME_IS_VALID(latency->interval))
+        return TRUE;
+    /* Pictures stamped at the start of exposure arrive at least a picture later; knowing that, the
+     * first ones are on time, too. */
+    struct latency_figures figures = latency->figures;
+    late_max = (GstClockTime)timeline_late_max(&self->times.line);
+    lateness_begin(&latency->lateness, MIN(latency->interval, late_max));
+    figures.least = figures.most = latency->lateness.most;
+    latency_replace(latency, &figures, latency->interval);
     return TRUE;
 }
 
@@ -646,7 +656,7 @@ static gboolean set_up_card(GstGpudirectSrc *self)
 
 static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct gpud_layout *layout)
 {
-    g_autoptr(GstCaps) agreed = agree(self, gst_caps_ref(caps), &self->pictures.gpu);
+    g_autoptr(GstCaps) agreed = agree_on_caps(self, gst_caps_ref(caps), &self->pictures.gpu);
 
     GST_INFO_OBJECT(self, "the signal is now %" GST_PTR_FORMAT, caps);
     if (!agreed) {
@@ -747,8 +757,6 @@ void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass)
 }
 
 /* === apply =================================================================================== */
-/* Events of the link other than frames: noted inside acquire, applied after it. */
-
 void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data)
 {
     GstGpudirectSrc *self = user;
@@ -784,9 +792,14 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
 
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info *info)
 {
+    struct latency_figures figures = self->latency.figures;
+
     if (info->slots)
         self->pictures.slots = info->slots;
-    latency_note_slots(&self->latency, info->slots, info->slots_max, info->hold);
+    figures.slots = info->slots;
+    figures.slots_max = info->slots_max;
+    figures.hold = info->hold;
+    latency_replace(&self->latency, &figures, self->latency.interval);
 }
 
 /* on_pair: the frames of a pair are another sender's from here on, which is no break. */
@@ -836,7 +849,7 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *yi
     if (*yielded)
         feed_resume(&self->feed);
     self->updates.yielding = FALSE;
-    *moved = format && !self->updates.flooded && follow(self, format);
+    *moved = format && !self->updates.flooded && follow_sender(self, format);
     if (format && !*moved && !self->updates.flooded)
         flow = take_format(self, format);
     if (peer && !*moved && flow == GST_FLOW_OK && !self->updates.unusable)

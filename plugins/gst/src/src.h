@@ -390,19 +390,14 @@ void latency_get(struct latency *latency, GstClockTime *min, GstClockTime *max);
 void latency_measure(struct latency *latency, gint64 late, gint64 late_max,
                      GstClockTime acquired_at, gboolean sender_waits);
 
-/* The number of slots of the ring, now and at most; and how long a pair of senders may hold a
- * picture. */
-void latency_note_slots(struct latency *latency, guint slots, guint slots_max, GstClockTime hold);
+/* Replaces the figures and the interval; posts a message, and returns TRUE, if that changes the
+ * latency. */
+gboolean latency_replace(struct latency *latency, const struct latency_figures *with,
+                         GstClockTime interval);
 
 /* How many slots the ring needs, so that pictures which come at this interval can wait until they
  * are shown, `later` than by the pipeline's latency. 0: it is not known. From any thread. */
 guint latency_slots(struct latency *latency, GstClockTime interval, GstClockTime later);
-
-/* The time between pictures; GST_CLOCK_TIME_NONE: the caps do not say. */
-void latency_note_interval(struct latency *latency, GstClockTime interval);
-
-/* Pictures are stamped at the start of exposure, so they arrive at least a picture later. */
-void latency_expect_exposure(struct latency *latency, gint64 late_max);
 
 /* Forgets everything. card: pictures come from a capture card. */
 void latency_reset(struct latency *latency, guint slots, gboolean card);

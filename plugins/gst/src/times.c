@@ -115,9 +115,8 @@ void latency_get(struct latency *latency, GstClockTime *min, GstClockTime *max)
     GST_OBJECT_UNLOCK(latency->element);
 }
 
-/* Replaces the reported figures; posts a message if that changes the latency. */
-static gboolean replace(struct latency *latency, const struct latency_figures *with,
-                        GstClockTime interval)
+gboolean latency_replace(struct latency *latency, const struct latency_figures *with,
+                         GstClockTime interval)
 {
     GstClockTime min, max, new_min, new_max;
 
@@ -155,7 +154,7 @@ void latency_measure(struct latency *latency, gint64 late, gint64 late_max,
     gint64 now = g_get_monotonic_time();
     if (latency->reported_at && now - latency->reported_at < REPORT_INTERVAL)
         return;
-    if (replace(latency, &figures, latency->interval))
+    if (latency_replace(latency, &figures, latency->interval))
         latency->reported_at = now;
 }
 
@@ -173,36 +172,6 @@ guint latency_slots(struct latency *latency, GstClockTime interval, GstClockTime
         return 0;
     GstClockTime wait = after > least ? after - least : 0;
     return (guint)MIN((wait + interval - 1) / interval + SLOTS_BESIDE, GPUD_SLOTS_MAX);
-}
-
-void latency_note_slots(struct latency *latency, guint slots, guint slots_max, GstClockTime hold)
-{
-    struct latency_figures figures = latency->figures;
-
-    figures.slots = slots;
-    figures.slots_max = slots_max;
-    figures.hold = hold;
-    replace(latency, &figures, latency->interval);
-}
-
-void latency_note_interval(struct latency *latency, GstClockTime interval)
-{
-    struct latency_figures figures = latency->figures;
-
-    replace(latency, &figures, interval);
-}
-
-/* Pictures stamped at the start of exposure arrive at least a picture later; knowing that, the
- * first ones are on time, too. */
-void latency_expect_exposure(struct latency *latency, gint64 late_max)
-{
-    struct latency_figures figures = latency->figures;
-
-    if (latency->lateness.measured || !GST_CLOCK_TIME_IS_VALID(latency->interval))
-        return;
-    lateness_begin(&latency->lateness, MIN(latency->interval, (GstClockTime)late_max));
-    figures.least = figures.most = latency->lateness.most;
-    replace(latency, &figures, latency->interval);
 }
 
 /* A card's driver always needs a slot to write into. */
