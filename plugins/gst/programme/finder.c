@@ -370,11 +370,6 @@ static struct found *add_stream(struct finder *finder, const gchar *address, con
     return found;
 }
 
-static gboolean belongs(const struct finder *finder, const gchar *address)
-{
-    return g_str_equal(address, finder->address) || g_str_has_prefix(address, finder->prefix);
-}
-
 static const struct channel *finder_find_channel(const GPtrArray *channels, const gchar *address)
 {
     for (guint i = 0; i < channels->len; i++) {
@@ -503,9 +498,11 @@ static void search(struct finder *finder)
     g_autoptr(GPtrArray) channels = channels_ask(
         finder->folder, finder->remote ? ANSWER_TIMEOUT_NETWORK : ANSWER_TIMEOUT, NULL);
 
-    for (guint i = 0; i < channels->len; i++)
-        if (belongs(finder, ((struct channel *)channels->pdata[i])->address))
+    for (guint i = 0; i < channels->len; i++) {
+        const gchar *address = ((struct channel *)channels->pdata[i])->address;
+        if (g_str_equal(address, finder->address) || g_str_has_prefix(address, finder->prefix))
             g_ptr_array_add(own, channels->pdata[i]);
+    }
     finder->polls = !device_watch_senders(finder->watch, own) || finder->remote;
     finder_compare(finder, own);
     g_ptr_array_unref(own);

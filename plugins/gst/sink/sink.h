@@ -130,7 +130,7 @@ struct _GstGpudirectSink {
     gboolean live_known;    /* upstream has answered */
     gboolean failed;        /* an error ended the stream: ignore the EOS that follows it */
     gboolean sender_is_new; /* it has no events yet */
-    guint opened;           /* addresses between hosts, as its receivers know; see sink.h */
+    guint opened;           /* addresses between hosts, as its receivers know; see note_opened() */
     struct meta_large large_metas;
     GQueue unsent;           /* events that wait for the first receiver */
     GPtrArray *sticky_names; /* names of the custom events that the sender got, by their index */

@@ -1124,9 +1124,7 @@ static GstFlowReturn wait_for_group(GstGpudirectSrc *self, GstBuffer **buffer)
     if (self->blocks.expected || !GST_CLOCK_TIME_IS_VALID(frame.running) ||
         !GST_CLOCK_TIME_IS_VALID(frame.now))
         return GST_FLOW_OK;
-    GST_OBJECT_LOCK(self);
-    frame.latency = self->options.group_latency;
-    GST_OBJECT_UNLOCK(self);
+    frame.latency = src_options_read(&self->options, self).group_latency;
     enum group_answer answer = group_offer(self->feed.group, &frame);
     if (answer == GROUP_SEND)
         return GST_FLOW_OK;
