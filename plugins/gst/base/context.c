@@ -69,6 +69,18 @@ struct gpud_context *gpud_gst_context_get(struct gpud_error *error)
 
 /* === errors ================================================================================== */
 
+enum gpud_status gpud_gst_error_fill(struct gpud_error *error, enum gpud_status status,
+                                     const char *format, ...)
+{
+    va_list arguments;
+
+    *error = (struct gpud_error){.status = status};
+    va_start(arguments, format);
+    g_vsnprintf(error->reason, sizeof(error->reason), format, arguments);
+    va_end(arguments);
+    return status;
+}
+
 static gint code_of_errno(long number, enum gpud_gst_activity activity)
 {
     static const gint by_activity[] = {

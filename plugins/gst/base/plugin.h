@@ -120,6 +120,10 @@ enum gpud_gst_activity {
     GPUD_GST_WRITE,
 };
 
+/* Fills in an error of the plugin's own; returns its status. */
+enum gpud_status gpud_gst_error_fill(struct gpud_error *error, enum gpud_status status,
+                                     const char *format, ...) G_GNUC_PRINTF(3, 4);
+
 /* Posts an error message (a warning with _warn) whose text is "`what`: the core's reason"; `what`
  * is printed as printf() does. */
 void gpud_gst_error_post(GstElement *element, enum gpud_gst_activity activity,

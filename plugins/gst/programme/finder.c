@@ -180,11 +180,11 @@ static void expose(struct stream *stream, GstCaps *caps)
     GstEvent *event = gst_event_new_caps(caps);
     gst_pad_store_sticky_event(stream->pad, event); /* seen when the pad is added */
     gst_event_unref(event);
-    gchar *name = stream->name ? g_strdup_printf(PAD_OTHERS, stream->name) : g_strdup(PAD_MAIN);
+    g_autofree gchar *name =
+        stream->name ? g_strdup_printf(PAD_OTHERS, stream->name) : g_strdup(PAD_MAIN);
     gst_object_set_name(GST_OBJECT(stream->pad), name);
     g_object_set(stream->pad, "template",
                  gst_element_get_pad_template(bin, stream->name ? PAD_OTHERS : PAD_MAIN), NULL);
-    g_free(name);
     g_mutex_lock(&collection->exposing);
     gst_element_add_pad(bin, stream->pad);
     g_mutex_unlock(&collection->exposing);

@@ -395,11 +395,11 @@ static struct gpu *choose_gpu(GstGpudirectSink *self, const struct gpu_vendor *v
     }
     if (use == GPU_USE_NAMED && gpu_get_vendor(number) == vendor)
         return gpu_get(number, error);
-    *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
-    g_snprintf(error->reason, sizeof(error->reason),
-               "the property device names no %s GPU: set it to auto or to %sN, or put %s before "
-               "gpudirectsink",
-               vendor->maker, vendor->prefix, vendor->download);
+    gpud_gst_error_fill(
+        error, GPUD_UNSUPPORTED,
+        "the property device names no %s GPU: set it to auto or to %sN, or put %s before "
+        "gpudirectsink",
+        vendor->maker, vendor->prefix, vendor->download);
     return NULL;
 }
 

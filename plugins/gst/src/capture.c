@@ -94,29 +94,31 @@ static GstStructure *mode_structure(const struct gpud_capture_mode *mode)
 }
 
 /* Adds what the driver reports about its frames to negotiated caps, which may lack a field that is
- * known now. FALSE: it contradicts them; *reason says how (g_free it). */
-static gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info,
-                                      gchar **reason)
+ * known now, but must not contradict one. */
+static enum gpud_status capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info,
+                                              struct gpud_error *error)
 {
     *caps = gst_caps_make_writable(*caps);
     GstStructure *structure = gst_caps_get_structure(*caps, 0);
     g_autoptr(GstCaps) current = caps_of(&info->media);
     const GstStructure *made = current ? gst_caps_get_structure(current, 0) : NULL;
+    enum gpud_status status = GPUD_OK;
 
     for (gint i = 0; made && i < gst_structure_n_fields(made); i++) {
         const gchar *name = gst_structure_nth_field_name(made, (guint)i);
         const GValue *value = gst_structure_get_value(made, name);
         const GValue *asked = gst_structure_get_value(structure, name);
-        if (!*reason && asked && gst_value_compare(asked, value) != GST_VALUE_EQUAL) {
+        if (status == GPUD_OK && asked && gst_value_compare(asked, value) != GST_VALUE_EQUAL) {
             g_autofree gchar *wanted = gst_value_serialize(asked);
             g_autofree gchar *has = gst_value_serialize(value);
-            *reason = g_strdup_printf("its driver makes %s %s of %s: ask for that with a "
-                                      "capsfilter, or for none",
-                                      name, has, wanted);
+            status = gpud_gst_error_fill(error, GPUD_UNSUPPORTED,
+                                         "its driver makes %s %s of %s: ask for that with a "
+                                         "capsfilter, or for none",
+                                         name, has, wanted);
         }
         gst_structure_set_value(structure, name, value);
     }
-    return !*reason;
+    return status;
 }
 
 /* Merges a mode into one that differs only in the format, or appends it: elements downstream
@@ -243,14 +245,6 @@ static gboolean capture_read_number(const GValue *value, gint64 *number)
     return read;
 }
 
-static enum gpud_status refuse_controls(struct gpud_error *error, const gchar *format,
-                                        const gchar *name)
-{
-    *error = (struct gpud_error){.status = GPUD_INVALID};
-    g_snprintf(error->reason, sizeof(error->reason), format, name);
-    return GPUD_INVALID;
-}
-
 static enum gpud_status read_controls(const GstStructure *structure, struct controls *controls,
                                       struct gpud_error *error)
 {
@@ -261,19 +255,17 @@ static enum gpud_status read_controls(const GstStructure *structure, struct cont
         const gchar *name = gst_structure_nth_field_name(structure, (guint)i);
         const GValue *value = gst_structure_get_value(structure, name);
         if (i >= GPUD_CAPTURE_CONTROLS_MAX)
-            return refuse_controls(error,
-                                   "extra-controls has too many fields: %s is beyond the "
-                                   "64th",
-                                   name);
+            return gpud_gst_error_fill(error, GPUD_INVALID,
+                                       "extra-controls has too many fields: %s is beyond the 64th",
+                                       name);
         struct gpud_capture_control *control = &controls->control[controls->count++];
         *control = (struct gpud_capture_control){.name = name};
         if (G_VALUE_HOLDS_STRING(value))
             control->text = g_value_get_string(value);
         else if (!capture_read_number(value, &control->value))
-            return refuse_controls(error,
-                                   "the field %s of extra-controls is neither a whole "
-                                   "number nor a text",
-                                   name);
+            return gpud_gst_error_fill(
+                error, GPUD_INVALID,
+                "the field %s of extra-controls is neither a whole number nor a text", name);
     }
     return GPUD_OK;
 }
@@ -453,14 +445,10 @@ static enum gpud_status capture_configure(struct input *input, GstCaps **caps,
     struct capture_input *self = (struct capture_input *)input;
     struct gpud_capture_info got = GPUD_INFO_INIT(got);
     GstVideoInfo info;
-    gchar *reason = NULL;
 
-    if (!video_info_from_caps(&info, *caps)) {
-        *error = (struct gpud_error){.status = GPUD_INVALID};
-        g_strlcpy(error->reason, "the negotiated caps describe no raw video",
-                  sizeof(error->reason));
-        return GPUD_INVALID;
-    }
+    if (!video_info_from_caps(&info, *caps))
+        return gpud_gst_error_fill(error, GPUD_INVALID,
+                                   "the negotiated caps describe no raw video");
     struct gpud_capture_mode mode = {
         .size = sizeof(mode),
         .width_min = (uint32_t)info.width,
@@ -476,23 +464,16 @@ static enum gpud_status capture_configure(struct input *input, GstCaps **caps,
         return status;
     gpud_capture_get_info(self->capture, &got);
     const struct gpud_layout *made = &got.media.picture.layout;
-    if (!layout_fits_info(made, &info)) {
-        *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
-        g_snprintf(error->reason, sizeof(error->reason),
-                   "the driver made %ux%u %s of %dx%d %s: ask for that with a "
-                   "capsfilter",
-                   made->width, made->height, made->format, info.width, info.height,
-                   GST_VIDEO_INFO_NAME(&info));
-        return GPUD_UNSUPPORTED;
-    }
-    if (!capture_caps_complete(caps, &got, &reason)) {
-        *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
-        g_strlcpy(error->reason, reason, sizeof(error->reason));
-        g_free(reason);
-        return GPUD_UNSUPPORTED;
-    }
-    *layout = *made;
-    return GPUD_OK;
+    if (!layout_fits_info(made, &info))
+        return gpud_gst_error_fill(error, GPUD_UNSUPPORTED,
+                                   "the driver made %ux%u %s of %dx%d %s: ask for that with a "
+                                   "capsfilter",
+                                   made->width, made->height, made->format, info.width, info.height,
+                                   GST_VIDEO_INFO_NAME(&info));
+    status = capture_caps_complete(caps, &got, error);
+    if (status == GPUD_OK)
+        *layout = *made;
+    return status;
 }
 
 const struct input_ops capture_input_ops = {

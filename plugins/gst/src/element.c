@@ -221,11 +221,7 @@ static enum gpud_status check_backup(const gchar *address, const struct src_opti
         why = "address and backup-address are both to be senders', names such as cam1 and cam1b";
     else if (g_str_equal(address, backup))
         why = "backup-address is the same as address: set it to that of a second sender";
-    if (!why)
-        return GPUD_OK;
-    *error = (struct gpud_error){.status = GPUD_INVALID};
-    g_strlcpy(error->reason, why, sizeof(error->reason));
-    return GPUD_INVALID;
+    return why ? gpud_gst_error_fill(error, GPUD_INVALID, "%s", why) : GPUD_OK;
 }
 
 static void warn(void *user, const gchar *text)

@@ -134,13 +134,13 @@ static gboolean updates_note_event(struct updates *updates, GstElement *element,
 
 void updates_take_reason(struct updates *updates, struct gpud_error *why)
 {
-    *why = (struct gpud_error){.status = updates->unusable ? GPUD_UNSUPPORTED : GPUD_PEER};
     if (updates->unusable)
-        g_snprintf(why->reason, sizeof(why->reason),
-                   "the sender's format cannot be used: %s: its link is cut", updates->unusable);
+        gpud_gst_error_fill(why, GPUD_UNSUPPORTED,
+                            "the sender's format cannot be used: %s: its link is cut",
+                            updates->unusable);
     else
-        g_snprintf(
-            why->reason, sizeof(why->reason),
+        gpud_gst_error_fill(
+            why, GPUD_PEER,
             "the sender sent %d events, or %d bytes of them, before a frame: its link is cut",
             EVENTS_MAX, EVENT_BYTES_MAX);
     updates->flooded = FALSE;

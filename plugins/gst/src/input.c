@@ -454,10 +454,8 @@ static enum gpud_status pair_acquire(struct input *input, gint64 timeout, struct
                !is_connected(pair, 1)) {
         struct gpud_group_info main = info_of(pair, 0), backup = info_of(pair, 1);
         pair->connected = pair->has_origin = FALSE;
-        *error = (struct gpud_error){.status = GPUD_PEER};
-        g_snprintf(error->reason, sizeof(error->reason), "main: %.200s; backup: %.200s",
-                   main.reason, backup.reason);
-        return GPUD_PEER;
+        return gpud_gst_error_fill(error, GPUD_PEER, "main: %.200s; backup: %.200s", main.reason,
+                                   backup.reason);
     }
     return status;
 }
@@ -698,12 +696,9 @@ static enum gpud_status target_configure(struct input *input, GstCaps **caps,
     struct target_input *self = to_self(input);
     GstVideoInfo info;
 
-    if (!video_info_from_caps(&info, *caps) || !layout_from_info(&self->layout, &info)) {
-        *error = (struct gpud_error){.status = GPUD_INVALID};
-        g_strlcpy(error->reason, "the negotiated caps describe no raw video that a ring can hold",
-                  sizeof(error->reason));
-        return GPUD_INVALID;
-    }
+    if (!video_info_from_caps(&info, *caps) || !layout_from_info(&self->layout, &info))
+        return gpud_gst_error_fill(
+            error, GPUD_INVALID, "the negotiated caps describe no raw video that a ring can hold");
     self->fps_num = (guint)info.fps_n;
     self->fps_den = (guint)info.fps_d;
     enum gpud_status status = make_target(self, error);
