@@ -41,7 +41,7 @@ bool gpud_endpoint_imports(const struct gpud_endpoint *importer,
 /* === ops ===================================================================================== */
 /* The contract of a route. A route says between which ends it is possible and where its ring lies.
  * What follows from that (which side allocates, imports, copies and posts) is the same for all, and
- * is in stream/. A new route is one file here and one line in the table of select.c. */
+ * is in stream/. A new route is its ops and one line in the table, both in select.c. */
 
 struct gpud_device;
 struct gpud_memory;

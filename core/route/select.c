@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Chooses a link's route, with the reasons against every better one. */
+/* The routes, and the choice of one for a link, with the reasons against every better one. */
 #include "route/route.h"
 
 #include "base/base.h"
@@ -166,6 +166,407 @@ void gpud_route_explain_link(const struct gpud_device *from, const struct gpud_e
     if (why[0])
         gpud_endpoints_add_places(&self, to, why);
 }
+
+/* === map ================================================================================= */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* map: the receivers map the sender's ring and read the frames where they are, also by another
+ * driver of the same GPU. */
+
+static bool map_can_connect(const struct gpud_endpoint *sender,
+                            const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
+        gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
+        return false;
+    }
+    if (gpud_endpoints_are_of_two_drivers(sender, receiver)) {
+        char clause[GPUD_REASON_MAX];
+        if (gpud_endpoint_imports(receiver, sender, clause))
+            return true;
+        gpud_print_n(why, GPUD_REASON_MAX, "the frames are on %s and are wanted on %s: %s",
+                     sender->device, receiver->device, clause);
+        return false;
+    }
+    if (!gpud_endpoints_share_device(sender, receiver) &&
+        !(sender->caps & receiver->caps & GPUD_CAP_HOST)) {
+        gpud_print_n(why, GPUD_REASON_MAX, "the frames are on %s and are wanted on %s",
+                     sender->device, receiver->device);
+        return false;
+    }
+    if (sender->token == receiver->token)
+        return true; /* same process: the pointer is shared */
+    if (!(sender->caps & GPUD_CAP_SHARE)) {
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "the driver of %s cannot export memory to other processes", sender->device);
+        return false;
+    }
+    return true;
+}
+
+/* Only host memory can be shared read-only. */
+static const char *refuse_foreign(const struct gpud_endpoint *sender)
+{
+    return sender->caps & GPUD_CAP_HOST
+               ? NULL
+               : "mapping a GPU's memory allows writing it, and the receiver is another user's";
+}
+
+const struct gpud_route_ops gpud_map_route = {
+    .name = "map",
+    .ring = GPUD_RING_SENDER_DEVICE,
+    .direct = true,
+    .signal = GPUD_SIGNAL_PAGE,
+    .shrinks = true,
+    .can_connect = map_can_connect,
+    .refuse_foreign = refuse_foreign,
+};
+
+/* === peer ================================================================================ */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* peer: the sender's copy engine writes into memory of the receiver's GPU, over NVLink or PCIe, or
+ * inside one GPU, there also between two drivers. */
+
+static bool peer_reaches(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
+{
+    for (uint32_t i = 0; i < sender->reach_count; i++)
+        if (memcmp(sender->reach[i], receiver->uuid, sizeof(receiver->uuid)) == 0)
+            return true;
+    return false;
+}
+
+static bool peer_can_connect(const struct gpud_endpoint *sender,
+                             const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
+        gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
+        return false;
+    }
+    if (gpud_endpoints_are_of_two_drivers(sender, receiver)) {
+        char clause[GPUD_REASON_MAX];
+        if (gpud_endpoint_imports(sender, receiver, clause))
+            return true;
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "only between GPUs of one vendor, by CUDA or by HIP, or into the same GPU by "
+                     "another driver: %s",
+                     clause);
+        return false;
+    }
+    if (strcmp(sender->kind, receiver->kind) != 0 || sender->reach_count == 0) {
+        gpud_print_n(why, GPUD_REASON_MAX, "only between GPUs of one vendor, by CUDA or by HIP");
+        return false;
+    }
+    if (!peer_reaches(sender, receiver)) {
+        gpud_print_n(
+            why, GPUD_REASON_MAX,
+            "the sender's driver cannot write the receiver's GPU (%s): is it visible to "
+            "the sender (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, the container), and peer "
+            "access possible (nvidia-smi topo -p2p w, rocm-smi --showtopo)?",
+            receiver->device);
+        gpud_endpoints_add_places(sender, receiver, why);
+        return false;
+    }
+    return true;
+}
+
+const struct gpud_route_ops gpud_peer_route = {
+    .name = "peer",
+    .ring = GPUD_RING_RECEIVER,
+    .direct = true,
+    .signal = GPUD_SIGNAL_PAGE,
+    .by_link = true,
+    .can_connect = peer_can_connect,
+};
+
+/* === directgma =========================================================================== */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* directgma: the sender's copy engine writes over the bus into memory of the receiver's GPU, then
+ * its marker. */
+
+static bool is_opencl(const struct gpud_endpoint *end, char why[GPUD_REASON_MAX])
+{
+    if (strcmp(end->kind, "opencl") == 0)
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX, "only between OpenCL devices, not %s", end->device);
+    return false;
+}
+
+static bool has_directgma(const struct gpud_endpoint *end, const char *role,
+                          char why[GPUD_REASON_MAX])
+{
+    if (end->caps & GPUD_CAP_BUS_ADDRESSABLE)
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX, "%s: %s", role, end->no_direct);
+    return false;
+}
+
+/* The cause that a user cannot change comes first: a layer for one end is no help if the other has
+ * no OpenCL. */
+static bool directgma_can_connect(const struct gpud_endpoint *sender,
+                                  const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
+        gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
+        return false;
+    }
+    return is_opencl(sender, why) && is_opencl(receiver, why) &&
+           has_directgma(sender, "sender", why) && has_directgma(receiver, "receiver", why);
+}
+
+const struct gpud_route_ops gpud_directgma_route = {
+    .name = "directgma",
+    .ring = GPUD_RING_RECEIVER,
+    .direct = true,
+    .signal = GPUD_SIGNAL_MEMORY,
+    .memory_per_slot = true, /* each has its own marker */
+    .can_connect = directgma_can_connect,
+};
+
+/* === migrate ============================================================================= */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* migrate: both ends are in one process and their devices in one OpenCL context, so both use the
+ * sender's slots. The runtime moves a slot to the receiver's device as soon as its frame is
+ * submitted, and back when it is written again. */
+
+static bool migrate_can_connect(const struct gpud_endpoint *sender,
+                                const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    const struct gpud_endpoint *ends[] = {sender, receiver};
+    for (int i = 0; i < 2; i++) {
+        if (strcmp(ends[i]->kind, "opencl") != 0) {
+            gpud_print_n(why, GPUD_REASON_MAX, "only between OpenCL devices, not %s",
+                         ends[i]->device);
+            return false;
+        }
+    }
+    if (sender->token != receiver->token) {
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "not the same process: only inside one, with one gpud_context, do two "
+                     "devices have an OpenCL context in common");
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (ends[i]->caps & GPUD_CAP_BUS_ADDRESSABLE) {
+            gpud_print_n(why, GPUD_REASON_MAX,
+                         "no common context: %s has DirectGMA, for which it needs an OpenCL "
+                         "context of its own",
+                         ends[i]->device);
+            return false;
+        }
+    }
+    if (strcmp(sender->device, receiver->device) == 0) {
+        gpud_print_n(why, GPUD_REASON_MAX, "both ends are on %s: nothing has to move",
+                     sender->device);
+        return false;
+    }
+    if (!sender->common || sender->common != receiver->common) {
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "no common context: %s and %s belong to different OpenCL drivers, or their "
+                     "driver has refused one for both, as the log says",
+                     sender->device, receiver->device);
+        return false;
+    }
+    return true;
+}
+
+/* --- the moves ----------------------------------------------------------------------------- */
+
+static bool is_possible(const struct gpud_device *from)
+{
+    return from->common != NULL;
+}
+
+static enum gpud_status migrate_open_queue(struct gpud_device *to, struct gpud_queue **queue,
+                                           struct gpud_error *error)
+{
+    return gpud_queue_create(to, queue, error);
+}
+
+static enum gpud_status migrate(struct gpud_queue *queue, struct gpud_memory *slot,
+                                struct gpud_queue *written, struct gpud_error *error)
+{
+    return gpud_queue_migrate(queue, slot, written, false, error);
+}
+
+/* Only saves the driver a move. If it fails, the driver moves the slot when it is written, and a
+ * failed queue is reported then. */
+static void migrate_back(struct gpud_queue *queue, struct gpud_memory *slot)
+{
+    gpud_queue_migrate(queue, slot, NULL, true, NULL);
+}
+
+static const struct gpud_route_slot_ops migrate_slots = {
+    .is_possible = is_possible,
+    .open = migrate_open_queue,
+    .give = migrate,
+    .take_back = migrate_back,
+};
+
+const struct gpud_route_ops gpud_migrate_route = {
+    .name = "migrate",
+    .ring = GPUD_RING_SENDER_DEVICE,
+    .direct = true,
+    .slots = &migrate_slots,
+    .can_connect = migrate_can_connect,
+};
+
+/* === staged ============================================================================== */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Through host pages that both devices read and write; an end on the host itself copies nothing.
+ *
+ *     staged         pages of the sender, which all its receivers map; other processes read-only
+ *     staged-push    pages of the receiver, which this one sender writes: for a receiver whose
+ *                    driver cannot pin read-only pages, so that its CPU would copy every
+ *                    frame. hipHostRegister() has no flag for such pages; whether a driver takes
+ *                    them is tried when the device is opened.
+ */
+
+static bool share_memory(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
+                         char why[GPUD_REASON_MAX])
+{
+    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) == 0)
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX,
+                 "the two ends run on different machines and share no memory");
+    return false;
+}
+
+static bool staged_can_connect(const struct gpud_endpoint *sender,
+                               const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    return share_memory(sender, receiver, why);
+}
+
+/* For frames on the host, a push would make the sender's CPU copy instead of the receiver's, and no
+ * fewer times. In one process the receiver can already write the sender's pages. */
+static bool can_push(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
+                     char why[GPUD_REASON_MAX])
+{
+    if (!share_memory(sender, receiver, why))
+        return false;
+    if (!((sender->caps | receiver->caps) & GPUD_CAP_HOST) && sender->token != receiver->token &&
+        receiver->caps & GPUD_CAP_PINS_WRITABLE)
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX,
+                 "only from a device to one of another process whose driver pins no host memory "
+                 "that it may only read: staged does as well");
+    return false;
+}
+
+/* Seconds for a byte between a device and the host's memory, 0 for the host itself. far: the
+ * kernel's figure will do if the driver has none; see select.c. */
+static bool add_time(const struct gpud_endpoint *end, bool far, double *time)
+{
+    uint32_t rate = end->host_rate;
+    if (end->caps & GPUD_CAP_HOST)
+        return true;
+    if (rate == 0 && far)
+        rate = gpud_place_bus_rate(end->pci);
+    if (rate == 0)
+        return false;
+    *time += 1 / (rate * 1e6);
+    return true;
+}
+
+/* Down to the host, then up. */
+static double staged_rate(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
+{
+    bool far = gpud_endpoints_distance(sender, receiver) == GPUD_DISTANCE_SYS;
+    double time = 0;
+    return add_time(sender, far, &time) && add_time(receiver, far, &time) && time > 0 ? 1 / time
+                                                                                      : 0;
+}
+
+const struct gpud_route_ops gpud_staged_route = {
+    .name = "staged",
+    .ring = GPUD_RING_SENDER_HOST,
+    .can_connect = staged_can_connect,
+    .rate = staged_rate,
+};
+
+const struct gpud_route_ops gpud_staged_push_route = {
+    .name = "staged-push",
+    .ring = GPUD_RING_RECEIVER_HOST,
+    .substitute = true,
+    .can_connect = can_push,
+    .rate = staged_rate,
+};
+
+/* === rdma ================================================================================ */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* rdma: the sender's network card writes into memory of the receiver's host: into the GPU's own if
+ * card and GPU can (dmabuf, peermem), else into pinned host memory.
+ *
+ *     rdma-dmabuf    the GPU's driver exports the memory as a dma-buf, the card's imports it
+ *     rdma-peermem   the card's driver asks the GPU's for the pages (nvidia-peermem)
+ *     rdma-host      pinned host memory, which GPUs copy from and to by themselves */
+
+/* An end on the host needs no way. false: *why says what is missing. */
+static bool has_way(const struct gpud_endpoint *end, const char *role, enum gpud_network_way way,
+                    char why[GPUD_REASON_MAX])
+{
+    if (end->caps & GPUD_CAP_HOST || end->network.ways & (uint32_t)way)
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX, "%s, %s and %s: %s", role, end->device, end->network.card,
+                 way == GPUD_NETWORK_DMABUF ? end->network.no_dmabuf : end->network.no_peermem);
+    return false;
+}
+
+static bool can_connect_by(enum gpud_network_way way, const struct gpud_endpoint *sender,
+                           const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    if (sender->caps & receiver->caps & GPUD_CAP_HOST) {
+        gpud_print_n(why, GPUD_REASON_MAX, "no GPU at either end");
+        return false;
+    }
+    return has_way(sender, "sender", way, why) && has_way(receiver, "receiver", way, why);
+}
+
+static bool can_connect_by_dmabuf(const struct gpud_endpoint *sender,
+                                  const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    return can_connect_by(GPUD_NETWORK_DMABUF, sender, receiver, why);
+}
+
+static bool can_connect_by_peermem(const struct gpud_endpoint *sender,
+                                   const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    return can_connect_by(GPUD_NETWORK_PEERMEM, sender, receiver, why);
+}
+
+static bool can_connect_by_host(const struct gpud_endpoint *sender,
+                                const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    return true;
+}
+
+const struct gpud_route_ops gpud_rdma_dmabuf_route = {
+    .name = "rdma-dmabuf",
+    .ring = GPUD_RING_SENDER_DEVICE,
+    .direct = true,
+    .network = true,
+    .can_connect = can_connect_by_dmabuf,
+};
+
+const struct gpud_route_ops gpud_rdma_peermem_route = {
+    .name = "rdma-peermem",
+    .ring = GPUD_RING_SENDER_DEVICE,
+    .direct = true,
+    .network = true,
+    .can_connect = can_connect_by_peermem,
+};
+
+const struct gpud_route_ops gpud_rdma_host_route = {
+    .name = "rdma-host",
+    .ring = GPUD_RING_SENDER_HOST,
+    .network = true,
+    .can_connect = can_connect_by_host,
+};
 
 /* === select ================================================================================== */
 /* The choice of a route, in the order of the table below: fewer copies first, then the shorter way.

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Carries the pages of rings between hosts, and wakes their sleepers. */
+/* What a network card moves between hosts: the pages of rings, whose sleepers it wakes, frames, and
+ * an application's own data. */
 #include "wire/rdma/rdma.h"
 
 #include "base/base.h"
@@ -925,105 +926,140 @@ const struct gpud_remote_ops gpud_rdma_remote_ops = {
     .destroy = record_destroy,
 };
 
-/* === events ================================================================================== */
-/* Events of rdma_cm: read without waiting, and acknowledged at once, because an id with an
- * unacknowledged event cannot be destroyed.
- *
- * Their descriptor owns the ids in the kernel: once its last copy is closed, the kernel ends their
- * connections. If a forked child kept one, the queue pair would go on answering for a process that
- * has died, and the peer would wait forever. */
+/* === verbs =================================================================================== */
+/* The verbs of a connection's card, for the application's own data; see wire/wire.h. */
 
-static bool set_flags(int fd)
+static struct gpud_rdma *rdma_of(const struct gpud_channel *base)
 {
-    int flags = fcntl(fd, F_GETFL);
-    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
-           fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+    return ((const struct rdma_channel *)base)->rdma;
 }
 
-enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events, struct gpud_error *error)
+/* --- memory -------------------------------------------------------------------------------- */
+
+static enum gpud_status register_memory(struct gpud_channel *channel, struct gpud_memory *memory,
+                                        unsigned access, struct gpud_verbs_region *region,
+                                        struct gpud_error *error)
 {
-    char hint[GPUD_REASON_MAX];
-    struct rdma_event_channel *made = rdma_create_event_channel();
-    if (!made) {
-        int number = errno;
-        gpud_rdma_hint(NULL, hint, sizeof(hint));
-        if (hint[0])
-            return gpud_fail_native(error, number == EACCES ? GPUD_NO_ACCESS : GPUD_NO_DEVICE,
-                                    "errno", number, "%s", hint);
-        errno = number;
-        return gpud_fail_errno(error, "cannot use the kernel's rdma_cm");
-    }
-    if (!set_flags(made->fd)) {
-        enum gpud_status status = gpud_fail_errno(error, "cannot use the kernel's rdma_cm");
-        rdma_destroy_event_channel(made);
-        return status;
-    }
-    gpud_fd_keep_from_children(made->fd);
-    *events = made;
-    return GPUD_OK;
+    static const char *const ways[] = {
+        [GPUD_RDMA_DMABUF] = "dmabuf",
+        [GPUD_RDMA_PEERMEM] = "peermem",
+        [GPUD_RDMA_HOST] = "host",
+    };
+    struct gpud_rdma_region *made;
+    enum gpud_rdma_way way;
+    unsigned wanted = GPUD_RDMA_LOCAL_WRITE;
+    if (access & GPUD_VERBS_REMOTE_WRITE)
+        wanted |= GPUD_RDMA_REMOTE_WRITE;
+    if (access & GPUD_VERBS_REMOTE_READ)
+        wanted |= GPUD_RDMA_REMOTE_READ;
+    enum gpud_status status =
+        gpud_rdma_register_memory(rdma_of(channel), memory, wanted, &made, &way, error);
+    if (status == GPUD_OK)
+        *region = (struct gpud_verbs_region){
+            .address = gpud_rdma_region_address(made),
+            .key = gpud_rdma_region_key(made),
+            .way = ways[way],
+            .record = made,
+        };
+    return status;
 }
 
-void gpud_rdma_close_events(struct rdma_event_channel **events)
+static void unregister(struct gpud_verbs_region *region)
 {
-    if (!*events)
-        return;
-    gpud_fd_let_children_keep((*events)->fd);
-    rdma_destroy_event_channel(*events);
-    *events = NULL;
+    struct gpud_rdma_region *gone = region->record;
+    region->record = NULL;
+    gpud_rdma_unregister(&gone);
 }
 
-bool gpud_rdma_next_event(struct rdma_event_channel *events, struct gpud_rdma_event *event)
+/* --- requests ------------------------------------------------------------------------------ */
+
+static struct gpud_rdma_transfer verbs_transfer_of(const struct gpud_verbs_region *region,
+                                                   uint64_t offset, uint64_t size, uint64_t address,
+                                                   uint32_t key)
 {
-    struct rdma_cm_event *got;
-    int failed;
-    do
-        failed = rdma_get_cm_event(events, &got);
-    while (failed && errno == EINTR);
-    if (failed)
-        return false;
-    *event = (struct gpud_rdma_event){.type = got->event, .status = got->status, .id = got->id};
-    bool carries = got->event == RDMA_CM_EVENT_CONNECT_REQUEST ||
-                   got->event == RDMA_CM_EVENT_ESTABLISHED || got->event == RDMA_CM_EVENT_REJECTED;
-    if (carries)
-        event->queue_pair = got->param.conn.qp_num;
-    if (carries && got->param.conn.private_data) {
-        event->size = got->param.conn.private_data_len;
-        memcpy(event->data, got->param.conn.private_data, event->size);
-    }
-    rdma_ack_cm_event(got);
-    return true;
+    return (struct gpud_rdma_transfer){
+        .local = region->record,
+        .local_offset = offset,
+        .remote_address = address,
+        .remote_key = key,
+        .size = size,
+        .tells = true,
+    };
 }
 
-enum gpud_status gpud_rdma_fail_call(struct gpud_error *error, int number, const char *action,
-                                     const char *where)
+static enum gpud_status write_to(struct gpud_channel *channel,
+                                 const struct gpud_verbs_region *region, uint64_t offset,
+                                 uint64_t size, uint64_t address, uint32_t key,
+                                 struct gpud_error *error)
 {
-    char hint[GPUD_REASON_MAX];
-    switch (number) {
-    case ENODEV:
-        gpud_rdma_hint(NULL, hint, sizeof(hint));
-        return gpud_fail_native(error, GPUD_NO_DEVICE, "errno", number,
-                                "cannot %s %s: the network interface of the route there has no "
-                                "RDMA device; %s",
-                                action, where,
-                                hint[0] ? hint
-                                        : "rdma link shows which have one, and soft-RoCE makes one "
-                                          "of any other: rdma link add rxe1 type rxe netdev NAME");
-    case ENETUNREACH:
-    case EHOSTUNREACH:
-        return gpud_fail_native(error, GPUD_IO, "errno", number,
-                                "cannot %s %s: no route leads there (ip route get ADDRESS)", action,
-                                where);
-    case EADDRNOTAVAIL:
-        return gpud_fail_native(error, GPUD_IO, "errno", number,
-                                "cannot %s %s: it is not an address of this host (ip address)",
-                                action, where);
-    case ETIMEDOUT:
-        return gpud_fail_native(error, GPUD_IO, "errno", number,
-                                "cannot %s %s: no host has this address, or the host is down "
-                                "(ping it)",
-                                action, where);
-    default:
-        errno = number;
-        return gpud_fail_errno(error, "cannot %s %s", action, where);
-    }
+    struct gpud_rdma_transfer transfer = verbs_transfer_of(region, offset, size, address, key);
+    return gpud_rdma_write(rdma_of(channel), &transfer, error);
 }
+
+static enum gpud_status read_from(struct gpud_channel *channel,
+                                  const struct gpud_verbs_region *region, uint64_t offset,
+                                  uint64_t size, uint64_t address, uint32_t key,
+                                  struct gpud_error *error)
+{
+    struct gpud_rdma_transfer transfer = verbs_transfer_of(region, offset, size, address, key);
+    return gpud_rdma_read(rdma_of(channel), &transfer, error);
+}
+
+static enum gpud_status send_bytes(struct gpud_channel *channel, const void *bytes, size_t size,
+                                   struct gpud_error *error)
+{
+    return gpud_rdma_send(rdma_of(channel), bytes, size, error);
+}
+
+static enum gpud_status receive_bytes(struct gpud_channel *channel, const void **bytes,
+                                      size_t *size, struct gpud_error *error)
+{
+    return gpud_rdma_receive(rdma_of(channel), bytes, size, error);
+}
+
+/* --- completions --------------------------------------------------------------------------- */
+
+static void verbs_look(struct gpud_channel *channel, struct gpud_verbs_state *state)
+{
+    struct gpud_rdma *rdma = rdma_of(channel);
+    struct gpud_error why = {.reason = ""};
+    gpud_rdma_progress(rdma);
+    state->posted = gpud_rdma_posted(rdma);
+    gpud_rdma_is_done(rdma, state->posted); /* requests a completion if none is pending */
+    state->failed = gpud_rdma_has_failed(rdma, &why);
+    state->done = gpud_rdma_succeeded(rdma, &state->refused);
+    gpud_print(state->reason, "%s", why.reason);
+}
+
+static void verbs_arm(struct gpud_channel *base)
+{
+    struct rdma_channel *channel = (struct rdma_channel *)base;
+    uint64_t ignored;
+    ssize_t got = read(channel->event, &ignored, sizeof(ignored));
+    (void)got; /* non-blocking; the count does not matter */
+    gpud_lock_take(&channel->lock);
+    gpud_rdma_drive_locked(channel);
+    gpud_lock_release(&channel->lock);
+    gpud_rdma_arm(channel->rdma, false);
+}
+
+static void verbs_end(struct gpud_channel *base, const char *reason)
+{
+    struct rdma_channel *channel = (struct rdma_channel *)base;
+    gpud_lock_take(&channel->lock);
+    gpud_rdma_disconnect_locked(channel, reason);
+    gpud_rdma_end(channel->rdma);
+    gpud_lock_release(&channel->lock);
+}
+
+const struct gpud_verbs_ops gpud_rdma_verbs = {
+    .register_memory = register_memory,
+    .unregister = unregister,
+    .write = write_to,
+    .read = read_from,
+    .send = send_bytes,
+    .receive = receive_bytes,
+    .look = verbs_look,
+    .arm = verbs_arm,
+    .end = verbs_end,
+};

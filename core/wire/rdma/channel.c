@@ -1,18 +1,238 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A channel over a connection, and its end. */
+/* A connection between hosts, from looking up the name to its end. */
 #include "wire/rdma/rdma.h"
 
 #include "base/base.h"
 
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gpudirect/channel.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+/* === events ================================================================================== */
+/* Events of rdma_cm: read without waiting, and acknowledged at once, because an id with an
+ * unacknowledged event cannot be destroyed.
+ *
+ * Their descriptor owns the ids in the kernel: once its last copy is closed, the kernel ends their
+ * connections. If a forked child kept one, the queue pair would go on answering for a process that
+ * has died, and the peer would wait forever. */
+
+static bool set_flags(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
+           fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+}
+
+enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events, struct gpud_error *error)
+{
+    char hint[GPUD_REASON_MAX];
+    struct rdma_event_channel *made = rdma_create_event_channel();
+    if (!made) {
+        int number = errno;
+        gpud_rdma_hint(NULL, hint, sizeof(hint));
+        if (hint[0])
+            return gpud_fail_native(error, number == EACCES ? GPUD_NO_ACCESS : GPUD_NO_DEVICE,
+                                    "errno", number, "%s", hint);
+        errno = number;
+        return gpud_fail_errno(error, "cannot use the kernel's rdma_cm");
+    }
+    if (!set_flags(made->fd)) {
+        enum gpud_status status = gpud_fail_errno(error, "cannot use the kernel's rdma_cm");
+        rdma_destroy_event_channel(made);
+        return status;
+    }
+    gpud_fd_keep_from_children(made->fd);
+    *events = made;
+    return GPUD_OK;
+}
+
+void gpud_rdma_close_events(struct rdma_event_channel **events)
+{
+    if (!*events)
+        return;
+    gpud_fd_let_children_keep((*events)->fd);
+    rdma_destroy_event_channel(*events);
+    *events = NULL;
+}
+
+bool gpud_rdma_next_event(struct rdma_event_channel *events, struct gpud_rdma_event *event)
+{
+    struct rdma_cm_event *got;
+    int failed;
+    do
+        failed = rdma_get_cm_event(events, &got);
+    while (failed && errno == EINTR);
+    if (failed)
+        return false;
+    *event = (struct gpud_rdma_event){.type = got->event, .status = got->status, .id = got->id};
+    bool carries = got->event == RDMA_CM_EVENT_CONNECT_REQUEST ||
+                   got->event == RDMA_CM_EVENT_ESTABLISHED || got->event == RDMA_CM_EVENT_REJECTED;
+    if (carries)
+        event->queue_pair = got->param.conn.qp_num;
+    if (carries && got->param.conn.private_data) {
+        event->size = got->param.conn.private_data_len;
+        memcpy(event->data, got->param.conn.private_data, event->size);
+    }
+    rdma_ack_cm_event(got);
+    return true;
+}
+
+enum gpud_status gpud_rdma_fail_call(struct gpud_error *error, int number, const char *action,
+                                     const char *where)
+{
+    char hint[GPUD_REASON_MAX];
+    switch (number) {
+    case ENODEV:
+        gpud_rdma_hint(NULL, hint, sizeof(hint));
+        return gpud_fail_native(error, GPUD_NO_DEVICE, "errno", number,
+                                "cannot %s %s: the network interface of the route there has no "
+                                "RDMA device; %s",
+                                action, where,
+                                hint[0] ? hint
+                                        : "rdma link shows which have one, and soft-RoCE makes one "
+                                          "of any other: rdma link add rxe1 type rxe netdev NAME");
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+        return gpud_fail_native(error, GPUD_IO, "errno", number,
+                                "cannot %s %s: no route leads there (ip route get ADDRESS)", action,
+                                where);
+    case EADDRNOTAVAIL:
+        return gpud_fail_native(error, GPUD_IO, "errno", number,
+                                "cannot %s %s: it is not an address of this host (ip address)",
+                                action, where);
+    case ETIMEDOUT:
+        return gpud_fail_native(error, GPUD_IO, "errno", number,
+                                "cannot %s %s: no host has this address, or the host is down "
+                                "(ping it)",
+                                action, where);
+    default:
+        errno = number;
+        return gpud_fail_errno(error, "cannot %s %s", action, where);
+    }
+}
+
+/* === lookup ================================================================================== */
+/* getaddrinfo() in a thread of its own, which cannot be cancelled: a caller that no longer wants
+ * the answer leaves the thread running, and the last of the two frees what they share. */
+
+struct gpud_rdma_lookup {
+    atomic_uint references;
+    atomic_bool done;
+    struct gpud_rdma_place place;
+    int event; /* a duplicate: the caller's descriptor may be reused by then */
+    int failed, number;
+    size_t count;
+    struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX];
+};
+
+static void lookup_unref(struct gpud_rdma_lookup *lookup)
+{
+    if (atomic_fetch_sub(&lookup->references, 1) != 1)
+        return;
+    gpud_fd_close(&lookup->event);
+    free(lookup);
+}
+
+static void *lookup_look(void *arg)
+{
+    struct gpud_rdma_lookup *lookup = arg;
+    struct addrinfo wanted = {.ai_family = AF_UNSPEC,
+                              .ai_socktype = SOCK_STREAM,
+                              .ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    char port[8];
+    gpud_print(port, "%u", lookup->place.port);
+    lookup->failed = getaddrinfo(lookup->place.host, port, &wanted, &found);
+    lookup->number = errno;
+    for (struct addrinfo *one = found; !lookup->failed && one; one = one->ai_next)
+        if (lookup->count < GPUD_RDMA_ADDRESSES_MAX &&
+            one->ai_addrlen <= sizeof(lookup->addresses[0]))
+            memcpy(&lookup->addresses[lookup->count++], one->ai_addr, one->ai_addrlen);
+    if (found)
+        freeaddrinfo(found);
+    atomic_store(&lookup->done, true);
+    gpud_event_raise(lookup->event);
+    lookup_unref(lookup);
+    return NULL;
+}
+
+enum gpud_status gpud_rdma_lookup_begin(const struct gpud_rdma_place *place, int fd,
+                                        struct gpud_rdma_lookup **lookup, struct gpud_error *error)
+{
+    struct gpud_rdma_lookup *made = calloc(1, sizeof(*made));
+    pthread_attr_t detached;
+    pthread_t thread;
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to look up %s", place->host);
+    atomic_init(&made->references, 2);
+    made->place = *place;
+    made->event = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (made->event < 0) {
+        enum gpud_status status =
+            gpud_fail_errno(error, "no descriptor to look up %s", place->host);
+        free(made);
+        return status;
+    }
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    int failed = pthread_create(&thread, &detached, lookup_look, made);
+    pthread_attr_destroy(&detached);
+    if (failed) {
+        gpud_fd_close(&made->event);
+        free(made);
+        return gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
+                                "cannot start a thread to look up %s", place->host);
+    }
+    *lookup = made;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_rdma_lookup_get(struct gpud_rdma_lookup *lookup,
+                                      struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX],
+                                      size_t *count, struct gpud_error *error)
+{
+    const char *host = lookup->place.host;
+    if (!atomic_load(&lookup->done))
+        return GPUD_AGAIN;
+    if (lookup->failed == EAI_SYSTEM)
+        return gpud_fail_native(error, GPUD_CLOSED, "errno", lookup->number,
+                                "the host \"%s\" cannot be looked up: %s", host,
+                                strerror(lookup->number));
+    if (lookup->failed)
+        return gpud_fail_native(error, GPUD_CLOSED, "getaddrinfo", lookup->failed,
+                                "no host has the name \"%s\": %s; is it spelled correctly (getent "
+                                "ahosts %s)?",
+                                host, gai_strerror(lookup->failed), host);
+    if (lookup->count == 0)
+        return gpud_fail(error, GPUD_CLOSED, "the host \"%s\" has no address", host);
+    memcpy(addresses, lookup->addresses, lookup->count * sizeof(lookup->addresses[0]));
+    *count = lookup->count;
+    return GPUD_OK;
+}
+
+void gpud_rdma_lookup_end(struct gpud_rdma_lookup **lookup)
+{
+    if (*lookup)
+        lookup_unref(*lookup);
+    *lookup = NULL;
+}
 
 /* === ending ================================================================================== */
 /* Destroying a connection's id, and whether that is possible now; channel.c explains why not. */
@@ -138,6 +358,487 @@ void gpud_rdma_channel_destroy(struct rdma_channel *channel)
     free(channel);
 }
 
+/* === connect ================================================================================= */
+/* Establishes a connection step by step, driven by rdma_cm's events. Each of a host's addresses is
+ * tried in turn; the last failure is reported. */
+
+/* Reasons of the InfiniBand connection manager; iWARP has negative errnos in their place. */
+#define REJECTED_NO_LISTENER 8
+#define REJECTED_STALE 10
+#define REJECTED_BY_PEER 28
+
+_Static_assert(GPUD_RDMA_RECEIVES_MIN > GPUD_RDMA_NOTICES, "messages have receives, too");
+
+_Static_assert(GPUD_RDMA_MESSAGE_MAX >= GPUD_MESSAGE_MAX, "every message fits");
+
+int64_t gpud_rdma_handshake_deadline = 5 * GPUD_SEC;
+
+/* --- ending -------------------------------------------------------------------------------- */
+
+static void set_timer(struct rdma_channel *channel)
+{
+    bool sooner = channel->ask_again < channel->deadline;
+    struct itimerspec until = {0};
+    until.it_value = gpud_timespec(sooner ? channel->ask_again : channel->deadline);
+    timerfd_settime(channel->timer, TFD_TIMER_ABSTIME, &until, NULL);
+}
+
+static void set_deadline(struct rdma_channel *channel, int64_t timeout)
+{
+    channel->deadline = gpud_deadline(timeout);
+    set_timer(channel);
+}
+
+/* The connection is established or has failed for good: wakes the thread that polls the channel. */
+static void connect_finish(struct rdma_channel *channel, enum rdma_phase phase)
+{
+    channel->phase = phase;
+    if (phase == RDMA_OPEN)
+        set_deadline(channel, GPUD_RDMA_SILENCE);
+    else
+        gpud_fd_close(&channel->timer);
+    if (phase == RDMA_OPEN && !channel->is_sender)
+        gpud_received_note(&channel->received, channel->where);
+    gpud_rdma_lookup_end(&channel->lookup);
+    gpud_auth_wipe_key(&channel->key);
+    gpud_event_raise(channel->event);
+}
+
+void gpud_rdma_end_locked(struct rdma_channel *channel, const struct gpud_error *why)
+{
+    channel->end = *why;
+    connect_finish(channel, RDMA_ENDED);
+}
+
+/* Detects a vanished host for a side that only waits for messages. */
+static void check_peer(struct rdma_channel *channel)
+{
+    if (gpud_rdma_is_alive(channel->rdma)) {
+        set_deadline(channel, GPUD_RDMA_SILENCE);
+        return;
+    }
+    channel->deadline = INT64_MAX;
+    gpud_fd_close(&channel->timer);
+}
+
+/* --- to the sender ------------------------------------------------------------------------- */
+
+static void connect_next(struct rdma_channel *channel, const struct gpud_error *why);
+
+/* Abandons this address and tries the next one. */
+static void connect_give_up(struct rdma_channel *channel, struct gpud_error *why)
+{
+    gpud_rdma_drop_id_locked(channel);
+    connect_next(channel, why);
+}
+
+static void fail_call(struct rdma_channel *channel, int number, const char *action)
+{
+    struct gpud_error why;
+    gpud_rdma_fail_call(&why, number, action, channel->where);
+    connect_give_up(channel, &why);
+}
+
+static bool connect_resolve(struct rdma_channel *channel, struct sockaddr *address)
+{
+    return rdma_create_id(channel->events, &channel->id, channel, RDMA_PS_TCP) == 0 &&
+           rdma_resolve_addr(channel->id, NULL, address, RDMA_RESOLVE_MS) == 0;
+}
+
+/* why: how the previous address failed; NULL: there was none. */
+static void connect_next(struct rdma_channel *channel, const struct gpud_error *why)
+{
+    struct gpud_error failed;
+    channel->phase = RDMA_ROUTING;
+    while (channel->address_next < channel->address_count) {
+        if (connect_resolve(channel,
+                            (struct sockaddr *)&channel->addresses[channel->address_next++]))
+            return;
+        gpud_rdma_fail_call(&failed, errno, "connect to", channel->where);
+        why = &failed;
+        gpud_rdma_drop_id_locked(channel);
+    }
+    gpud_rdma_end_locked(channel, why);
+}
+
+static void fill_params(struct rdma_conn_param *params, const void *data, size_t size)
+{
+    *params = (struct rdma_conn_param){
+        .private_data = data,
+        .private_data_len = (uint8_t)size,
+        .responder_resources = RDMA_MAX_RESP_RES,
+        .initiator_depth = RDMA_MAX_INIT_DEPTH,
+        .flow_control = 1,
+        .retry_count = GPUD_RDMA_RETRIES,
+        .rnr_retry_count = GPUD_RDMA_RNR_RETRIES,
+    };
+}
+
+/* Creates the queue pair, with the options that must be set before connecting. */
+static enum gpud_status create_queue_pair(struct rdma_channel *channel, struct gpud_error *error)
+{
+    uint8_t timeout = GPUD_RDMA_ACK_TIMEOUT;
+    /* Older kernels lack this option; their timeout is longer. */
+    rdma_set_option(channel->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
+                    sizeof(timeout));
+    enum gpud_status status = gpud_rdma_create(channel->id, &channel->rdma, error);
+    if (status == GPUD_OK && !gpud_rdma_channel_watch(channel, gpud_rdma_get_fd(channel->rdma)))
+        status = gpud_fail_errno(error, "no descriptor to poll");
+    return status;
+}
+
+/* A question for names is answered by the refusal of its request, and so needs no queue pair. On
+ * iWARP the attempt to create one says why such cards are not used. */
+static bool needs_queue_pair(const struct rdma_channel *channel)
+{
+    return !channel->asks_names || channel->asks_by_pair ||
+           channel->id->verbs->device->transport_type != IBV_TRANSPORT_IB;
+}
+
+static void request(struct rdma_channel *channel)
+{
+    uint8_t bytes[GPUD_RDMA_REQUEST_MAX];
+    struct gpud_rdma_request wanted = {.receives = channel->asks_names ? 0 : GPUD_RDMA_RECEIVES};
+    struct rdma_conn_param params;
+    struct gpud_error why;
+    if (needs_queue_pair(channel) && create_queue_pair(channel, &why) != GPUD_OK) {
+        connect_give_up(channel, &why);
+        return;
+    }
+    gpud_print(wanted.name, "%s", channel->place.name);
+    fill_params(&params, bytes, gpud_rdma_write_request(&wanted, bytes));
+    if (rdma_connect(channel->id, &params) < 0) {
+        fail_call(channel, errno, "connect to");
+        return;
+    }
+    channel->ask_again = gpud_deadline(RDMA_ASK_AGAIN);
+    set_timer(channel);
+}
+
+/* Sends a new request to the same address, because the request or its answer was lost, or because
+ * it is to be another one. */
+static void ask_again(struct rdma_channel *channel)
+{
+    channel->ask_again = INT64_MAX;
+    set_timer(channel);
+    channel->address_next--;
+    gpud_rdma_drop_id_locked(channel);
+    connect_next(channel, NULL);
+}
+
+/* Sends the request to another port of the same host. */
+static void connect_move(struct rdma_channel *channel, uint16_t port)
+{
+    struct sockaddr_storage *address = &channel->addresses[--channel->address_next];
+    if (address->ss_family == AF_INET)
+        ((struct sockaddr_in *)address)->sin_port = htons(port);
+    else
+        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+    channel->has_moved = true;
+    gpud_rdma_drop_id_locked(channel);
+    connect_next(channel, NULL);
+}
+
+static void handle_rejection(struct rdma_channel *channel, const struct gpud_rdma_event *event)
+{
+    struct gpud_error why;
+    struct gpud_rdma_refusal refusal;
+    if (event->status == REJECTED_BY_PEER || (event->status < 0 && event->size > 0)) {
+        if (gpud_rdma_read_refusal(event->data, event->size, &refusal, &why) == GPUD_OK) {
+            if (gpud_rdma_moved_to(&refusal) && !channel->has_moved) {
+                connect_move(channel, gpud_rdma_moved_to(&refusal));
+                return;
+            }
+            gpud_rdma_explain_refusal(&refusal, &channel->place, &why);
+            channel->refusal = refusal;
+        } else {
+            gpud_fail(&why, GPUD_PEER, "the program that listens on %s is not a gpudirect sender",
+                      channel->where);
+        }
+        gpud_rdma_drop_id_locked(channel);
+        gpud_rdma_end_locked(channel, &why);
+        return;
+    }
+    /* Requests without a queue pair all have the number 0, which no queue pair has: of two that
+     * arrive at once, the peer's kernel takes one for a remnant. */
+    if (event->status == REJECTED_STALE && !needs_queue_pair(channel)) {
+        channel->asks_by_pair = true;
+        ask_again(channel);
+        return;
+    }
+    if (event->status == REJECTED_NO_LISTENER || event->status == -ECONNREFUSED)
+        gpud_fail(&why, GPUD_CLOSED,
+                  "no sender listens on %s: is it running there, and is the port right?",
+                  channel->where);
+    else if (event->status == REJECTED_STALE)
+        gpud_fail(&why, GPUD_CLOSED, "the host of %s still has an older connection: try again",
+                  channel->where);
+    else
+        gpud_fail_native(&why, GPUD_CLOSED, "rdma_cm", event->status,
+                         "the host of %s rejects the connection, with rdma_cm reason %d",
+                         channel->where, event->status);
+    connect_give_up(channel, &why);
+}
+
+/* --- authentication ------------------------------------------------------------------------ */
+
+static void put_number(uint8_t *bytes, uint32_t number)
+{
+    number = htole32(number);
+    memcpy(bytes, &number, sizeof(number));
+}
+
+/* Identifies this connection alike at both ends: the numbers of the queue pairs, the receiver's
+ * first, and the channel. iWARP has no such numbers. */
+static size_t describe_connection(const struct rdma_channel *channel,
+                                  uint8_t context[GPUD_AUTH_CONTEXT_MAX])
+{
+    bool numbered =
+        channel->id->verbs->device->transport_type == IBV_TRANSPORT_IB && channel->id->qp;
+    uint32_t own = numbered ? channel->id->qp->qp_num : 0;
+    uint32_t peers = numbered ? channel->peer_queue_pair : 0;
+    size_t length = strlen(channel->place.name);
+    put_number(context, channel->is_sender ? peers : own);
+    put_number(context + 4, channel->is_sender ? own : peers);
+    memcpy(context + 8, channel->place.name, length);
+    return 8 + length;
+}
+
+static void open_channel(struct rdma_channel *channel)
+{
+    struct gpud_error why;
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = 0; i < channel->waiting_count && status == GPUD_OK; i++)
+        status = gpud_rdma_send(channel->rdma, channel->waiting[i].bytes, channel->waiting[i].size,
+                                &why);
+    while (channel->waiting_count)
+        free(channel->waiting[--channel->waiting_count].bytes);
+    connect_finish(channel, RDMA_OPEN);
+    atomic_store(&channel->base.connected, true);
+    if (status != GPUD_OK)
+        gpud_rdma_fail(channel->rdma, why.reason);
+}
+
+/* Sends the authentication messages that are due. */
+static void send_proof(struct rdma_channel *channel)
+{
+    uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE];
+    struct gpud_error why;
+    while (gpud_auth_next(&channel->auth, bytes))
+        if (gpud_rdma_send(channel->rdma, bytes, sizeof(bytes), &why) != GPUD_OK) {
+            why.status = GPUD_CLOSED; /* the status that receiving would report */
+            gpud_rdma_end_locked(channel, &why);
+            return;
+        }
+    if (gpud_auth_is_done(&channel->auth))
+        open_channel(channel);
+}
+
+bool gpud_rdma_prove_locked(struct rdma_channel *channel)
+{
+    const void *bytes;
+    size_t size;
+    struct gpud_error why;
+    enum gpud_status status = gpud_rdma_receive(channel->rdma, &bytes, &size, &why);
+    if (status == GPUD_AGAIN)
+        return false;
+    if (status != GPUD_OK) {
+        gpud_rdma_end_locked(channel, &why);
+        return true;
+    }
+    status = gpud_auth_handle(&channel->auth, bytes, size, &why);
+    send_proof(channel); /* or the refusal */
+    if (status != GPUD_OK)
+        gpud_rdma_end_locked(channel, &why);
+    return true;
+}
+
+static void handle_established(struct rdma_channel *channel, const struct gpud_rdma_event *event)
+{
+    uint8_t context[GPUD_AUTH_CONTEXT_MAX];
+    struct gpud_error why;
+    enum gpud_status status = GPUD_OK;
+    if (!channel->is_sender) {
+        channel->peer_queue_pair = event->queue_pair;
+        status = gpud_rdma_read_reply(event->data, event->size, &channel->peer_receives, &why);
+    }
+    if (status == GPUD_OK)
+        status = gpud_auth_begin(&channel->auth,
+                                 channel->is_sender ? GPUD_AUTH_SENDER : GPUD_AUTH_RECEIVER,
+                                 channel->base.peer.host, channel->has_key ? &channel->key : NULL,
+                                 context, describe_connection(channel, context), &why);
+    if (status != GPUD_OK) {
+        gpud_rdma_disconnect_locked(channel, why.reason);
+        gpud_rdma_end_locked(channel, &why);
+        return;
+    }
+    channel->base.peer.own_address = gpud_rdma_is_own(&channel->id->route.addr.dst_storage);
+    gpud_rdma_set_peer_receives(channel->rdma, channel->peer_receives);
+    channel->phase = RDMA_PROVING;
+    channel->ask_again = INT64_MAX;
+    set_deadline(channel, gpud_rdma_handshake_deadline);
+    send_proof(channel);
+    gpud_event_raise(channel->event); /* a message may have arrived before this event */
+}
+
+/* --- events -------------------------------------------------------------------------------- */
+
+/* Handles the end of an established connection, or the failure of one being established. */
+static void handle_end(struct rdma_channel *channel, const char *reason)
+{
+    struct gpud_error why;
+    if (channel->phase < RDMA_PROVING) {
+        gpud_fail(&why, GPUD_CLOSED, "%s: %s", channel->where, reason);
+        connect_give_up(channel, &why);
+    } else {
+        gpud_rdma_disconnect_locked(channel, reason);
+    }
+}
+
+static void connect_handle(struct rdma_channel *channel, const struct gpud_rdma_event *event)
+{
+    char reason[GPUD_REASON_MAX];
+    if (event->id != channel->id)
+        return;
+    if (channel->phase == RDMA_ENDED && event->type != RDMA_CM_EVENT_DISCONNECTED)
+        return;
+    switch (event->type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        if (rdma_resolve_route(channel->id, RDMA_RESOLVE_MS) < 0)
+            fail_call(channel, errno, "find a route to");
+        break;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        request(channel);
+        break;
+    case RDMA_CM_EVENT_ESTABLISHED:
+        handle_established(channel, event);
+        break;
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+        handle_end(channel, "a question for names was taken for a connection");
+        break;
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+        if (channel->is_sender)
+            handle_end(channel, "the receiver did not complete its connection");
+        else
+            fail_call(channel, event->status < 0 ? -event->status : ETIMEDOUT, "connect to");
+        break;
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+        fail_call(channel, event->status < 0 ? -event->status : ENETUNREACH, "find a route to");
+        break;
+    case RDMA_CM_EVENT_REJECTED:
+        if (channel->is_sender)
+            handle_end(channel, "the receiver gave up before the connection was established");
+        else
+            handle_rejection(channel, event);
+        break;
+    case RDMA_CM_EVENT_DISCONNECTED:
+        handle_end(channel, "the peer closed the connection");
+        break;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        gpud_print(reason, "the network card %s was taken out of the system",
+                   channel->rdma ? gpud_rdma_card(channel->rdma) : "of the connection");
+        channel->card_gone = true;
+        handle_end(channel, reason);
+        break;
+    default: /* multicast, and the end of the timewait state */
+        break;
+    }
+}
+
+static void look_up(struct rdma_channel *channel)
+{
+    struct gpud_error why;
+    enum gpud_status status =
+        gpud_rdma_lookup_get(channel->lookup, channel->addresses, &channel->address_count, &why);
+    if (status == GPUD_OK)
+        connect_next(channel, NULL);
+    else if (status != GPUD_AGAIN)
+        gpud_rdma_end_locked(channel, &why);
+}
+
+static void time_out(struct rdma_channel *channel)
+{
+    struct gpud_error why;
+    bool is_connected = channel->phase == RDMA_PROVING;
+    if (channel->phase == RDMA_LOOKING_UP)
+        gpud_fail(&why, GPUD_CLOSED, "looking up the address of the host \"%s\" takes too long",
+                  channel->place.host);
+    else if (is_connected)
+        gpud_fail(&why, GPUD_CLOSED, "%s did not authenticate within %d s: is it stopped?",
+                  channel->where, (int)(gpud_rdma_handshake_deadline / GPUD_SEC));
+    else
+        gpud_fail(&why, GPUD_CLOSED,
+                  "%s did not answer within %d s: is the sender stopped, or the network between "
+                  "broken?",
+                  channel->where, (int)(gpud_rdma_handshake_deadline / GPUD_SEC));
+    gpud_rdma_end_locked(channel, &why);
+    if (is_connected)
+        gpud_rdma_disconnect_locked(channel, why.reason);
+    else
+        gpud_rdma_drop_id_locked(channel);
+}
+
+void gpud_rdma_drive_locked(struct rdma_channel *channel)
+{
+    struct gpud_rdma_event event;
+    if (channel->phase == RDMA_LOOKING_UP)
+        look_up(channel);
+    while (gpud_rdma_next_event(channel->events, &event))
+        connect_handle(channel, &event);
+    int64_t now = gpud_now();
+    if (channel->phase < RDMA_OPEN && now >= channel->deadline)
+        time_out(channel);
+    else if (channel->phase == RDMA_ROUTING && now >= channel->ask_again)
+        ask_again(channel);
+    else if (channel->phase == RDMA_OPEN && now >= channel->deadline)
+        check_peer(channel);
+}
+
+/* --- beginning ----------------------------------------------------------------------------- */
+
+enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct gpud_error *error)
+{
+    set_deadline(channel, gpud_rdma_handshake_deadline);
+    if (!gpud_rdma_to_sockaddr(&channel->place, &channel->addresses[0]))
+        return gpud_rdma_lookup_begin(&channel->place, channel->event, &channel->lookup, error);
+    channel->address_count = 1;
+    gpud_lock_take(&channel->lock);
+    connect_next(channel, NULL); /* receiving reports a failure, now or later */
+    gpud_lock_release(&channel->lock);
+    return GPUD_OK;
+}
+
+static enum gpud_status accept_request(struct rdma_channel *channel, struct gpud_error *error)
+{
+    uint8_t bytes[GPUD_RDMA_REPLY_SIZE];
+    struct rdma_conn_param params;
+    enum gpud_status status = create_queue_pair(channel, error);
+    if (status != GPUD_OK)
+        return status;
+    fill_params(&params, bytes, gpud_rdma_write_reply(GPUD_RDMA_RECEIVES, bytes));
+    if (rdma_accept(channel->id, &params) < 0)
+        return gpud_rdma_fail_call(error, errno, "accept a connection from", channel->where);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct rdma_cm_id *id,
+                                          struct gpud_error *error)
+{
+    struct gpud_rdma_event event;
+    gpud_lock_take(&channel->lock);
+    set_deadline(channel, gpud_rdma_handshake_deadline);
+    channel->phase = RDMA_ROUTING;
+    channel->id = id;
+    enum gpud_status status = accept_request(channel, error);
+    /* A failure because the other end gave up meanwhile is not an error. */
+    if (status != GPUD_OK && gpud_rdma_next_event(channel->events, &event))
+        status = GPUD_AGAIN;
+    gpud_lock_release(&channel->lock);
+    return status;
+}
+
 /* === closing ================================================================================= */
 /* Lingering: disconnecting discards what the card has not sent yet, and a side that hangs up after
  * a REFUSE or a BYE wants it delivered. One thread handles all connections that are ending, while
@@ -157,7 +858,7 @@ static struct gpud_lock closing_lock =
     GPUD_LOCK_INITIALIZER(GPUD_RANK_RDMA_CLOSING); /* for the variables below */
 
 static struct rdma_channel *closing;
-static pthread_t thread;
+static pthread_t closing_thread;
 static bool is_running, is_joinable, is_exiting;
 static pid_t started_by; /* a child of fork() has these variables, but no thread */
 
@@ -246,8 +947,8 @@ static bool closing_start(void)
     if (is_running && started_by == getpid())
         return true;
     if (is_joinable && started_by == getpid())
-        pthread_join(thread, NULL); /* it is already returning */
-    is_joinable = is_running = pthread_create(&thread, NULL, closing_run, NULL) == 0;
+        pthread_join(closing_thread, NULL); /* it is already returning */
+    is_joinable = is_running = pthread_create(&closing_thread, NULL, closing_run, NULL) == 0;
     started_by = getpid();
     return is_running;
 }
@@ -292,146 +993,8 @@ __attribute__((destructor)) static void await_thread(void)
     is_exiting = true;
     gpud_lock_release(&closing_lock);
     if (join) /* RDMA_LINGER at most */
-        pthread_join(thread, NULL);
+        pthread_join(closing_thread, NULL);
 }
-
-/* === verbs =================================================================================== */
-/* The verbs of a connection's card, for the application's own data; see wire/wire.h. */
-
-static struct gpud_rdma *rdma_of(const struct gpud_channel *base)
-{
-    return ((const struct rdma_channel *)base)->rdma;
-}
-
-/* --- memory -------------------------------------------------------------------------------- */
-
-static enum gpud_status register_memory(struct gpud_channel *channel, struct gpud_memory *memory,
-                                        unsigned access, struct gpud_verbs_region *region,
-                                        struct gpud_error *error)
-{
-    static const char *const ways[] = {
-        [GPUD_RDMA_DMABUF] = "dmabuf",
-        [GPUD_RDMA_PEERMEM] = "peermem",
-        [GPUD_RDMA_HOST] = "host",
-    };
-    struct gpud_rdma_region *made;
-    enum gpud_rdma_way way;
-    unsigned wanted = GPUD_RDMA_LOCAL_WRITE;
-    if (access & GPUD_VERBS_REMOTE_WRITE)
-        wanted |= GPUD_RDMA_REMOTE_WRITE;
-    if (access & GPUD_VERBS_REMOTE_READ)
-        wanted |= GPUD_RDMA_REMOTE_READ;
-    enum gpud_status status =
-        gpud_rdma_register_memory(rdma_of(channel), memory, wanted, &made, &way, error);
-    if (status == GPUD_OK)
-        *region = (struct gpud_verbs_region){
-            .address = gpud_rdma_region_address(made),
-            .key = gpud_rdma_region_key(made),
-            .way = ways[way],
-            .record = made,
-        };
-    return status;
-}
-
-static void unregister(struct gpud_verbs_region *region)
-{
-    struct gpud_rdma_region *gone = region->record;
-    region->record = NULL;
-    gpud_rdma_unregister(&gone);
-}
-
-/* --- requests ------------------------------------------------------------------------------ */
-
-static struct gpud_rdma_transfer verbs_transfer_of(const struct gpud_verbs_region *region,
-                                                   uint64_t offset, uint64_t size, uint64_t address,
-                                                   uint32_t key)
-{
-    return (struct gpud_rdma_transfer){
-        .local = region->record,
-        .local_offset = offset,
-        .remote_address = address,
-        .remote_key = key,
-        .size = size,
-        .tells = true,
-    };
-}
-
-static enum gpud_status write_to(struct gpud_channel *channel,
-                                 const struct gpud_verbs_region *region, uint64_t offset,
-                                 uint64_t size, uint64_t address, uint32_t key,
-                                 struct gpud_error *error)
-{
-    struct gpud_rdma_transfer transfer = verbs_transfer_of(region, offset, size, address, key);
-    return gpud_rdma_write(rdma_of(channel), &transfer, error);
-}
-
-static enum gpud_status read_from(struct gpud_channel *channel,
-                                  const struct gpud_verbs_region *region, uint64_t offset,
-                                  uint64_t size, uint64_t address, uint32_t key,
-                                  struct gpud_error *error)
-{
-    struct gpud_rdma_transfer transfer = verbs_transfer_of(region, offset, size, address, key);
-    return gpud_rdma_read(rdma_of(channel), &transfer, error);
-}
-
-static enum gpud_status send_bytes(struct gpud_channel *channel, const void *bytes, size_t size,
-                                   struct gpud_error *error)
-{
-    return gpud_rdma_send(rdma_of(channel), bytes, size, error);
-}
-
-static enum gpud_status receive_bytes(struct gpud_channel *channel, const void **bytes,
-                                      size_t *size, struct gpud_error *error)
-{
-    return gpud_rdma_receive(rdma_of(channel), bytes, size, error);
-}
-
-/* --- completions --------------------------------------------------------------------------- */
-
-static void verbs_look(struct gpud_channel *channel, struct gpud_verbs_state *state)
-{
-    struct gpud_rdma *rdma = rdma_of(channel);
-    struct gpud_error why = {.reason = ""};
-    gpud_rdma_progress(rdma);
-    state->posted = gpud_rdma_posted(rdma);
-    gpud_rdma_is_done(rdma, state->posted); /* requests a completion if none is pending */
-    state->failed = gpud_rdma_has_failed(rdma, &why);
-    state->done = gpud_rdma_succeeded(rdma, &state->refused);
-    gpud_print(state->reason, "%s", why.reason);
-}
-
-static void arm(struct gpud_channel *base)
-{
-    struct rdma_channel *channel = (struct rdma_channel *)base;
-    uint64_t ignored;
-    ssize_t got = read(channel->event, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; the count does not matter */
-    gpud_lock_take(&channel->lock);
-    gpud_rdma_drive_locked(channel);
-    gpud_lock_release(&channel->lock);
-    gpud_rdma_arm(channel->rdma, false);
-}
-
-static void verbs_end(struct gpud_channel *base, const char *reason)
-{
-    struct rdma_channel *channel = (struct rdma_channel *)base;
-    gpud_lock_take(&channel->lock);
-    gpud_rdma_disconnect_locked(channel, reason);
-    gpud_rdma_end(channel->rdma);
-    gpud_lock_release(&channel->lock);
-}
-
-const struct gpud_verbs_ops gpud_rdma_verbs = {
-    .register_memory = register_memory,
-    .unregister = unregister,
-    .write = write_to,
-    .read = read_from,
-    .send = send_bytes,
-    .receive = receive_bytes,
-    .look = verbs_look,
-    .arm = arm,
-    .end = verbs_end,
-};
 
 /* === channel ================================================================================= */
 /* The operations of the rdma kind of channel. */

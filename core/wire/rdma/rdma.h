@@ -38,15 +38,10 @@ void gpud_rdma_lookup_end(struct gpud_rdma_lookup **lookup);
 /* The state of a channel that the files of this folder share. Functions that end with _locked are
  * called with channel->lock held. Each file calls only those before it:
  *
- *   carrier.c, carrier.c    records of links: writing ranges, releasing registrations
- *   channel.c, channel.c    ending a connection; making and freeing a channel
- *   connect.c               establishing a connection
- *   carrier.c, carrier.c       which thread is woken; the ring page between hosts
- *   carrier.c, channel.c       links and transfers over a connection
- *   hub.c, hub.c        queries of this host; several processes on one port
- *   hub.c, connect.c         incoming connections
- *   channel.c, channel.c    lingering before a disconnect; the kind of channel
- *   lookup.c                 which channels a port has */
+ *   carrier.c    the ring page between hosts, which thread is woken, links and transfers
+ *   channel.c    a connection, from looking up the name to its end
+ *   hub.c        listening on a port that several channels and processes share
+ *   lookup.c     which channels a port of another host has */
 /* clang-format on */
 
 /* From looking up the name to the connection, for which rdma_cm itself would try for a minute; and
@@ -138,6 +133,11 @@ struct rdma_channel {
 
 /* Begins to connect; *channel is not connected yet. */
 enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct gpud_error *error);
+
+/* Accepts a request. The channel owns the id from now on; its events go to channel->events.
+ * GPUD_AGAIN: the receiver has given up. */
+enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct rdma_cm_id *id,
+                                          struct gpud_error *error);
 
 /* Handles rdma_cm's pending events and the timer. */
 void gpud_rdma_drive_locked(struct rdma_channel *channel);

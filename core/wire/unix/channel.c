@@ -1,28 +1,235 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A connection over a socket, with descriptors. */
+/* Connections of one host: a socket, who may use it, and the messages over it. */
 #include "wire/unix/unix.h"
 
 #include "base/base.h"
 #include "wire/wire.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <limits.h>
 #include <linux/sockios.h>
 #include <poll.h>
+#include <pwd.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
+
+/* === access ================================================================================== */
+/* Whether the other end of a socket is admitted, by the credentials that the kernel recorded when
+ * it connected or began to listen. */
+
+#define ENTRY_MAX 4096 /* of the list of users */
+
+/* --- names --------------------------------------------------------------------------------- */
+
+/* Reads only the local file: a directory service may be slow, and would delay a sender's stream. */
+const char *gpud_user_name(uid_t uid, char text[GPUD_USER_MAX])
+{
+    char buffer[ENTRY_MAX];
+    struct passwd entry, *found = NULL;
+    FILE *users = fopen("/etc/passwd", "re");
+    gpud_print_n(text, GPUD_USER_MAX, "user %u", uid);
+    if (gpud_host_user_is_ambiguous(uid)) {
+        gpud_print_n(text, GPUD_USER_MAX, "a user of another user namespace (%u)", uid);
+        return text;
+    }
+    while (users && fgetpwent_r(users, &entry, buffer, sizeof(buffer), &found) == 0) {
+        if (entry.pw_uid != uid)
+            continue;
+        gpud_print_n(text, GPUD_USER_MAX, "%.48s (%u)", entry.pw_name, uid);
+        gpud_text_clean(text, strlen(text));
+        break;
+    }
+    if (users)
+        fclose(users);
+    return text;
+}
+
+/* --- the peer ------------------------------------------------------------------------------ */
+
+enum gpud_status gpud_access_find_peer(int fd, struct gpud_peer *peer, struct gpud_error *error)
+{
+    struct ucred found;
+    socklen_t size = sizeof(found);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &found, &size) < 0)
+        return gpud_fail_errno(error, "cannot get the peer's credentials");
+    *peer = (struct gpud_peer){
+        .pid = found.pid,
+        .uid = found.uid,
+        .foreign = (found.uid != geteuid() && found.uid != 0) ||
+                   (found.pid != getpid() && gpud_host_user_is_ambiguous(found.uid)),
+        .same_process = found.pid == getpid(),
+    };
+    return GPUD_OK;
+}
+
+/* A group that stands for all unknown ones has no members. */
+static bool peer_is_in(int fd, gid_t group)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    if (gpud_host_group_is_ambiguous(group))
+        return false;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.gid == group)
+        return true;
+    /* Asks the kernel for the size first. */
+    size = 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &size) == 0 || errno != ERANGE)
+        return false;
+    gid_t *groups = malloc(size);
+    bool found = false;
+    if (groups && getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size) == 0)
+        for (size_t i = 0; i < size / sizeof(*groups) && !found; i++)
+            found = groups[i] == group;
+    free(groups);
+    return found;
+}
+
+bool gpud_access_admits(const struct gpud_access_rule *access, int fd, const struct gpud_peer *peer)
+{
+    return !peer->foreign || access->kind == GPUD_ACCESS_ALL ||
+           (access->kind == GPUD_ACCESS_GROUP && peer_is_in(fd, access->group));
+}
+
+/* --- the file ------------------------------------------------------------------------------ */
+
+/* Uses a descriptor: in a folder that others can write, the name may be another file's by now. */
+static enum gpud_status access_open_file(const struct gpud_access_rule *access, int file,
+                                         const char *path, struct gpud_error *error)
+{
+    struct stat st;
+    char self[32];
+    mode_t mode = access->kind == GPUD_ACCESS_ALL ? 0666 : 0660;
+    if (fstat(file, &st) < 0)
+        return gpud_fail_errno(error, "cannot examine the socket %s", path);
+    if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "another process replaced %s: use a folder that only you can write", path);
+    if (access->kind == GPUD_ACCESS_GROUP &&
+        fchownat(file, "", (uid_t)-1, access->group, AT_EMPTY_PATH) < 0)
+        return gpud_fail_errno(error,
+                               "cannot give the socket %s to the group %s: is this user in it?",
+                               path, access->group_name);
+    gpud_print(self, "/proc/self/fd/%d", file);
+    if (chmod(self, mode) < 0)
+        return gpud_fail_errno(error, "cannot open the socket %s to others", path);
+    return GPUD_OK;
+}
+
+/* Gives the users that the rule admits access to the file of a socket that this process has just
+ * made and does not listen on yet. */
+static enum gpud_status access_open_socket(const struct gpud_access_rule *access, const char *path,
+                                           struct gpud_error *error)
+{
+    if (access->kind == GPUD_ACCESS_USER)
+        return GPUD_OK;
+    int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (file < 0)
+        return gpud_fail_errno(error, "cannot examine the socket %s", path);
+    enum gpud_status status = access_open_file(access, file, path, error);
+    gpud_fd_close(&file);
+    return status;
+}
+
+/* --- its folders --------------------------------------------------------------------------- */
+
+/* Judges by the mode alone; an access control list may allow more, so it counts as permission. */
+static bool can_enter(const struct gpud_access_rule *access, const char *folder)
+{
+    struct stat st;
+    if (stat(folder, &st) < 0 || (st.st_mode & S_IXOTH))
+        return true; /* if it cannot be entered at all, creating the socket fails */
+    if (access->kind == GPUD_ACCESS_GROUP && st.st_gid == access->group && (st.st_mode & S_IXGRP))
+        return true;
+    return getxattr(folder, "system.posix_acl_access", NULL, 0) > 0;
+}
+
+enum gpud_status gpud_access_check_address(const struct gpud_access_rule *access,
+                                           const char *address, const char *path,
+                                           struct gpud_error *error)
+{
+    char folder[PATH_MAX];
+    bool all = access->kind == GPUD_ACCESS_ALL;
+    if (access->kind == GPUD_ACCESS_USER)
+        return GPUD_OK;
+    if (strncmp(address, "unix:", 5) != 0)
+        return gpud_fail(error, GPUD_INVALID,
+                         "access=%s%s lets in other users, and they cannot enter the folder of "
+                         "%.120s: use address=unix:/path in a folder that they can enter",
+                         all ? "all" : "group:", access->group_name, path);
+    gpud_print(folder, "%s", path);
+    for (char *end; (end = strrchr(folder, '/')) && end != folder;) {
+        *end = '\0';
+        if (can_enter(access, folder))
+            continue;
+        return gpud_fail(
+            error, GPUD_NO_ACCESS,
+            "access=%s%s lets in other users, and they cannot enter the folder %.120s: "
+            "chmod %s it, or use another one for the socket",
+            all ? "all" : "group:", access->group_name, folder, all ? "o+x" : "g+x (and chgrp)");
+    }
+    return GPUD_OK;
+}
+
+/* --- reasons of refusals ------------------------------------------------------------------- */
+
+enum gpud_status gpud_access_refuse_receiver(const struct gpud_access_rule *access,
+                                             const struct gpud_peer *peer, struct gpud_error *error)
+{
+    char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
+    bool group = access->kind == GPUD_ACCESS_GROUP;
+    return gpud_fail(error, GPUD_NO_ACCESS,
+                     "%s may not receive from %s, whose sender lets in its own user%s%s: set "
+                     "access=group:NAME or access=all on the sender if it may",
+                     gpud_user_name(peer->uid, other), gpud_user_name(geteuid(), own),
+                     group ? " and the group " : " alone", access->group_name);
+}
+
+enum gpud_status gpud_access_refuse_sender(const struct gpud_access_rule *access, const char *path,
+                                           const struct gpud_peer *peer, struct gpud_error *error)
+{
+    char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
+    bool group = access->kind == GPUD_ACCESS_GROUP;
+    return gpud_fail(error, GPUD_NO_ACCESS,
+                     "the sender at %s belongs to %s%s%s, and this is %s: set access=group:NAME or "
+                     "access=all here too, if its pictures may be shown",
+                     path, gpud_user_name(peer->uid, other),
+                     group ? ", who is not in the group " : "", access->group_name,
+                     gpud_user_name(geteuid(), own));
+}
+
+enum gpud_status gpud_access_explain_closed(const char *path, struct gpud_error *error)
+{
+    char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
+    struct stat st;
+    gpud_user_name(geteuid(), own);
+    if (lstat(path, &st) < 0)
+        return gpud_fail_native(error, GPUD_NO_ACCESS, "errno", EACCES,
+                                "%s may not enter the folder of %s: let its owner chmod it, or "
+                                "use a socket elsewhere",
+                                own, path);
+    return gpud_fail_native(error, GPUD_NO_ACCESS, "errno", EACCES,
+                            "the sender at %s belongs to %s and does not let in %s: set "
+                            "access=group:NAME or access=all on the sender if it may",
+                            path, gpud_user_name(st.st_uid, other), own);
+}
 
 /* === socket ================================================================================== */
 /* Messages over non-blocking Unix SOCK_SEQPACKET sockets; attachments are descriptors, sent by
@@ -297,6 +504,81 @@ enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struc
         for (size_t i = 0; i < count; i++)
             close(fds[i]);
     return status;
+}
+
+/* === listen ================================================================================== */
+/* How a path is claimed, listened on, and given up. */
+
+/* Call with the lock held: any socket there is then left over from a dead process. */
+static enum gpud_status clear_stale(const char *path, struct gpud_error *error)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return GPUD_OK;
+    if (!S_ISSOCK(st.st_mode))
+        return gpud_fail(error, GPUD_NO_ACCESS, "%s exists and is not a socket: move it away",
+                         path);
+    if (unlink(path) < 0)
+        return gpud_fail_errno(error, "cannot remove the stale socket %s", path);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_socket_listen(struct gpud_socket_listener *listener, const char *path,
+                                    const struct gpud_access_rule *access, struct gpud_error *error)
+{
+    int lock;
+    enum gpud_status status = gpud_lock_file_take(path, &lock, error);
+    return status == GPUD_OK ? gpud_socket_listen_locked(listener, path, lock, access, error)
+                             : status;
+}
+
+enum gpud_status gpud_socket_listen_locked(struct gpud_socket_listener *listener, const char *path,
+                                           int lock, const struct gpud_access_rule *access,
+                                           struct gpud_error *error)
+{
+    struct gpud_socket_listener made = {.fd = -1, .lock = lock};
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    if (access)
+        made.access = *access;
+    memcpy(made.path, path, strlen(path) + 1);
+    memcpy(name.sun_path, path, strlen(path) + 1);
+
+    enum gpud_status status = clear_stale(path, error);
+    if (status != GPUD_OK)
+        goto fail;
+    made.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made.fd < 0) {
+        status = gpud_fail_errno(error, "cannot create a socket");
+        goto fail;
+    }
+    gpud_fd_keep_from_children(made.fd);
+    /* Before bind(), so that the file never has another mode, regardless of the umask. */
+    if (fchmod(made.fd, 0600) < 0 || bind(made.fd, (struct sockaddr *)&name, sizeof(name)) < 0) {
+        status = gpud_fail_errno(error, "cannot make the socket %s", path);
+        goto fail;
+    }
+    status = access_open_socket(&made.access, path, error);
+    if (status == GPUD_OK && listen(made.fd, 64) < 0)
+        status = gpud_fail_errno(error, "cannot listen on %s", path);
+    if (status != GPUD_OK) {
+        unlink(path);
+        goto fail;
+    }
+    *listener = made;
+    return GPUD_OK;
+fail:
+    gpud_fd_close(&made.fd);
+    gpud_lock_file_drop(made.path, &made.lock);
+    return status;
+}
+
+void gpud_socket_unlisten(struct gpud_socket_listener *listener)
+{
+    if (listener->fd < 0)
+        return;
+    unlink(listener->path);
+    gpud_fd_close(&listener->fd);
+    gpud_lock_file_drop(listener->path, &listener->lock);
 }
 
 /* === farewell ================================================================================ */
@@ -676,136 +958,3 @@ const struct gpud_channel_ops gpud_unix_channel_ops = {
     .stand_by = stand_by,
     .take_over = channel_take_over,
 };
-
-/* === received ================================================================================ */
-/* A note for other processes of this user that a channel is received here over a network: a lock
- * file in the runtime directory, which the kernel unlocks when the process dies.
- *
- *     .received!10.0.0.1:7174!cam1!1234.0.lock    process 1234 receives rdma://10.0.0.1:7174/cam1
- */
-
-void gpud_received_note(struct gpud_received *received, const char *place)
-{
-    static atomic_uint number; /* one process may receive a channel several times */
-    char directory[GPUD_SOCKET_PATH_MAX], entry[GPUD_REGISTRY_ENTRY_MAX];
-    received->lock = -1;
-    if (gpud_private_directory(directory, sizeof(directory), NULL) != GPUD_OK)
-        return;
-    gpud_registry_received_entry(place, entry);
-    int length = gpud_print_n(received->path, sizeof(received->path), "%s/%s!%ld.%u", directory,
-                              entry, (long)getpid(), atomic_fetch_add(&number, 1));
-    if (length > 0 && (size_t)length < sizeof(received->path))
-        gpud_lock_file_take(received->path, &received->lock, NULL);
-}
-
-void gpud_received_remove(struct gpud_received *received)
-{
-    if (received->lock >= 0)
-        gpud_lock_file_drop(received->path, &received->lock);
-}
-
-/* === hint ==================================================================================== */
-/* What a waiting receiver cannot tell from a failed connect(): its sender has another
- * XDG_RUNTIME_DIR (a login shell, a service, sudo), where the same name is another socket; the
- * socket belongs to another user; its sender is dead; the folder is missing. */
-
-static bool is_socket(const char *path, uid_t *owner)
-{
-    struct stat st;
-    if (lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
-        return false;
-    *owner = st.st_uid;
-    return true;
-}
-
-/* Where a process of that user would look for the name, with XDG_RUNTIME_DIR and without. */
-static bool find_of_user(const char *path, const char *name, unsigned long user,
-                         char found[GPUD_SOCKET_PATH_MAX])
-{
-    for (int with = 0; with < 2; with++) {
-        int length =
-            snprintf(found, GPUD_SOCKET_PATH_MAX,
-                     with ? "/run/user/%lu/gpudirect/%s" : "/tmp/gpudirect-%lu/%s", user, name);
-        uid_t owner;
-        if (length > 0 && (size_t)length < GPUD_SOCKET_PATH_MAX && strcmp(found, path) != 0 &&
-            is_socket(found, &owner))
-            return true;
-    }
-    return false;
-}
-
-/* Only root can search the directories of all users. */
-static bool find_of_any_user(const char *name, char found[GPUD_SOCKET_PATH_MAX])
-{
-    static const char *const patterns[] = {"/run/user/*/gpudirect/%s", "/tmp/gpudirect-*/%s"};
-    bool is_found = false;
-    for (size_t i = 0; i < 2 && !is_found; i++) {
-        char pattern[GPUD_SOCKET_PATH_MAX + 32];
-        glob_t paths;
-        uid_t owner;
-        gpud_print(pattern, patterns[i], name);
-        if (glob(pattern, 0, NULL, &paths) != 0)
-            continue;
-        is_found = strlen(paths.gl_pathv[0]) < GPUD_SOCKET_PATH_MAX &&
-                   is_socket(paths.gl_pathv[0], &owner);
-        if (is_found)
-            gpud_print_n(found, GPUD_SOCKET_PATH_MAX, "%s", paths.gl_pathv[0]);
-        globfree(&paths);
-    }
-    return is_found;
-}
-
-/* Only a bare name can mean several sockets; a path is unambiguous. */
-static bool find_elsewhere(const char *path, char found[GPUD_SOCKET_PATH_MAX])
-{
-    char directory[GPUD_SOCKET_PATH_MAX];
-    if (gpud_runtime_directory(directory, sizeof(directory), NULL) != GPUD_OK)
-        return false;
-    size_t length = strlen(directory);
-    if (strncmp(path, directory, length) != 0 || path[length] != '/')
-        return false;
-    const char *name = path + length + 1, *before_sudo = getenv("SUDO_UID");
-    return find_of_user(path, name, geteuid(), found) ||
-           (before_sudo && find_of_user(path, name, strtoul(before_sudo, NULL, 10), found)) ||
-           (geteuid() == 0 && find_of_any_user(name, found));
-}
-
-/* Leaves the hint empty if the folder exists and can be entered. */
-static void explain_folder(const char *path, char *hint, size_t size)
-{
-    char folder[GPUD_SOCKET_PATH_MAX], user[GPUD_USER_MAX];
-    gpud_print(folder, "%s", path);
-    *strrchr(folder, '/') = '\0';
-    if (!folder[0] || access(folder, X_OK) == 0)
-        return;
-    if (errno == ENOENT)
-        gpud_print_n(hint, size,
-                     "there is no folder %s here: make it (mkdir), or, where the sender runs in "
-                     "another container, share its folder with this one",
-                     folder);
-    else
-        gpud_print_n(hint, size, "%s cannot enter the folder %s: %s",
-                     gpud_user_name(geteuid(), user), folder, strerror(errno));
-}
-
-void gpud_socket_hint(const char *path, char *hint, size_t size)
-{
-    char elsewhere[GPUD_SOCKET_PATH_MAX];
-    uid_t owner;
-    hint[0] = '\0';
-    if (is_socket(path, &owner)) {
-        char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
-        if (owner != geteuid() && owner != 0)
-            gpud_print_n(hint, size, "the socket there belongs to %s, and this is %s",
-                         gpud_user_name(owner, other), gpud_user_name(geteuid(), own));
-        else
-            gpud_print_n(hint, size, "its sender died and left the socket: start it again");
-    } else if (find_elsewhere(path, elsewhere)) {
-        gpud_print_n(hint, size,
-                     "there is %s, of a process with another XDG_RUNTIME_DIR (a login shell, a "
-                     "service, sudo?): set it alike for both, or use address=unix:%s",
-                     elsewhere, elsewhere);
-    } else {
-        explain_folder(path, hint, size);
-    }
-}
