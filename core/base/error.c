@@ -11,8 +11,6 @@
 #include <string.h>
 
 /* === error =================================================================================== */
-/* The first function that detects a fault reports it, once, with the exact cause; its callers only
- * return. */
 
 static void error_fill(struct gpud_error *error, enum gpud_status status, const char *origin,
                        long native, const char *format, va_list args)
@@ -117,8 +115,6 @@ const char *gpud_version_string(void)
 }
 
 /* === log ===================================================================================== */
-/* The log of one context. Nothing here is called once a frame, and no handle, rkey or bus address
- * is printed. */
 
 static const char *const level_names[] = {
     [GPUD_LOG_ERROR] = "error",
@@ -133,20 +129,15 @@ static void to_stderr(void *user, enum gpud_log_level level, const char *area, c
     fprintf(stderr, "gpudirect: %s: %s: %s\n", level_names[level], area, text);
 }
 
-static enum gpud_log_level level_of_environment(void)
-{
-    const char *wanted = getenv("GPUDIRECT_LOG");
-    for (int level = GPUD_LOG_ERROR; wanted && level <= GPUD_LOG_DEBUG; level++)
-        if (strcmp(wanted, level_names[level]) == 0)
-            return (enum gpud_log_level)level;
-    return GPUD_LOG_WARNING;
-}
-
 void gpud_log_init(struct gpud_log *log, gpud_log_fn fn, void *user, enum gpud_log_level level)
 {
+    const char *wanted = level ? NULL : getenv("GPUDIRECT_LOG");
     log->fn = fn ? fn : to_stderr;
     log->user = user;
-    log->level = level ? level : level_of_environment();
+    log->level = level ? level : GPUD_LOG_WARNING;
+    for (int named = GPUD_LOG_ERROR; wanted && named <= GPUD_LOG_DEBUG; named++)
+        if (strcmp(wanted, level_names[named]) == 0)
+            log->level = (enum gpud_log_level)named;
     log->lines_max = GPUD_LOG_LINES_MAX;
     atomic_init(&log->lines, 0);
 }

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 /* === fd ====================================================================================== */
-/* File descriptors and sealed shared memory. */
 
 #define WAIT_SLICE (20 * GPUD_MSEC)
 
@@ -104,11 +103,18 @@ enum gpud_status gpud_memfd_close_writing(int fd, struct gpud_error *error)
     return GPUD_OK;
 }
 
-/* Accepts only ordinary pages. Huge pages come from a pool: when it is empty, accessing even a
- * sealed memfd of the right size kills with SIGBUS. */
-static enum gpud_status check_pages(int fd, struct gpud_error *error)
+enum gpud_status gpud_memfd_check(int fd, uint64_t size, struct gpud_error *error)
 {
     struct statfs fs;
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0)
+        return gpud_fail(error, GPUD_PEER, "the peer sent a descriptor that is not a memfd");
+    if (!(seals & F_SEAL_SHRINK))
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer sent shared memory that is not sealed against shrinking");
+    /* Huge pages come from a pool: when it is empty, accessing even a sealed memfd of the right
+     * size kills with SIGBUS. */
     if (fstatfs(fd, &fs) < 0)
         return gpud_fail_errno(error, "cannot determine the type of the peer's shared memory");
     if (fs.f_type == HUGETLBFS_MAGIC)
@@ -120,21 +126,6 @@ static enum gpud_status check_pages(int fd, struct gpud_error *error)
                          "the peer sent shared memory that is not of ordinary pages (file system "
                          "%lx): these alone are taken",
                          (unsigned long)fs.f_type);
-    return GPUD_OK;
-}
-
-enum gpud_status gpud_memfd_check(int fd, uint64_t size, struct gpud_error *error)
-{
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0)
-        return gpud_fail(error, GPUD_PEER, "the peer sent a descriptor that is not a memfd");
-    if (!(seals & F_SEAL_SHRINK))
-        return gpud_fail(error, GPUD_PEER,
-                         "the peer sent shared memory that is not sealed against shrinking");
-    enum gpud_status status = check_pages(fd, error);
-    if (status != GPUD_OK)
-        return status;
-    struct stat st;
     if (fstat(fd, &st) < 0)
         return gpud_fail_errno(error, "cannot measure the peer's shared memory");
     if (!S_ISREG(st.st_mode))
@@ -261,7 +252,6 @@ enum gpud_status gpud_fd_wait_both(int fd, int other, int64_t deadline,
 }
 
 /* === directory =============================================================================== */
-/* The user's own directory for files with a bare name ("cam1"). */
 
 bool gpud_is_name(const char *text)
 {

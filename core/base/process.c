@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 /* === process ================================================================================= */
-/* The system's information about another process, for messages; and whether this one is ending. */
 
 #ifndef SO_PEERPIDFD /* Linux 6.5; older C libraries do not name it */
 #define SO_PEERPIDFD 77
@@ -111,7 +110,6 @@ void gpud_process_note_ending(void)
 }
 
 /* === host ==================================================================================== */
-/* Identifies this machine, and this process's clock. */
 
 const char *gpud_host_id_file = "/proc/sys/kernel/random/boot_id";
 

@@ -170,9 +170,6 @@ void gpud_spin_learn(struct gpud_spin *spin, int64_t waited)
 }
 
 /* === pace ==================================================================================== */
-/* Predicts the next of a steady series of events, such as pictures at a fixed rate, so that a
- * thread can be awake in time and save the tens of microseconds that waking up takes. Events
- * without a steady rate are not predicted. */
 
 /* After this many events a new period is settled; more events refine it. */
 #define SETTLING 48
@@ -193,17 +190,6 @@ static int64_t min(int64_t a, int64_t b)
 /* Events come on a beat or after it, and the delays are independent. So an early event moves the
  * estimate at once, a late one only slightly; `cover` settles where one event in nine exceeds it.
  */
-static void pace_follow(struct gpud_pace *pace, int64_t interval, int64_t off)
-{
-    if (off > pace->cover)
-        pace->cover += pace->cover / 2 + 1;
-    else
-        pace->cover -= pace->cover / 16;
-    pace->period += (interval - pace->period) / (++pace->followed <= SETTLING ? 8 : 64);
-    pace->due += pace->period + (off < 0 ? off / 2 : min(off, pace->cover) / 16);
-    pace->off_pace = 0;
-}
-
 void gpud_pace_learn(struct gpud_pace *pace, int64_t now)
 {
     int64_t interval = now - pace->last, off = now - pace->due, far = pace->period / AWAKE_PART;
@@ -212,7 +198,13 @@ void gpud_pace_learn(struct gpud_pace *pace, int64_t now)
     if (first)
         return;
     if (far > 0 && off >= -far && off <= far) {
-        pace_follow(pace, interval, off);
+        if (off > pace->cover)
+            pace->cover += pace->cover / 2 + 1;
+        else
+            pace->cover -= pace->cover / 16;
+        pace->period += (interval - pace->period) / (++pace->followed <= SETTLING ? 8 : 64);
+        pace->due += pace->period + (off < 0 ? off / 2 : min(off, pace->cover) / 16);
+        pace->off_pace = 0;
         return;
     }
     /* A missing event or a pause: the next events show which. */

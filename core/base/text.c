@@ -11,7 +11,6 @@
 #include <string.h>
 
 /* === text ==================================================================================== */
-/* Untrusted text, and text in arrays: UTF-8 throughout. */
 
 /* A character's number of bytes, by its first one; 0: no character begins so. */
 static size_t length_of(uint8_t first)
@@ -92,9 +91,6 @@ int gpud_text_format(char *text, size_t size, const char *format, va_list args)
 }
 
 /* === sized =================================================================================== */
-/* Structs of the public API whose first field is `size`: a program built with another release has
- * another size, and works as <gpudirect/version.h> promises. New fields go to the end, never into
- * the padding after the last one, which an older program's size covers. */
 
 /* Far above any struct of ours: a larger size is uninitialised memory. */
 #define SIZE_MAX_SANE 65536
@@ -142,8 +138,6 @@ void gpud_sized_entry(void *list, size_t max, size_t at, const void *from, size_
 }
 
 /* === list ==================================================================================== */
-/* A list of the public API, gpud_<x>_list: entries of one size, each of which begins with the
- * public record, whose first field is its size. One thread fills it; afterwards it is only read. */
 
 void *gpud_list_add(struct gpud_list *list, struct gpud_error *error)
 {

@@ -20,9 +20,6 @@ struct gpud_device;
 void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_device *device,
                             const char *name);
 
-/* Whether both ends use the same hardware, whatever each calls it. */
-bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpud_endpoint *b);
-
 /* Whether CLOCK_MONOTONIC shows both ends the same time. one_host: the system says that both are on
  * this machine; their own words about boot and time namespace can only disprove it. */
 bool gpud_endpoints_share_clock(const struct gpud_endpoint *a, const struct gpud_endpoint *b,
@@ -119,11 +116,6 @@ struct gpud_device;
 /* How far apart their devices are on the buses; unknown between machines. */
 enum gpud_distance gpud_endpoints_distance(const struct gpud_endpoint *a,
                                            const struct gpud_endpoint *b);
-
-/* Adds both positions to a sentence if known, as in "; cuda:0 (0000:63:00.0) and the receiver's
- * cuda:0 (0000:e3:00.0) are in different NUMA nodes (SYS)". */
-void gpud_endpoints_add_places(const struct gpud_endpoint *sender,
-                               const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX]);
 
 /* Why the device cannot write the receiver's by itself, and where both are. "" if it can, or if
  * only what the routes themselves say is known. Asks the device's driver. */

@@ -15,7 +15,6 @@
 #include <strings.h>
 
 /* === endpoint ================================================================================ */
-/* The two ends of a link as routes compare them, from what each says of itself in its HELLO. */
 
 void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_device *device,
                             const char *name)
@@ -41,13 +40,19 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     endpoint->time_namespace = gpud_host_time_namespace();
 }
 
-bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpud_endpoint *b)
+static bool has_uuid(const struct gpud_endpoint *end)
 {
     static const uint8_t none[16];
+    return memcmp(end->uuid, none, sizeof(none)) != 0;
+}
+
+/* Whether both ends use the same hardware, whatever each calls it. */
+static bool share_device(const struct gpud_endpoint *a, const struct gpud_endpoint *b)
+{
     if (strcmp(a->kind, b->kind) != 0)
         return false;
     /* Indices are not compared: CUDA_VISIBLE_DEVICES renumbers in each process. */
-    if (memcmp(a->uuid, none, sizeof(none)) != 0 || memcmp(b->uuid, none, sizeof(none)) != 0)
+    if (has_uuid(a) || has_uuid(b))
         return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
     return strcmp(a->device, b->device) == 0;
 }
@@ -60,12 +65,6 @@ bool gpud_endpoints_share_clock(const struct gpud_endpoint *a, const struct gpud
 }
 
 /* --- two drivers of one GPU ------------------------------------------------------------------- */
-
-static bool has_uuid(const struct gpud_endpoint *end)
-{
-    static const uint8_t none[16];
-    return memcmp(end->uuid, none, sizeof(none)) != 0;
-}
 
 bool gpud_endpoints_are_of_two_drivers(const struct gpud_endpoint *a, const struct gpud_endpoint *b)
 {
@@ -102,7 +101,6 @@ bool gpud_endpoint_imports(const struct gpud_endpoint *importer,
 }
 
 /* === place =================================================================================== */
-/* What the bus positions of the two ends' devices mean for the routes between them. */
 
 enum gpud_distance gpud_endpoints_distance(const struct gpud_endpoint *a,
                                            const struct gpud_endpoint *b)
@@ -115,8 +113,10 @@ enum gpud_distance gpud_endpoints_distance(const struct gpud_endpoint *a,
     return gpud_place_distance(a->pci, b->pci);
 }
 
-void gpud_endpoints_add_places(const struct gpud_endpoint *sender,
-                               const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+/* Adds both positions to a sentence if known, as in "; cuda:0 (0000:63:00.0) and the receiver's
+ * cuda:0 (0000:e3:00.0) are in different NUMA nodes (SYS)". */
+static void add_places(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
+                       char why[GPUD_REASON_MAX])
 {
     size_t used = strlen(why);
     enum gpud_distance distance = gpud_endpoints_distance(sender, receiver);
@@ -126,60 +126,70 @@ void gpud_endpoints_add_places(const struct gpud_endpoint *sender,
                      gpud_place_relation(distance));
 }
 
-static bool is_reached(const struct gpud_device *from, const struct gpud_endpoint *to)
+static bool reaches(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
 {
-    for (uint32_t i = 0; i < from->reach_count; i++)
-        if (memcmp(from->reach[i], to->uuid, sizeof(to->uuid)) == 0)
+    for (uint32_t i = 0; i < sender->reach_count; i++)
+        if (memcmp(sender->reach[i], receiver->uuid, sizeof(receiver->uuid)) == 0)
             return true;
     return false;
-}
-
-/* Asks the driver of both devices, which sees the receiver's card here; else the kernel. */
-static void ask_link(const struct gpud_device *from, const struct gpud_endpoint *to,
-                     char why[GPUD_REASON_MAX])
-{
-    struct gpud_device there;
-    struct gpud_device_link link = GPUD_INFO_INIT(link);
-    if (gpud_device_probe_at(from->context, to->kind, to->pci, &there)) {
-        gpud_device_get_link(from, &there, &link);
-        if (!link.direct)
-            gpud_print_n(why, GPUD_REASON_MAX, "%s", link.reason);
-        return;
-    }
-    gpud_print_n(why, GPUD_REASON_MAX,
-                 "the sender's driver does not see the receiver's GPU at %s: do not hide it from "
-                 "the sender (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, the container)",
-                 to->pci);
 }
 
 void gpud_route_explain_link(const struct gpud_device *from, const struct gpud_endpoint *to,
                              char why[GPUD_REASON_MAX])
 {
     struct gpud_endpoint self;
+    struct gpud_device there;
+    struct gpud_device_link link = GPUD_INFO_INIT(link);
     why[0] = '\0';
     gpud_endpoint_describe(&self, from, NULL);
-    if (!from->reach_count || memcmp(self.host, to->host, sizeof(self.host)) != 0 ||
+    if (!self.reach_count || memcmp(self.host, to->host, sizeof(self.host)) != 0 ||
         strcmp(self.kind, to->kind) != 0 || !self.pci[0] || !to->pci[0] ||
-        strcmp(self.pci, to->pci) == 0 || is_reached(from, to))
+        strcmp(self.pci, to->pci) == 0 || reaches(&self, to))
         return;
-    ask_link(from, to, why);
+    /* Asks the driver of both devices, which sees the receiver's card here; else the kernel. */
+    if (gpud_device_probe_at(from->context, to->kind, to->pci, &there)) {
+        gpud_device_get_link(from, &there, &link);
+        if (!link.direct)
+            gpud_print_n(why, GPUD_REASON_MAX, "%s", link.reason);
+    } else {
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "the sender's driver does not see the receiver's GPU at %s: do not hide it "
+                     "from the sender (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, the container)",
+                     to->pci);
+    }
     if (why[0])
-        gpud_endpoints_add_places(&self, to, why);
+        add_places(&self, to, why);
 }
 
-/* === map ================================================================================= */
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Whether both ends run on one machine. false: *why says so. */
+static bool share_machine(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
+                          char why[GPUD_REASON_MAX])
+{
+    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) == 0)
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
+    return false;
+}
 
-/* map: the receivers map the sender's ring and read the frames where they are, also by another
+static bool are_opencl(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
+                       char why[GPUD_REASON_MAX])
+{
+    const struct gpud_endpoint *other = strcmp(sender->kind, "opencl") != 0 ? sender : receiver;
+    if (strcmp(other->kind, "opencl") == 0)
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX, "only between OpenCL devices, not %s", other->device);
+    return false;
+}
+
+/* === map ===================================================================================== */
+/* the receivers map the sender's ring and read the frames where they are, also by another
  * driver of the same GPU. */
 
 static bool map_can_connect(const struct gpud_endpoint *sender,
                             const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
-    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
-        gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
+    if (!share_machine(sender, receiver, why))
         return false;
-    }
     if (gpud_endpoints_are_of_two_drivers(sender, receiver)) {
         char clause[GPUD_REASON_MAX];
         if (gpud_endpoint_imports(receiver, sender, clause))
@@ -188,8 +198,7 @@ static bool map_can_connect(const struct gpud_endpoint *sender,
                      sender->device, receiver->device, clause);
         return false;
     }
-    if (!gpud_endpoints_share_device(sender, receiver) &&
-        !(sender->caps & receiver->caps & GPUD_CAP_HOST)) {
+    if (!share_device(sender, receiver) && !(sender->caps & receiver->caps & GPUD_CAP_HOST)) {
         gpud_print_n(why, GPUD_REASON_MAX, "the frames are on %s and are wanted on %s",
                      sender->device, receiver->device);
         return false;
@@ -222,27 +231,15 @@ const struct gpud_route_ops gpud_map_route = {
     .refuse_foreign = refuse_foreign,
 };
 
-/* === peer ================================================================================ */
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
-
-/* peer: the sender's copy engine writes into memory of the receiver's GPU, over NVLink or PCIe, or
+/* === peer ==================================================================================== */
+/* the sender's copy engine writes into memory of the receiver's GPU, over NVLink or PCIe, or
  * inside one GPU, there also between two drivers. */
-
-static bool peer_reaches(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
-{
-    for (uint32_t i = 0; i < sender->reach_count; i++)
-        if (memcmp(sender->reach[i], receiver->uuid, sizeof(receiver->uuid)) == 0)
-            return true;
-    return false;
-}
 
 static bool peer_can_connect(const struct gpud_endpoint *sender,
                              const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
-    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
-        gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
+    if (!share_machine(sender, receiver, why))
         return false;
-    }
     if (gpud_endpoints_are_of_two_drivers(sender, receiver)) {
         char clause[GPUD_REASON_MAX];
         if (gpud_endpoint_imports(sender, receiver, clause))
@@ -257,14 +254,14 @@ static bool peer_can_connect(const struct gpud_endpoint *sender,
         gpud_print_n(why, GPUD_REASON_MAX, "only between GPUs of one vendor, by CUDA or by HIP");
         return false;
     }
-    if (!peer_reaches(sender, receiver)) {
+    if (!reaches(sender, receiver)) {
         gpud_print_n(
             why, GPUD_REASON_MAX,
             "the sender's driver cannot write the receiver's GPU (%s): is it visible to "
             "the sender (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, the container), and peer "
             "access possible (nvidia-smi topo -p2p w, rocm-smi --showtopo)?",
             receiver->device);
-        gpud_endpoints_add_places(sender, receiver, why);
+        add_places(sender, receiver, why);
         return false;
     }
     return true;
@@ -279,40 +276,24 @@ const struct gpud_route_ops gpud_peer_route = {
     .can_connect = peer_can_connect,
 };
 
-/* === directgma =========================================================================== */
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
-
-/* directgma: the sender's copy engine writes over the bus into memory of the receiver's GPU, then
+/* === directgma =============================================================================== */
+/* the sender's copy engine writes over the bus into memory of the receiver's GPU, then
  * its marker. */
-
-static bool is_opencl(const struct gpud_endpoint *end, char why[GPUD_REASON_MAX])
-{
-    if (strcmp(end->kind, "opencl") == 0)
-        return true;
-    gpud_print_n(why, GPUD_REASON_MAX, "only between OpenCL devices, not %s", end->device);
-    return false;
-}
-
-static bool has_directgma(const struct gpud_endpoint *end, const char *role,
-                          char why[GPUD_REASON_MAX])
-{
-    if (end->caps & GPUD_CAP_BUS_ADDRESSABLE)
-        return true;
-    gpud_print_n(why, GPUD_REASON_MAX, "%s: %s", role, end->no_direct);
-    return false;
-}
 
 /* The cause that a user cannot change comes first: a layer for one end is no help if the other has
  * no OpenCL. */
 static bool directgma_can_connect(const struct gpud_endpoint *sender,
                                   const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
-    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
-        gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
+    if (!share_machine(sender, receiver, why) || !are_opencl(sender, receiver, why))
         return false;
-    }
-    return is_opencl(sender, why) && is_opencl(receiver, why) &&
-           has_directgma(sender, "sender", why) && has_directgma(receiver, "receiver", why);
+    if (sender->caps & receiver->caps & GPUD_CAP_BUS_ADDRESSABLE)
+        return true;
+    if (sender->caps & GPUD_CAP_BUS_ADDRESSABLE)
+        gpud_print_n(why, GPUD_REASON_MAX, "receiver: %s", receiver->no_direct);
+    else
+        gpud_print_n(why, GPUD_REASON_MAX, "sender: %s", sender->no_direct);
+    return false;
 }
 
 const struct gpud_route_ops gpud_directgma_route = {
@@ -324,10 +305,8 @@ const struct gpud_route_ops gpud_directgma_route = {
     .can_connect = directgma_can_connect,
 };
 
-/* === migrate ============================================================================= */
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
-
-/* migrate: both ends are in one process and their devices in one OpenCL context, so both use the
+/* === migrate ================================================================================= */
+/* both ends are in one process and their devices in one OpenCL context, so both use the
  * sender's slots. The runtime moves a slot to the receiver's device as soon as its frame is
  * submitted, and back when it is written again. */
 
@@ -335,13 +314,8 @@ static bool migrate_can_connect(const struct gpud_endpoint *sender,
                                 const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
     const struct gpud_endpoint *ends[] = {sender, receiver};
-    for (int i = 0; i < 2; i++) {
-        if (strcmp(ends[i]->kind, "opencl") != 0) {
-            gpud_print_n(why, GPUD_REASON_MAX, "only between OpenCL devices, not %s",
-                         ends[i]->device);
-            return false;
-        }
-    }
+    if (!are_opencl(sender, receiver, why))
+        return false;
     if (sender->token != receiver->token) {
         gpud_print_n(why, GPUD_REASON_MAX,
                      "not the same process: only inside one, with one gpud_context, do two "
@@ -413,9 +387,7 @@ const struct gpud_route_ops gpud_migrate_route = {
     .can_connect = migrate_can_connect,
 };
 
-/* === staged ============================================================================== */
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
-
+/* === staged ================================================================================== */
 /* Through host pages that both devices read and write; an end on the host itself copies nothing.
  *
  *     staged         pages of the sender, which all its receivers map; other processes read-only
@@ -425,8 +397,8 @@ const struct gpud_route_ops gpud_migrate_route = {
  *                    them is tried when the device is opened.
  */
 
-static bool share_memory(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
-                         char why[GPUD_REASON_MAX])
+static bool staged_can_connect(const struct gpud_endpoint *sender,
+                               const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
     if (memcmp(sender->host, receiver->host, sizeof(sender->host)) == 0)
         return true;
@@ -435,18 +407,12 @@ static bool share_memory(const struct gpud_endpoint *sender, const struct gpud_e
     return false;
 }
 
-static bool staged_can_connect(const struct gpud_endpoint *sender,
-                               const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
-{
-    return share_memory(sender, receiver, why);
-}
-
 /* For frames on the host, a push would make the sender's CPU copy instead of the receiver's, and no
  * fewer times. In one process the receiver can already write the sender's pages. */
 static bool can_push(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
                      char why[GPUD_REASON_MAX])
 {
-    if (!share_memory(sender, receiver, why))
+    if (!staged_can_connect(sender, receiver, why))
         return false;
     if (!((sender->caps | receiver->caps) & GPUD_CAP_HOST) && sender->token != receiver->token &&
         receiver->caps & GPUD_CAP_PINS_WRITABLE)
@@ -457,8 +423,8 @@ static bool can_push(const struct gpud_endpoint *sender, const struct gpud_endpo
     return false;
 }
 
-/* Seconds for a byte between a device and the host's memory, 0 for the host itself. far: the
- * kernel's figure will do if the driver has none; see select.c. */
+/* Adds the seconds for a byte between a device and the host's memory, 0 for the host itself. far:
+ * the kernel's figure will do if the driver has none; see below. */
 static bool add_time(const struct gpud_endpoint *end, bool far, double *time)
 {
     uint32_t rate = end->host_rate;
@@ -496,10 +462,8 @@ const struct gpud_route_ops gpud_staged_push_route = {
     .rate = staged_rate,
 };
 
-/* === rdma ================================================================================ */
-/* SPDX-License-Identifier: LGPL-2.1-or-later */
-
-/* rdma: the sender's network card writes into memory of the receiver's host: into the GPU's own if
+/* === rdma ==================================================================================== */
+/* the sender's network card writes into memory of the receiver's host: into the GPU's own if
  * card and GPU can (dmabuf, peermem), else into pinned host memory.
  *
  *     rdma-dmabuf    the GPU's driver exports the memory as a dma-buf, the card's imports it
@@ -590,7 +554,6 @@ const struct gpud_route_ops gpud_rdma_host_route = {
 #define GPUD_TEST_ROUTE(X)
 #endif
 
-/* Best first: fewer copies, then the shorter way. A much faster later one overtakes. */
 /* clang-format off */
 #define TABLE(X)                \
     X(gpud_map_route)           \
@@ -702,7 +665,7 @@ static bool allowed(const struct gpud_route_ops *route, const struct gpud_endpoi
 static bool takes_slots(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
                         const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
-    bool same = !route->network && gpud_endpoints_share_device(sender, receiver);
+    bool same = !route->network && share_device(sender, receiver);
     if (!(sender->caps & GPUD_CAP_IMAGES) || route->ring != GPUD_RING_SENDER_DEVICE ||
         (same && receiver->caps & GPUD_CAP_IMAGES))
         return true;
@@ -862,7 +825,7 @@ static size_t overtake(size_t place, const struct gpud_endpoint *sender,
         return place;
     gpud_print(why, "only %.1f GB/s were measured, where %s should reach %.1f", own / 1e9,
                routes[rival]->name, rate / 1e9);
-    gpud_endpoints_add_places(sender, receiver, why);
+    add_places(sender, receiver, why);
     select_add_reason(fallback_reason, routes[place]->name, why);
     return rival;
 }
@@ -897,58 +860,46 @@ const struct gpud_route_ops *gpud_route_find(const char *name)
     return NULL;
 }
 
-static enum gpud_status fail_unknown(const char *name, struct gpud_error *error)
-{
-    char known[GPUD_REASON_MAX] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < ROUTES && used < sizeof(known); i++) {
-        const char *before = i == 0 ? "" : i + 1 < ROUTES ? ", " : " and ";
-        gpud_print_n(known + used, sizeof(known) - used, "%s%s", before, routes[i]->name);
-        used = strlen(known);
-    }
-    return gpud_fail(error, GPUD_INVALID, "there is no route \"%.31s\": %s exist", name, known);
-}
-
 enum gpud_status gpud_route_check_params(uint32_t slots, enum gpud_slow_receiver slow_receiver,
                                          const char *route, struct gpud_error *error)
 {
+    char known[GPUD_REASON_MAX] = "";
+    size_t used = 0;
     if (slots > GPUD_SLOTS_MAX)
         return gpud_fail(error, GPUD_INVALID, "%u slots: 1 to %d are possible", slots,
                          GPUD_SLOTS_MAX);
     if (slow_receiver > GPUD_SLOW_DROP_OLDEST)
         return gpud_fail(error, GPUD_INVALID, "slow_receiver %d does not exist",
                          (int)slow_receiver);
-    if (route && !gpud_route_find(route))
-        return fail_unknown(route, error);
-    return GPUD_OK;
-}
-
-/* Asks buses and drivers about two cards, where a route only knows that it is impossible. */
-static void explain_link(const struct gpud_device *from, const struct gpud_device *to,
-                         char reason[GPUD_REASON_MAX])
-{
-    struct gpud_device_link link = GPUD_INFO_INIT(link);
-    if (!from->info.pci[0] || !to->info.pci[0] || from == to)
-        return;
-    gpud_device_get_link(from, to, &link);
-    if (!link.direct && link.reason[0])
-        gpud_print_n(reason, GPUD_REASON_MAX, "%s", link.reason);
+    if (!route || gpud_route_find(route))
+        return GPUD_OK;
+    for (size_t i = 0; i < ROUTES && used < sizeof(known); i++) {
+        const char *before = i == 0 ? "" : i + 1 < ROUTES ? ", " : " and ";
+        gpud_print_n(known + used, sizeof(known) - used, "%s%s", before, routes[i]->name);
+        used = strlen(known);
+    }
+    return gpud_fail(error, GPUD_INVALID, "there is no route \"%.31s\": %s exist", route, known);
 }
 
 size_t gpud_route_explain(struct gpud_device *from, struct gpud_device *to, bool same_process,
                           struct gpud_route_info *infos, size_t max)
 {
     struct gpud_endpoint sender, receiver;
+    bool two_cards = from->info.pci[0] && to->info.pci[0] && from != to;
     gpud_endpoint_describe(&sender, from, NULL);
     gpud_endpoint_describe(&receiver, to, NULL);
     if (!same_process)
         receiver.token = ~sender.token;
     for (size_t i = 0; i < ROUTES && i < max; i++) {
         struct gpud_route_info info = {0};
+        struct gpud_device_link link = GPUD_INFO_INIT(link);
         gpud_print(info.name, "%s", routes[i]->name);
         info.possible = connects(routes[i], &sender, &receiver, info.reason);
-        if (!info.possible && routes[i]->by_link)
-            explain_link(from, to, info.reason);
+        /* Asks buses and drivers where the route only knows that it is impossible. */
+        if (!info.possible && routes[i]->by_link && two_cards)
+            gpud_device_get_link(from, to, &link);
+        if (!link.direct && link.reason[0])
+            gpud_print(info.reason, "%s", link.reason);
         gpud_sized_entry(infos, max, i, &info, sizeof(info));
     }
     return ROUTES;

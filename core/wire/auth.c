@@ -216,54 +216,6 @@ static enum gpud_status handle_refusal(const struct gpud_auth *auth, uint32_t re
     return malformed(auth, error);
 }
 
-static enum gpud_status handle_challenge(struct gpud_auth *auth, bool with_key,
-                                         struct gpud_error *error)
-{
-    if (with_key && !auth->key) {
-        auth->refusal = GPUD_AUTH_NO_KEY;
-        return gpud_fail(error, GPUD_NO_ACCESS,
-                         "%s wants a key, and this receiver has none: set psk-file here, too, to a "
-                         "copy of that one's",
-                         auth->peer);
-    }
-    if (!with_key && auth->key) {
-        auth->refusal = GPUD_AUTH_KEY_WANTED;
-        return gpud_fail(error, GPUD_NO_ACCESS,
-                         "%s has no key, and this receiver wants one: set psk-file there, too, to "
-                         "a copy of this one's",
-                         auth->peer);
-    }
-    auth->state = GPUD_AUTH_SENDS;
-    auth->type = GPUD_AUTH_PROOF;
-    return GPUD_OK;
-}
-
-static enum gpud_status handle_proof(struct gpud_auth *auth, const struct packet *packet,
-                                     struct gpud_error *error)
-{
-    if (auth->key && !is_proved(auth, GPUD_AUTH_RECEIVER, packet->mac)) {
-        auth->refusal = GPUD_AUTH_KEYS_DIFFER;
-        return gpud_fail(error, GPUD_NO_ACCESS, "the keys differ: the proof of %s is wrong; " COPY,
-                         auth->peer);
-    }
-    auth->state = GPUD_AUTH_SENDS;
-    auth->type = GPUD_AUTH_VERDICT;
-    return GPUD_OK;
-}
-
-static enum gpud_status handle_verdict(struct gpud_auth *auth, const struct packet *packet,
-                                       struct gpud_error *error)
-{
-    /* An honest sender whose key differs would have refused the proof. */
-    if (auth->key && !is_proved(auth, GPUD_AUTH_SENDER, packet->mac))
-        return gpud_fail(error, GPUD_NO_ACCESS,
-                         "%s cannot prove that it has the key: it is not the intended one, or "
-                         "something between the hosts changes the connection",
-                         auth->peer);
-    auth_finish(auth, GPUD_AUTH_DONE);
-    return GPUD_OK;
-}
-
 static bool is_zero(const uint8_t *bytes, size_t size)
 {
     while (size && *bytes == 0) {
@@ -286,13 +238,41 @@ static enum gpud_status auth_handle(struct gpud_auth *auth, const struct packet 
         return handle_refusal(auth, packet->what, error);
     if (has_nonce(type))
         memcpy(auth->nonce[!auth->role], packet->nonce, sizeof(packet->nonce));
-    if (type == GPUD_AUTH_CHALLENGE)
-        return handle_challenge(auth, with_key, error);
+    if (type == GPUD_AUTH_CHALLENGE && with_key && !auth->key) {
+        auth->refusal = GPUD_AUTH_NO_KEY;
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s wants a key, and this receiver has none: set psk-file here, too, to a "
+                         "copy of that one's",
+                         auth->peer);
+    }
+    if (type == GPUD_AUTH_CHALLENGE && !with_key && auth->key) {
+        auth->refusal = GPUD_AUTH_KEY_WANTED;
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s has no key, and this receiver wants one: set psk-file there, too, to "
+                         "a copy of this one's",
+                         auth->peer);
+    }
     /* After the CHALLENGE both ends agree on whether there is a key. */
     if (with_key != (auth->key != NULL))
         return malformed(auth, error);
-    return type == GPUD_AUTH_PROOF ? handle_proof(auth, packet, error)
-                                   : handle_verdict(auth, packet, error);
+    if (type == GPUD_AUTH_PROOF && auth->key && !is_proved(auth, GPUD_AUTH_RECEIVER, packet->mac)) {
+        auth->refusal = GPUD_AUTH_KEYS_DIFFER;
+        return gpud_fail(error, GPUD_NO_ACCESS, "the keys differ: the proof of %s is wrong; " COPY,
+                         auth->peer);
+    }
+    /* An honest sender whose key differs would have refused the proof. */
+    if (type == GPUD_AUTH_VERDICT && auth->key && !is_proved(auth, GPUD_AUTH_SENDER, packet->mac))
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s cannot prove that it has the key: it is not the intended one, or "
+                         "something between the hosts changes the connection",
+                         auth->peer);
+    if (type == GPUD_AUTH_VERDICT) {
+        auth_finish(auth, GPUD_AUTH_DONE);
+        return GPUD_OK;
+    }
+    auth->state = GPUD_AUTH_SENDS;
+    auth->type = type + 1; /* the PROOF after a CHALLENGE, the VERDICT after a PROOF */
+    return GPUD_OK;
 }
 
 enum gpud_status gpud_auth_handle(struct gpud_auth *auth, const uint8_t *bytes, size_t size,
@@ -351,50 +331,18 @@ static enum gpud_status refuse_open(const char *path, struct gpud_error *error)
     }
 }
 
-static enum gpud_status check_file(int fd, const char *path, struct gpud_error *error)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0)
-        return gpud_fail_errno(error, "cannot look at the key file %s", path);
-    if (!S_ISREG(st.st_mode))
-        return refuse_kind(path, error);
-    if (st.st_uid != geteuid() && st.st_uid != 0)
-        return gpud_fail(error, GPUD_NO_ACCESS,
-                         "the key file %s belongs to user %u, neither to user %u, as whom this "
-                         "program runs, nor to root: chown %u %s",
-                         path, st.st_uid, geteuid(), geteuid(), path);
-    if (st.st_mode & 077)
-        return gpud_fail(error, GPUD_NO_ACCESS,
-                         "users other than its owner can use the key file %s (mode %04o): "
-                         "chmod 600 %s",
-                         path, st.st_mode & 07777, path);
-    return GPUD_OK;
-}
-
-/* Reads up to the end of the file or of the buffer. */
-static enum gpud_status read_bytes(int fd, uint8_t *bytes, size_t room, size_t *size)
-{
-    *size = 0;
-    while (*size < room) {
-        ssize_t got = read(fd, bytes + *size, room - *size);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return GPUD_IO;
-        if (got == 0)
-            break;
-        *size += (size_t)got;
-    }
-    return GPUD_OK;
-}
-
 static enum gpud_status take_key(int fd, const char *path, struct gpud_auth_key *key,
                                  struct gpud_error *error)
 {
     uint8_t bytes[GPUD_AUTH_KEY_MAX + 2]; /* room for the newline, and to detect excess */
-    size_t size;
     enum gpud_status status = GPUD_OK;
-    if (read_bytes(fd, bytes, sizeof(bytes), &size) != GPUD_OK)
+    size_t size = 0;
+    ssize_t got;
+    do {
+        got = read(fd, bytes + size, sizeof(bytes) - size);
+        size += got > 0 ? (size_t)got : 0;
+    } while (got < 0 ? errno == EINTR : got > 0 && size < sizeof(bytes));
+    if (got < 0)
         status = gpud_fail_errno(error, "cannot read the key file %s", path);
     if (status == GPUD_OK && size > 0 && bytes[size - 1] == '\n')
         size--;
@@ -419,12 +367,27 @@ static enum gpud_status take_key(int fd, const char *path, struct gpud_auth_key 
 enum gpud_status gpud_auth_read_key(const char *path, struct gpud_auth_key *key,
                                     struct gpud_error *error)
 {
+    struct stat st;
     /* Without O_NONBLOCK, opening a FIFO would wait for a writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return refuse_open(path, error);
-    enum gpud_status status = check_file(fd, path, error);
-    if (status == GPUD_OK)
+    enum gpud_status status;
+    if (fstat(fd, &st) < 0)
+        status = gpud_fail_errno(error, "cannot look at the key file %s", path);
+    else if (!S_ISREG(st.st_mode))
+        status = refuse_kind(path, error);
+    else if (st.st_uid != geteuid() && st.st_uid != 0)
+        status = gpud_fail(error, GPUD_NO_ACCESS,
+                           "the key file %s belongs to user %u, neither to user %u, as whom this "
+                           "program runs, nor to root: chown %u %s",
+                           path, st.st_uid, geteuid(), geteuid(), path);
+    else if (st.st_mode & 077)
+        status = gpud_fail(error, GPUD_NO_ACCESS,
+                           "users other than its owner can use the key file %s (mode %04o): "
+                           "chmod 600 %s",
+                           path, st.st_mode & 07777, path);
+    else
         status = take_key(fd, path, key, error);
     gpud_fd_close(&fd);
     return status;

@@ -48,13 +48,6 @@ int64_t gpud_peer_key(const struct gpud_peer *peer)
 
 /* --- listening and connecting -------------------------------------------------------------- */
 
-enum gpud_status gpud_listener_open(const struct gpud_address *address,
-                                    const struct gpud_access_rule *access,
-                                    struct gpud_listener **listener, struct gpud_error *error)
-{
-    return address->ops->listen(address, access, listener, error);
-}
-
 enum gpud_status gpud_listener_stand_by(const struct gpud_address *address,
                                         const struct gpud_access_rule *access,
                                         struct gpud_listener **listener, struct gpud_error *error)
@@ -65,11 +58,6 @@ enum gpud_status gpud_listener_stand_by(const struct gpud_address *address,
                      "%s is an address between hosts, which no standby can take over: give the "
                      "standby an address of its own, and receivers both (backup-address)",
                      address->text);
-}
-
-enum gpud_status gpud_listener_take_over(struct gpud_listener *listener, struct gpud_error *error)
-{
-    return listener->ops->take_over(listener, error);
 }
 
 void gpud_listener_close(struct gpud_listener **listener)
@@ -92,21 +80,6 @@ enum gpud_status gpud_listener_accept(struct gpud_listener *listener, struct gpu
     return listener->ops->accept(listener, channel, peer, error);
 }
 
-enum gpud_status gpud_channel_connect(const struct gpud_address *address,
-                                      const struct gpud_access_rule *access,
-                                      struct gpud_channel **channel, struct gpud_error *error)
-{
-    struct gpud_peer peer;
-    return address->ops->connect(address, access, channel, &peer, error);
-}
-
-enum gpud_status gpud_channel_ask(const struct gpud_address *address, struct gpud_channel **channel,
-                                  struct gpud_peer *peer, struct gpud_error *error)
-{
-    *peer = (struct gpud_peer){.pid = 0};
-    return address->ops->connect(address, NULL, channel, peer, error);
-}
-
 /* --- a channel ----------------------------------------------------------------------------- */
 
 struct gpud_channel *gpud_channel_ref(struct gpud_channel *channel)
@@ -123,18 +96,6 @@ void gpud_channel_unref(struct gpud_channel **channel)
         return;
     gpud_fd_close(&gone->peer_fd);
     gone->ops->close(gone);
-}
-
-enum gpud_status gpud_channel_send(struct gpud_channel *channel, struct gpud_message *message,
-                                   struct gpud_error *error)
-{
-    return channel->ops->send(channel, message, error);
-}
-
-enum gpud_status gpud_channel_receive(struct gpud_channel *channel, struct gpud_message *message,
-                                      struct gpud_error *error)
-{
-    return channel->ops->receive(channel, message, error);
 }
 
 void gpud_message_close(struct gpud_message *message)
@@ -166,21 +127,8 @@ enum gpud_status gpud_channel_wait(const struct gpud_channel *channel, int64_t d
     return status;
 }
 
-bool gpud_channel_is_dead(const struct gpud_channel *channel)
-{
-    return channel->ops->is_dead(channel);
-}
-
-void gpud_channel_hang_up(struct gpud_channel *channel)
-{
-    channel->ops->hang_up(channel);
-}
-
 /* === address ================================================================================= */
 /* The kinds of channel, selected by an address's scheme. A new kind is a line in this table. */
-
-#ifdef GPUD_WITH_RDMA
-#endif
 
 /* The first kind also resolves bare names, and refuses whatever matches no scheme. */
 static const struct kind {
@@ -250,14 +198,6 @@ void gpud_address_find_card(const struct gpud_address *address, char *pci, size_
             kinds[i].find_card(address->place, pci, size);
 }
 
-/* Only Unix sockets can be listed, because they are files. */
-enum gpud_status gpud_address_list(const char *folder, struct gpud_address **found, size_t *count,
-                                   size_t *omitted, char directory[GPUD_ADDRESS_MAX],
-                                   struct gpud_error *error)
-{
-    return gpud_registry_list(folder, found, count, omitted, directory, error);
-}
-
 bool gpud_address_is_port(const char *text)
 {
     size_t length = strlen(text);
@@ -281,14 +221,7 @@ enum gpud_status gpud_address_directory(char directory[GPUD_ADDRESS_MAX], struct
     return gpud_runtime_directory(directory, GPUD_SOCKET_PATH_MAX, error);
 }
 
-void gpud_address_forget(const struct gpud_address *address)
-{
-    gpud_registry_reclaim(address->place);
-}
-
 /* === access ================================================================================== */
-/* The application's rule for which peers are admitted: on one host users, as the kernel reports
- * them; between hosts peers that prove they have a key. */
 
 #define ENTRY_MAX 4096 /* first buffer for a group's entry, which lists all its members */
 #define ENTRY_MOST (1 << 20)
@@ -371,38 +304,12 @@ enum gpud_status gpud_access_check(const struct gpud_access_rule *access, bool n
 }
 
 /* === await =================================================================================== */
-/* A note that a receiver waits for a sender, read by the tools that show channels (gpudirect-info
- * --channels, gpudirect-monitor). It changes nothing for the receiver, or for the sender when that
- * comes. A note is a small file that its writer keeps locked, as the lock file of an address
- * (wire/unix/unix.h): so a reader knows whether the receiver lives, also that of another container,
- * and the file of a dead one is used again by the next.
- *
- *     /run/studio/.waiting!0.lock        RUNTIME_DIRECTORY/.waiting!0.lock
- *
- *     1234 4026531836                    1234 4026531836       process, PID namespace
- *     viewer                             viewer                what the receiver calls itself
- *     cam1                               /run/studio/cam1      what it waits for
- *     1764378249000000                   1764378249000000      since then, in µs since 1970
- *
- * It waits for a file in the same folder, a path, or "rdma://…". A note lies beside the socket, for
- * users and containers that share the folder, and in the user's runtime directory; a folder that
- * cannot be written has none. The two notes of a receiver have the same time, by which a reader
- * of both knows them. */
 
 /* A sender that starts together with its receiver is not waited for. */
 #define PATIENCE GPUD_SEC
 
 /* Notes in one folder; more receivers than this wait without one. */
 #define NOTES_MAX 128
-
-/* The users that the receiver's rule admits may read the note. */
-static void open_note(int fd, const struct gpud_access_rule *rule)
-{
-    mode_t mode = rule->kind == GPUD_ACCESS_ALL ? 0644 : 0600;
-    if (rule->kind == GPUD_ACCESS_GROUP && fchown(fd, (uid_t)-1, rule->group) == 0)
-        mode = 0640;
-    fchmod(fd, mode);
-}
 
 /* Behind the line that the lock has written. A line feed in the name would begin another line. */
 static void write_note(const struct gpud_await_note *note, const struct gpud_access_rule *rule,
@@ -411,16 +318,20 @@ static void write_note(const struct gpud_await_note *note, const struct gpud_acc
     char text[GPUD_ADDRESS_MAX + 100];
     struct stat st;
     uint64_t limit;
+    mode_t mode = rule->kind == GPUD_ACCESS_ALL ? 0644 : 0600;
     gpud_print(text, "%s\n%s\n%" PRId64 "\n", name, what, since / GPUD_USEC);
     for (char *c = text; c < text + strlen(name); c++)
         if (*c == '\n')
             *c = '?';
     /* With a second name, the file may be other data. */
     if (fstat(note->lock, &st) < 0 || st.st_nlink != 1 ||
-        !gpud_file_fits((uint64_t)st.st_size + strlen(text), &limit))
+        !gpud_file_fits((uint64_t)st.st_size + strlen(text), &limit) ||
+        pwrite(note->lock, text, strlen(text), st.st_size) <= 0)
         return;
-    if (pwrite(note->lock, text, strlen(text), st.st_size) > 0)
-        open_note(note->lock, rule);
+    /* The users that the receiver's rule admits may read it. */
+    if (rule->kind == GPUD_ACCESS_GROUP && fchown(note->lock, (uid_t)-1, rule->group) == 0)
+        mode = 0640;
+    fchmod(note->lock, mode);
 }
 
 /* The first file of the folder that no living receiver has. */
@@ -436,14 +347,21 @@ static void take_note(struct gpud_await_note *note, const char *folder)
     }
 }
 
-static void write_notes(struct gpud_await *waiting, const struct gpud_address *address,
-                        const struct gpud_access_rule *rule, const char *name)
+void gpud_await_sender(struct gpud_await *waiting, const struct gpud_address *address,
+                       const struct gpud_access_rule *rule, const char *name)
 {
     char folder[GPUD_ADDRESS_MAX], own[GPUD_ADDRESS_MAX] = "";
     const char *place = address->place, *entry = strrchr(place, '/');
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    int64_t since = (int64_t)now.tv_sec * GPUD_SEC + now.tv_nsec - PATIENCE;
+    struct timespec wall;
+    int64_t now = gpud_now();
+    if (waiting->since == 0)
+        waiting->since = now;
+    if (waiting->noted || now - waiting->since < PATIENCE)
+        return;
+    waiting->noted = true;
+    waiting->note[0].lock = waiting->note[1].lock = -1;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    int64_t since = (int64_t)wall.tv_sec * GPUD_SEC + wall.tv_nsec - PATIENCE;
     if (gpud_private_directory(own, sizeof(own), NULL) != GPUD_OK)
         own[0] = '\0'; /* it may be another user's */
     if (place[0] == '/' && entry > place) {
@@ -458,19 +376,6 @@ static void write_notes(struct gpud_await *waiting, const struct gpud_address *a
         take_note(&waiting->note[1], own);
     if (waiting->note[1].lock >= 0)
         write_note(&waiting->note[1], rule, name, place, since);
-}
-
-void gpud_await_sender(struct gpud_await *waiting, const struct gpud_address *address,
-                       const struct gpud_access_rule *rule, const char *name)
-{
-    int64_t now = gpud_now();
-    if (waiting->since == 0)
-        waiting->since = now;
-    if (waiting->noted || now - waiting->since < PATIENCE)
-        return;
-    waiting->noted = true;
-    waiting->note[0].lock = waiting->note[1].lock = -1;
-    write_notes(waiting, address, rule, name);
 }
 
 void gpud_await_end(struct gpud_await *waiting)

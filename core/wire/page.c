@@ -94,12 +94,6 @@ void gpud_page_poll_end(struct gpud_page_end *end)
     gpud_sleep_end(&end->sleeper);
 }
 
-static void choose_carrier(struct gpud_page_end *end, struct gpud_remote *remote)
-{
-    end->carrier = remote ? remote->ops->carrier : gpud_page_carrier;
-    end->remote = remote;
-}
-
 static void write_identity(const struct gpud_page_end *end, struct gpud_page_identity *identity,
                            uint32_t entries)
 {
@@ -159,7 +153,8 @@ enum gpud_status gpud_page_tx_init(struct gpud_page_tx *view, struct gpud_page *
         return gpud_fail(error, GPUD_PEER, "the receiver's ring page has been used before");
     memset(view, 0, sizeof(*view));
     view->page = page;
-    choose_carrier(&view->end, remote);
+    view->end.carrier = remote ? remote->ops->carrier : gpud_page_carrier;
+    view->end.remote = remote;
     view->end.half = &page->sender;
     view->end.sleeper.asleep = &page->sender.asleep;
     view->end.sleeper.kicks = &page->receiver.kicks;
@@ -203,13 +198,6 @@ void gpud_page_untake(struct gpud_page_tx *view, uint32_t entry)
     view->free[view->free_count++] = (uint8_t)entry;
 }
 
-static size_t used_size(const struct gpud_descriptor *descriptor)
-{
-    return descriptor->meta_size > GPUD_FRAME_META_MAX
-               ? sizeof(*descriptor)
-               : offsetof(struct gpud_descriptor, meta) + descriptor->meta_size;
-}
-
 /* Model: publish.1 (index) in link.pml. */
 static void publish_entry(struct gpud_page_tx *view, uint32_t entry)
 {
@@ -219,8 +207,13 @@ static void publish_entry(struct gpud_page_tx *view, uint32_t entry)
     view->order[INDEX(position)] = entry;
     struct gpud_sender_half *half = &view->page->sender;
     /* Shared memory needs no publishing, and there a peer may write meta_size. */
-    if (view->end.carrier->publish)
-        publish_range(&view->end, &half->descriptor[entry], used_size(&half->descriptor[entry]));
+    if (view->end.carrier->publish) {
+        const struct gpud_descriptor *descriptor = &half->descriptor[entry];
+        publish_range(&view->end, descriptor,
+                      descriptor->meta_size > GPUD_FRAME_META_MAX
+                          ? sizeof(*descriptor)
+                          : offsetof(struct gpud_descriptor, meta) + descriptor->meta_size);
+    }
     publish_word(&view->end, &half->published[INDEX(position)], entry);
 }
 
@@ -352,7 +345,8 @@ void gpud_page_rx_init(struct gpud_page_rx *view, struct gpud_page *page,
     view->page = page;
     view->entries = entries;
     atomic_init(&view->credits, entries);
-    choose_carrier(&view->end, remote);
+    view->end.carrier = remote ? remote->ops->carrier : gpud_page_carrier;
+    view->end.remote = remote;
     view->end.half = &page->receiver;
     view->end.sleeper.asleep = &page->receiver.asleep;
     view->end.sleeper.kicks = &page->sender.kicks;
@@ -383,31 +377,22 @@ static uint32_t credits_of(const struct gpud_page_rx *view)
     return atomic_load_explicit(&view->credits, memory_order_relaxed);
 }
 
-uint32_t gpud_page_head(const struct gpud_page_rx *view)
-{
-    return atomic_load_explicit(&view->page->sender.head, memory_order_acquire);
-}
-
-uint32_t gpud_page_claimed(const struct gpud_page_rx *view)
+/* How many frames were claimed or revoked since the page was made. */
+static uint32_t claimed_of(const struct gpud_page_rx *view)
 {
     return atomic_load_explicit(&view->page->receiver.claimed, memory_order_relaxed);
 }
 
 bool gpud_page_has_frames(const struct gpud_page_rx *view)
 {
-    return gpud_page_claimed(view) != gpud_page_head(view) && !gpud_page_is_taken_back(view);
+    return claimed_of(view) != gpud_page_head(view) && !gpud_page_is_taken_back(view);
 }
 
 uint32_t gpud_page_count_waiting(const struct gpud_page_rx *view)
 {
-    uint32_t claimed = gpud_page_claimed(view); /* before the head: a sender moves both */
+    uint32_t claimed = claimed_of(view); /* before the head: a sender moves both */
     uint32_t waiting = gpud_page_head(view) - claimed;
     return waiting < credits_of(view) ? waiting : credits_of(view);
-}
-
-uint32_t gpud_page_messages(const struct gpud_page_rx *view)
-{
-    return atomic_load_explicit(&view->page->sender.messages, memory_order_acquire);
 }
 
 bool gpud_page_is_announced(const struct gpud_page_rx *view)
@@ -415,17 +400,6 @@ bool gpud_page_is_announced(const struct gpud_page_rx *view)
     uint32_t announced = atomic_load_explicit(&view->page->sender.announced, memory_order_acquire);
     uint32_t ahead = announced - gpud_page_head(view);
     return ahead > 0 && ahead <= credits_of(view);
-}
-
-bool gpud_page_is_taken_back(const struct gpud_page_rx *view)
-{
-    return atomic_load_explicit(&view->page->sender.taken_back, memory_order_relaxed) != 0;
-}
-
-bool gpud_page_is_taken_back_after(const struct gpud_page_rx *view)
-{
-    atomic_thread_fence(memory_order_seq_cst); /* after every read of the slot */
-    return gpud_page_is_taken_back(view);
 }
 
 uint64_t gpud_page_started(const struct gpud_page_rx *view)
@@ -442,7 +416,7 @@ static int violation(struct gpud_error *error, const char *what)
 
 int gpud_page_reached(const struct gpud_page_rx *view, uint32_t position)
 {
-    uint32_t ahead = position - gpud_page_claimed(view);
+    uint32_t ahead = position - claimed_of(view);
     if (ahead == 0 || ahead > UINT32_MAX / 2) /* a sender's revoke may move past it, too */
         return 1;
     return ahead <= credits_of(view) ? 0 : -1;
@@ -481,9 +455,9 @@ int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
         /* A sender that keeps taking frames back must not hold this thread. */
         if (tries == CLAIM_TRIES || gpud_page_is_taken_back(view))
             return 0;
-        claimed = gpud_page_claimed(view);
+        claimed = claimed_of(view);
         uint32_t waiting = gpud_page_head(view) - claimed, ahead = limit - claimed;
-        if (gpud_page_claimed(view) != claimed)
+        if (claimed_of(view) != claimed)
             continue; /* the sender took the oldest back meanwhile, and may have published more */
         if (waiting > credits_of(view))
             return violation(error, "more frames waiting than entries");

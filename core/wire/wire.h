@@ -744,9 +744,11 @@ static inline bool gpud_page_owes_stats(const struct gpud_page_rx *view, int64_t
 void gpud_page_tell_stats(struct gpud_page_rx *view, const struct gpud_link_stats *stats,
                           int64_t now);
 
-/* How many frames were published, and how many claimed or revoked, since the page was made. */
-uint32_t gpud_page_head(const struct gpud_page_rx *view);
-uint32_t gpud_page_claimed(const struct gpud_page_rx *view);
+/* How many frames were published since the page was made. */
+static inline uint32_t gpud_page_head(const struct gpud_page_rx *view)
+{
+    return atomic_load_explicit(&view->page->sender.head, memory_order_acquire);
+}
 
 /* Whether a published frame was neither claimed nor revoked; also true if the words are invalid,
  * which gpud_page_claim() reports. False once the sender has taken all slots back. */
@@ -756,15 +758,26 @@ bool gpud_page_has_frames(const struct gpud_page_rx *view);
 uint32_t gpud_page_count_waiting(const struct gpud_page_rx *view);
 
 /* How many messages the sender has counted. */
-uint32_t gpud_page_messages(const struct gpud_page_rx *view);
+static inline uint32_t gpud_page_messages(const struct gpud_page_rx *view)
+{
+    return atomic_load_explicit(&view->page->sender.messages, memory_order_acquire);
+}
 
 /* Whether a frame was announced that is not published yet. */
 bool gpud_page_is_announced(const struct gpud_page_rx *view);
 
 /* Whether the sender has taken all slots back. Call the second one after reading a frame: if it
  * returns false, the frame was read intact. */
-bool gpud_page_is_taken_back(const struct gpud_page_rx *view);
-bool gpud_page_is_taken_back_after(const struct gpud_page_rx *view);
+static inline bool gpud_page_is_taken_back(const struct gpud_page_rx *view)
+{
+    return atomic_load_explicit(&view->page->sender.taken_back, memory_order_relaxed) != 0;
+}
+
+static inline bool gpud_page_is_taken_back_after(const struct gpud_page_rx *view)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* after every read of the slot */
+    return gpud_page_is_taken_back(view);
+}
 
 /* The sequence before the first frame for this receiver. */
 uint64_t gpud_page_started(const struct gpud_page_rx *view);
@@ -1103,9 +1116,14 @@ struct gpud_channel_ops {
 
 /* From now on peers that the rule admits can connect. GPUD_IO with EADDRINUSE: another sender has
  * the address. */
-enum gpud_status gpud_listener_open(const struct gpud_address *address,
-                                    const struct gpud_access_rule *access,
-                                    struct gpud_listener **listener, struct gpud_error *error);
+static inline enum gpud_status gpud_listener_open(const struct gpud_address *address,
+                                                  const struct gpud_access_rule *access,
+                                                  struct gpud_listener **listener,
+                                                  struct gpud_error *error)
+{
+    return address->ops->listen(address, access, listener, error);
+}
+
 void gpud_listener_close(struct gpud_listener **listener);
 
 /* The same, except that a listener stands by while another sender has the address. Then it
@@ -1115,7 +1133,12 @@ void gpud_listener_close(struct gpud_listener **listener);
 enum gpud_status gpud_listener_stand_by(const struct gpud_address *address,
                                         const struct gpud_access_rule *access,
                                         struct gpud_listener **listener, struct gpud_error *error);
-enum gpud_status gpud_listener_take_over(struct gpud_listener *listener, struct gpud_error *error);
+
+static inline enum gpud_status gpud_listener_take_over(struct gpud_listener *listener,
+                                                       struct gpud_error *error)
+{
+    return listener->ops->take_over(listener, error);
+}
 
 /* Announces a change of the stream: watchers of gpud_address_list()'s directory (inotify) see an
  * event and query the sender. Opening and closing a listener are events, too. */
@@ -1132,15 +1155,27 @@ enum gpud_status gpud_listener_accept(struct gpud_listener *listener, struct gpu
 /* GPUD_AGAIN: no sender listens there (yet). GPUD_NO_ACCESS: the rule does not admit the sender,
  * which was sent the reason. If connecting takes time, the channel is not `connected` yet: messages
  * are queued, and gpud_channel_receive() reports failures with the same statuses. */
-enum gpud_status gpud_channel_connect(const struct gpud_address *address,
-                                      const struct gpud_access_rule *access,
-                                      struct gpud_channel **channel, struct gpud_error *error);
+
+static inline enum gpud_status gpud_channel_connect(const struct gpud_address *address,
+                                                    const struct gpud_access_rule *access,
+                                                    struct gpud_channel **channel,
+                                                    struct gpud_error *error)
+{
+    struct gpud_peer peer;
+    return address->ops->connect(address, access, channel, &peer, error);
+}
 
 /* Connects for a query, not for frames: only to this user's own senders unless the address says
  * any_owner, and to none known to be stopped. *peer is set as far as it is known, even on failure.
  * GPUD_CLOSED: no sender. GPUD_AGAIN: its queue of connections is full, or it is stopped. */
-enum gpud_status gpud_channel_ask(const struct gpud_address *address, struct gpud_channel **channel,
-                                  struct gpud_peer *peer, struct gpud_error *error);
+
+static inline enum gpud_status gpud_channel_ask(const struct gpud_address *address,
+                                                struct gpud_channel **channel,
+                                                struct gpud_peer *peer, struct gpud_error *error)
+{
+    *peer = (struct gpud_peer){.pid = 0};
+    return address->ops->connect(address, NULL, channel, peer, error);
+}
 
 /* --- a channel ----------------------------------------------------------------------------- */
 
@@ -1149,15 +1184,25 @@ void gpud_channel_unref(struct gpud_channel **channel); /* *channel may be NULL 
 
 /* Attachments are borrowed. GPUD_AGAIN: no room, because the peer does not read. GPUD_PEER: it is
  * gone. GPUD_INVALID: this message cannot be encoded. */
-enum gpud_status gpud_channel_send(struct gpud_channel *channel, struct gpud_message *message,
-                                   struct gpud_error *error);
+
+static inline enum gpud_status gpud_channel_send(struct gpud_channel *channel,
+                                                 struct gpud_message *message,
+                                                 struct gpud_error *error)
+{
+    return channel->ops->send(channel, message, error);
+}
 
 /* The message owns its attachments: gpud_message_close(). GPUD_AGAIN: no message. GPUD_CLOSED: the
  * peer closed its end, and everything was read. GPUD_PEER, GPUD_UNSUPPORTED: its message is
  * refused. GPUD_NO_MEMORY: the message is lost because this process has no descriptors left for its
  * attachments; the peer is not at fault. */
-enum gpud_status gpud_channel_receive(struct gpud_channel *channel, struct gpud_message *message,
-                                      struct gpud_error *error);
+
+static inline enum gpud_status gpud_channel_receive(struct gpud_channel *channel,
+                                                    struct gpud_message *message,
+                                                    struct gpud_error *error)
+{
+    return channel->ops->receive(channel, message, error);
+}
 
 /* Closes a message's attachments. */
 void gpud_message_close(struct gpud_message *message);
@@ -1172,10 +1217,18 @@ enum gpud_status gpud_channel_wait(const struct gpud_channel *channel, int64_t d
                                    const atomic_bool *interrupted);
 
 /* Whether the peer hung up or its process ended. Earlier messages may still be received. */
-bool gpud_channel_is_dead(const struct gpud_channel *channel);
+
+static inline bool gpud_channel_is_dead(const struct gpud_channel *channel)
+{
+    return channel->ops->is_dead(channel);
+}
 
 /* Ends both directions now, even if other references exist: the peer sees the end. */
-void gpud_channel_hang_up(struct gpud_channel *channel);
+
+static inline void gpud_channel_hang_up(struct gpud_channel *channel)
+{
+    channel->ops->hang_up(channel);
+}
 
 /* === await =================================================================================== */
 /* A note that a receiver waits for a sender, read by the tools that show channels (gpudirect-info

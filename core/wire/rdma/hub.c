@@ -364,7 +364,7 @@ static void rdma_local_find(uint16_t port, char *text, size_t size)
     struct gpud_address *found = NULL;
     text[0] = '\0';
     gpud_print(wanted, ":%u", port);
-    if (gpud_registry_list(NULL, &found, &count, &omitted, directory, NULL) != GPUD_OK)
+    if (gpud_address_list(NULL, &found, &count, &omitted, directory, NULL) != GPUD_OK)
         return;
     for (size_t i = 0; i < count && !text[0]; i++) {
         const char *at = strrchr(found[i].text, ':');

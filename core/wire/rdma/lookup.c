@@ -20,8 +20,6 @@
 #include <unistd.h>
 
 /* === names =================================================================================== */
-/* Asks another host for the names of the channels at one of its ports. It takes no key, as a
- * refusal lists them, too. */
 
 struct search {
     const char *port;
@@ -139,7 +137,6 @@ enum gpud_status gpud_rdma_list_names(const char *port, int64_t deadline,
 }
 
 /* === near ==================================================================================== */
-/* Which addresses are this host's own, and which of its cards leads to others. */
 
 /* This host's source address for a destination, as the kernel assigns it to a datagram socket;
  * connecting such a socket sends nothing. */
@@ -200,7 +197,6 @@ void gpud_rdma_find_card(const char *place, char *pci, size_t size)
 }
 
 /* === hint ==================================================================================== */
-/* What this host lacks for RDMA connections. */
 
 void gpud_rdma_hint(const char *place, char *hint, size_t size)
 {

@@ -32,8 +32,6 @@
 #include <unistd.h>
 
 /* === access ================================================================================== */
-/* Whether the other end of a socket is admitted, by the credentials that the kernel recorded when
- * it connected or began to listen. */
 
 #define ENTRY_MAX 4096 /* of the list of users */
 
@@ -232,9 +230,6 @@ enum gpud_status gpud_access_explain_closed(const char *path, struct gpud_error 
 }
 
 /* === socket ================================================================================== */
-/* Messages over non-blocking Unix SOCK_SEQPACKET sockets; attachments are descriptors, sent by
- * SCM_RIGHTS. Only processes of the same user and of root are accepted, unless the rule admits
- * others. */
 
 /* The kernel's limit on descriptors per message (SCM_MAX_FD). */
 #define KERNEL_FDS 253
@@ -692,7 +687,6 @@ __attribute__((destructor)) static void say_farewell(void)
 }
 
 /* === channel ================================================================================= */
-/* The control channel on one host: a Unix socket. */
 
 struct unix_listener {
     struct gpud_listener base; /* first */

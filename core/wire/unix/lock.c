@@ -20,8 +20,6 @@
 #include <limits.h>
 
 /* === lock ==================================================================================== */
-/* The lock of an address: a file beside the socket, with a flock that the kernel releases when the
- * holder dies. */
 
 #define PATIENCE (2 * GPUD_SEC)
 #define PAUSE (5 * GPUD_MSEC)

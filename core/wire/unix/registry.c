@@ -27,7 +27,6 @@
 #include <unistd.h>
 
 /* === resolve ================================================================================= */
-/* Where the socket of an address lies. */
 
 /* Instead of the '/' before a stream's name; no name contains it. */
 #define STREAM_MARK '!'
@@ -116,23 +115,6 @@ enum gpud_status gpud_socket_resolve(const char *address, char path[GPUD_SOCKET_
 }
 
 /* === registry ================================================================================ */
-/* The sockets on which this user's senders listen. Those of bare names lie in the runtime
- * directory. For a socket elsewhere, the sender makes a symbolic link there that is named after the
- * socket's path, so that each path has only one:
- *
- *     cam1                        a socket
- *     cam1.lock                   its lock
- *     cam1!subs                   the socket of the stream cam1/subs
- *     .unix!run!studio!cam2       → /run/studio/cam2
- *     .rdma!10.0.0.1:7174!cam3    a socket for questions about rdma://10.0.0.1:7174/cam3
- *     .received!10.0.0.1:7174!cam3!12.0.lock    process 12 receives rdma://10.0.0.1:7174/cam3
- *     .waiting!0.lock             a receiver waits for a sender (wire/wire.h)
- *
- * Watchers of the directory see sockets appear and disappear, and an attribute change when a
- * channel's stream changes.
- *
- * Links are made and removed under the directory's lock, and a sender makes one only after it
- * listens: so a process that holds the lock and finds no listener may remove the link. */
 
 #define PREFIX ".unix"
 #define NAME_SIZE (sizeof(PREFIX) + 2 * GPUD_SOCKET_PATH_MAX)
@@ -268,9 +250,9 @@ void gpud_registry_remove(const char *path)
     remove_link(path, false);
 }
 
-void gpud_registry_reclaim(const char *path)
+void gpud_address_forget(const struct gpud_address *address)
 {
-    remove_link(path, true);
+    remove_link(address->place, true);
 }
 
 /* --- listing ------------------------------------------------------------------------------- */
@@ -490,9 +472,9 @@ static enum gpud_status begin_search(struct search *search, const char *folder,
                           : GPUD_OK;
 }
 
-enum gpud_status gpud_registry_list(const char *folder, struct gpud_address **found, size_t *count,
-                                    size_t *omitted, char directory[GPUD_ADDRESS_MAX],
-                                    struct gpud_error *error)
+enum gpud_status gpud_address_list(const char *folder, struct gpud_address **found, size_t *count,
+                                   size_t *omitted, char directory[GPUD_ADDRESS_MAX],
+                                   struct gpud_error *error)
 {
     struct search search;
     enum gpud_status status = gpud_runtime_directory(directory, GPUD_SOCKET_PATH_MAX, error);
@@ -520,11 +502,6 @@ enum gpud_status gpud_registry_list(const char *folder, struct gpud_address **fo
 }
 
 /* === received ================================================================================ */
-/* A note for other processes of this user that a channel is received here over a network: a lock
- * file in the runtime directory, which the kernel unlocks when the process dies.
- *
- *     .received!10.0.0.1:7174!cam1!1234.0.lock    process 1234 receives rdma://10.0.0.1:7174/cam1
- */
 
 void gpud_received_note(struct gpud_received *received, const char *place)
 {

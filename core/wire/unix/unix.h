@@ -225,12 +225,4 @@ void gpud_registry_remove(const char *path);
 /* Sets the time of the socket, or of its link: an event for watchers of the directory. */
 void gpud_registry_touch(const char *path);
 
-/* Removes the link of a path that seemed dead, unless a sender listens there by now. */
-void gpud_registry_reclaim(const char *path);
-
-/* gpud_address_list() */
-enum gpud_status gpud_registry_list(const char *folder, struct gpud_address **found, size_t *count,
-                                    size_t *omitted, char directory[GPUD_ADDRESS_MAX],
-                                    struct gpud_error *error);
-
 #endif
