@@ -313,7 +313,7 @@ static enum gpud_status local_path_of(const char *place, char path[GPUD_SOCKET_P
     enum gpud_status status = gpud_private_directory(directory, sizeof(directory), error);
     if (status != GPUD_OK)
         return status;
-    gpud_registry_rdma_entry(place, entry);
+    gpud_registry_entry(GPUD_REGISTRY_RDMA, place, entry);
     int length = gpud_print_n(path, GPUD_SOCKET_PATH_MAX, "%s/%s", directory, entry);
     if (length < 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX)
         return gpud_fail(error, GPUD_INVALID, "%s/%s is too long for a socket", directory, entry);

@@ -108,40 +108,33 @@ bool gpud_access_admits(const struct gpud_access_rule *access, int fd, const str
 
 /* --- the file ------------------------------------------------------------------------------ */
 
-/* Uses a descriptor: in a folder that others can write, the name may be another file's by now. */
-static enum gpud_status access_open_file(const struct gpud_access_rule *access, int file,
-                                         const char *path, struct gpud_error *error)
+/* Gives the users that the rule admits access to the file of a socket that this process has just
+ * made and does not listen on yet. Uses a descriptor: in a folder that others can write, the name
+ * may be another file's by now. */
+static enum gpud_status open_to_others(const struct gpud_access_rule *access, const char *path,
+                                       struct gpud_error *error)
 {
     struct stat st;
     char self[32];
     mode_t mode = access->kind == GPUD_ACCESS_ALL ? 0666 : 0660;
-    if (fstat(file, &st) < 0)
-        return gpud_fail_errno(error, "cannot examine the socket %s", path);
-    if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
-        return gpud_fail(error, GPUD_NO_ACCESS,
-                         "another process replaced %s: use a folder that only you can write", path);
-    if (access->kind == GPUD_ACCESS_GROUP &&
-        fchownat(file, "", (uid_t)-1, access->group, AT_EMPTY_PATH) < 0)
-        return gpud_fail_errno(error,
-                               "cannot give the socket %s to the group %s: is this user in it?",
-                               path, access->group_name);
-    gpud_print(self, "/proc/self/fd/%d", file);
-    if (chmod(self, mode) < 0)
-        return gpud_fail_errno(error, "cannot open the socket %s to others", path);
-    return GPUD_OK;
-}
-
-/* Gives the users that the rule admits access to the file of a socket that this process has just
- * made and does not listen on yet. */
-static enum gpud_status access_open_socket(const struct gpud_access_rule *access, const char *path,
-                                           struct gpud_error *error)
-{
-    if (access->kind == GPUD_ACCESS_USER)
-        return GPUD_OK;
+    enum gpud_status status = GPUD_OK;
     int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0)
         return gpud_fail_errno(error, "cannot examine the socket %s", path);
-    enum gpud_status status = access_open_file(access, file, path, error);
+    gpud_print(self, "/proc/self/fd/%d", file);
+    if (fstat(file, &st) < 0)
+        status = gpud_fail_errno(error, "cannot examine the socket %s", path);
+    else if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
+        status =
+            gpud_fail(error, GPUD_NO_ACCESS,
+                      "another process replaced %s: use a folder that only you can write", path);
+    else if (access->kind == GPUD_ACCESS_GROUP &&
+             fchownat(file, "", (uid_t)-1, access->group, AT_EMPTY_PATH) < 0)
+        status =
+            gpud_fail_errno(error, "cannot give the socket %s to the group %s: is this user in it?",
+                            path, access->group_name);
+    else if (chmod(self, mode) < 0)
+        status = gpud_fail_errno(error, "cannot open the socket %s to others", path);
     gpud_fd_close(&file);
     return status;
 }
@@ -159,9 +152,10 @@ static bool can_enter(const struct gpud_access_rule *access, const char *folder)
     return getxattr(folder, "system.posix_acl_access", NULL, 0) > 0;
 }
 
-enum gpud_status gpud_access_check_address(const struct gpud_access_rule *access,
-                                           const char *address, const char *path,
-                                           struct gpud_error *error)
+/* Whether the users that the rule admits can reach the path: other users can enter neither the
+ * runtime directory nor a folder that is closed to them. */
+static enum gpud_status check_address(const struct gpud_access_rule *access, const char *address,
+                                      const char *path, struct gpud_error *error)
 {
     char folder[PATH_MAX];
     bool all = access->kind == GPUD_ACCESS_ALL;
@@ -186,34 +180,8 @@ enum gpud_status gpud_access_check_address(const struct gpud_access_rule *access
     return GPUD_OK;
 }
 
-/* --- reasons of refusals ------------------------------------------------------------------- */
-
-enum gpud_status gpud_access_refuse_receiver(const struct gpud_access_rule *access,
-                                             const struct gpud_peer *peer, struct gpud_error *error)
-{
-    char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
-    bool group = access->kind == GPUD_ACCESS_GROUP;
-    return gpud_fail(error, GPUD_NO_ACCESS,
-                     "%s may not receive from %s, whose sender lets in its own user%s%s: set "
-                     "access=group:NAME or access=all on the sender if it may",
-                     gpud_user_name(peer->uid, other), gpud_user_name(geteuid(), own),
-                     group ? " and the group " : " alone", access->group_name);
-}
-
-enum gpud_status gpud_access_refuse_sender(const struct gpud_access_rule *access, const char *path,
-                                           const struct gpud_peer *peer, struct gpud_error *error)
-{
-    char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
-    bool group = access->kind == GPUD_ACCESS_GROUP;
-    return gpud_fail(error, GPUD_NO_ACCESS,
-                     "the sender at %s belongs to %s%s%s, and this is %s: set access=group:NAME or "
-                     "access=all here too, if its pictures may be shown",
-                     path, gpud_user_name(peer->uid, other),
-                     group ? ", who is not in the group " : "", access->group_name,
-                     gpud_user_name(geteuid(), own));
-}
-
-enum gpud_status gpud_access_explain_closed(const char *path, struct gpud_error *error)
+/* The reason where the file system refused. */
+static enum gpud_status explain_closed(const char *path, struct gpud_error *error)
 {
     char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
     struct stat st;
@@ -242,13 +210,6 @@ static int new_socket(struct gpud_error *error)
     return fd;
 }
 
-static socklen_t to_sockaddr(struct sockaddr_un *name, const char *path)
-{
-    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(name->sun_path, path, strlen(path) + 1);
-    return (socklen_t)sizeof(*name);
-}
-
 static const struct gpud_access_rule own_user = {.kind = GPUD_ACCESS_USER};
 static const struct gpud_access_rule every_user = {.kind = GPUD_ACCESS_ALL};
 
@@ -264,26 +225,33 @@ static void send_reason(int fd, enum gpud_message_type type, const struct gpud_e
 enum gpud_status gpud_socket_accept(struct gpud_socket_listener *listener, int *fd,
                                     struct gpud_peer *peer, struct gpud_error *error)
 {
+    const struct gpud_access_rule *access = &listener->access;
+    char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
+    struct gpud_error why;
     int accepted = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0) {
         if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
             return GPUD_AGAIN;
         return gpud_fail_errno(error, "cannot accept a connection");
     }
-    struct gpud_error why;
     enum gpud_status status = gpud_access_find_peer(accepted, peer, &why);
-    if (status == GPUD_OK && !gpud_access_admits(&listener->access, accepted, peer)) {
-        status = gpud_access_refuse_receiver(&listener->access, peer, &why);
+    if (status == GPUD_OK && !gpud_access_admits(access, accepted, peer)) {
+        bool group = access->kind == GPUD_ACCESS_GROUP;
+        status = gpud_fail(&why, GPUD_NO_ACCESS,
+                           "%s may not receive from %s, whose sender lets in its own user%s%s: set "
+                           "access=group:NAME or access=all on the sender if it may",
+                           gpud_user_name(peer->uid, other), gpud_user_name(geteuid(), own),
+                           group ? " and the group " : " alone", access->group_name);
         send_reason(accepted, GPUD_MESSAGE_REFUSE, &why);
     }
-    if (status != GPUD_OK) {
-        close(accepted);
-        if (error)
-            *error = why;
-        return status;
+    if (status == GPUD_OK) {
+        *fd = accepted;
+        return GPUD_OK;
     }
-    *fd = accepted;
-    return GPUD_OK;
+    close(accepted);
+    if (error)
+        *error = why;
+    return status;
 }
 
 /* Whether the rule admits the process that listens at the other end. */
@@ -291,11 +259,18 @@ static enum gpud_status check_sender(const struct gpud_access_rule *access, int 
                                      const char *path, struct gpud_peer *peer,
                                      struct gpud_error *error)
 {
+    char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
     struct gpud_peer found;
     struct gpud_error why;
     enum gpud_status status = gpud_access_find_peer(fd, &found, &why);
     if (status == GPUD_OK && !gpud_access_admits(access, fd, &found)) {
-        status = gpud_access_refuse_sender(access, path, &found, &why);
+        bool group = access->kind == GPUD_ACCESS_GROUP;
+        status = gpud_fail(&why, GPUD_NO_ACCESS,
+                           "the sender at %s belongs to %s%s%s, and this is %s: set "
+                           "access=group:NAME or access=all here too, if its pictures may be shown",
+                           path, gpud_user_name(found.uid, other),
+                           group ? ", who is not in the group " : "", access->group_name,
+                           gpud_user_name(geteuid(), own));
         send_reason(fd, GPUD_MESSAGE_BYE, &why);
     }
     if (status == GPUD_OK)
@@ -308,54 +283,18 @@ static enum gpud_status check_sender(const struct gpud_access_rule *access, int 
 enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_rule *access,
                                      int *fd, struct gpud_peer *peer, struct gpud_error *error)
 {
-    struct sockaddr_un name;
-    socklen_t size = to_sockaddr(&name, path);
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
     enum gpud_status status;
     int made = new_socket(error);
     if (made < 0)
         return GPUD_NO_MEMORY;
-    if (connect(made, (struct sockaddr *)&name, size) == 0)
+    memcpy(name.sun_path, path, strlen(path) + 1);
+    if (connect(made, (struct sockaddr *)&name, sizeof(name)) == 0)
         status = check_sender(access ? access : &own_user, made, path, peer, error);
     else if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR)
         status = gpud_fail(error, GPUD_AGAIN, "no sender listens on %s", path);
     else if (errno == EACCES)
-        status = gpud_access_explain_closed(path, error);
-    else
-        status = gpud_fail_errno(error, "cannot connect to %s", path);
-    if (status != GPUD_OK) {
-        close(made);
-        return status;
-    }
-    *fd = made;
-    return GPUD_OK;
-}
-
-/* Connects through the opened file: a moment later its name may be another file's. */
-static enum gpud_status socket_reach(int file, const char *path, bool any_owner, int *fd,
-                                     struct gpud_peer *peer, struct gpud_error *error)
-{
-    struct stat st;
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    if (fstat(file, &st) < 0)
-        return gpud_fail_errno(error, "cannot look at %s", path);
-    if (!S_ISSOCK(st.st_mode))
-        return gpud_fail(error, GPUD_CLOSED, "%s is not a socket", path);
-    if (!any_owner && st.st_uid != geteuid())
-        return gpud_fail(error, GPUD_NO_ACCESS, "%s belongs to user %u, not %u", path, st.st_uid,
-                         geteuid());
-    gpud_print(name.sun_path, "/proc/self/fd/%d", file);
-    int made = new_socket(error);
-    if (made < 0)
-        return GPUD_NO_MEMORY;
-    enum gpud_status status;
-    if (connect(made, (struct sockaddr *)&name, sizeof(name)) == 0)
-        status = check_sender(any_owner ? &every_user : &own_user, made, path, peer, error);
-    else if (errno == EAGAIN)
-        status = gpud_fail(error, GPUD_AGAIN, "too many connections are waiting for %s", path);
-    else if (errno == ECONNREFUSED)
-        status = gpud_fail(error, GPUD_CLOSED, "no sender listens on %s", path);
-    else if (errno == EACCES)
-        status = gpud_access_explain_closed(path, error);
+        status = explain_closed(path, error);
     else
         status = gpud_fail_errno(error, "cannot connect to %s", path);
     if (status == GPUD_OK)
@@ -368,15 +307,42 @@ static enum gpud_status socket_reach(int file, const char *path, bool any_owner,
 enum gpud_status gpud_socket_reach(const char *path, bool any_owner, int *fd,
                                    struct gpud_peer *peer, struct gpud_error *error)
 {
-    int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    enum gpud_status status;
+    int made = -1, file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) {
         if (errno == ENOENT || errno == ENOTDIR)
             return gpud_fail(error, GPUD_CLOSED, "no sender listens on %s", path);
         if (errno == EACCES)
-            return gpud_access_explain_closed(path, error);
+            return explain_closed(path, error);
         return gpud_fail_errno(error, "cannot look at %s", path);
     }
-    enum gpud_status status = socket_reach(file, path, any_owner, fd, peer, error);
+    /* Through the opened file: a moment later its name may be another file's. */
+    gpud_print(name.sun_path, "/proc/self/fd/%d", file);
+    if (fstat(file, &st) < 0)
+        status = gpud_fail_errno(error, "cannot look at %s", path);
+    else if (!S_ISSOCK(st.st_mode))
+        status = gpud_fail(error, GPUD_CLOSED, "%s is not a socket", path);
+    else if (!any_owner && st.st_uid != geteuid())
+        status = gpud_fail(error, GPUD_NO_ACCESS, "%s belongs to user %u, not %u", path, st.st_uid,
+                           geteuid());
+    else if ((made = new_socket(error)) < 0)
+        status = GPUD_NO_MEMORY;
+    else if (connect(made, (struct sockaddr *)&name, sizeof(name)) == 0)
+        status = check_sender(any_owner ? &every_user : &own_user, made, path, peer, error);
+    else if (errno == EAGAIN)
+        status = gpud_fail(error, GPUD_AGAIN, "too many connections are waiting for %s", path);
+    else if (errno == ECONNREFUSED)
+        status = gpud_fail(error, GPUD_CLOSED, "no sender listens on %s", path);
+    else if (errno == EACCES)
+        status = explain_closed(path, error);
+    else
+        status = gpud_fail_errno(error, "cannot connect to %s", path);
+    if (status == GPUD_OK)
+        *fd = made;
+    else if (made >= 0)
+        close(made);
     close(file);
     return status;
 }
@@ -419,50 +385,12 @@ enum gpud_status gpud_socket_send(int fd, struct gpud_message *message, struct g
     return gpud_fail_errno(error, "cannot send a %s", gpud_message_name(message->type));
 }
 
-/* Collects every descriptor that came with the message. */
-static size_t take_descriptors(struct msghdr *header, int fds[KERNEL_FDS])
-{
-    size_t count = 0;
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t here = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        memcpy(fds + count, CMSG_DATA(part), here * sizeof(int));
-        count += here;
-    }
-    return count;
-}
-
-/* Gives the handles of a message the descriptors that came with it, whose count must match. */
-static enum gpud_status attach(struct gpud_message *message, const int *fds, size_t count,
-                               struct gpud_error *error)
-{
-    struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
-    size_t wanted = gpud_message_attachments(message, handles);
-    if (count != wanted)
-        return gpud_fail(error, GPUD_PEER, "the peer sent %zu descriptors with a %s that has %zu",
-                         count, gpud_message_name(message->type), wanted);
-    for (size_t i = 0; i < count; i++)
-        handles[i]->fd = fds[i];
-    return GPUD_OK;
-}
-
-/* The control buffer holds as many descriptors as the kernel allows: if some are missing, this
- * process has reached its limit. */
-static enum gpud_status out_of_descriptors(struct gpud_error *error)
-{
-    struct rlimit limit = {0};
-    getrlimit(RLIMIT_NOFILE, &limit);
-    return gpud_fail(error, GPUD_NO_MEMORY,
-                     "no descriptors are left for those that came with a message: this process may "
-                     "have %llu; raise its limit (ulimit -n), or close some",
-                     (unsigned long long)limit.rlim_cur);
-}
-
 enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struct gpud_error *error)
 {
     uint8_t bytes[GPUD_MESSAGE_MAX + 1]; /* one more, to detect a longer message */
     int fds[KERNEL_FDS];                 /* room for all, so that none leaks */
+    struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
+    struct rlimit limit = {0};
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))];
     struct iovec data = {.iov_base = bytes, .iov_len = sizeof(bytes)};
     struct msghdr header = {.msg_iov = &data,
@@ -483,62 +411,68 @@ enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struc
             return gpud_fail(error, GPUD_CLOSED, "the peer closed the connection");
         return gpud_fail_errno(error, "cannot receive from the peer");
     }
-    size_t count = take_descriptors(&header, fds);
-    enum gpud_status status;
+    size_t count = 0;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(&header); part; part = CMSG_NXTHDR(&header, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t here = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        memcpy(fds + count, CMSG_DATA(part), here * sizeof(int));
+        count += here;
+    }
+    enum gpud_status status = GPUD_OK;
     if (got == 0 && count == 0)
         return gpud_fail(error, GPUD_CLOSED, "the peer closed the connection");
     if (header.msg_flags & MSG_TRUNC || (size_t)got > GPUD_MESSAGE_MAX)
         status = gpud_fail(error, GPUD_PEER, "the peer sent more than a message holds");
-    else if (header.msg_flags & MSG_CTRUNC)
-        status = out_of_descriptors(error);
-    else
-        status = gpud_message_decode(message, bytes, (size_t)got, error);
+    /* The control buffer holds as many descriptors as the kernel allows: if some are missing, this
+     * process has reached its limit. */
+    if (status == GPUD_OK && header.msg_flags & MSG_CTRUNC) {
+        getrlimit(RLIMIT_NOFILE, &limit);
+        status = gpud_fail(error, GPUD_NO_MEMORY,
+                           "no descriptors are left for those that came with a message: this "
+                           "process may have %llu; raise its limit (ulimit -n), or close some",
+                           (unsigned long long)limit.rlim_cur);
+    }
     if (status == GPUD_OK)
-        status = attach(message, fds, count, error);
-    if (status != GPUD_OK)
-        for (size_t i = 0; i < count; i++)
+        status = gpud_message_decode(message, bytes, (size_t)got, error);
+    size_t wanted = status == GPUD_OK ? gpud_message_attachments(message, handles) : 0;
+    if (status == GPUD_OK && count != wanted)
+        status = gpud_fail(error, GPUD_PEER, "the peer sent %zu descriptors with a %s that has %zu",
+                           count, gpud_message_name(message->type), wanted);
+    for (size_t i = 0; i < count; i++) {
+        if (status == GPUD_OK)
+            handles[i]->fd = fds[i];
+        else
             close(fds[i]);
+    }
     return status;
 }
 
 /* === listen ================================================================================== */
 /* How a path is claimed, listened on, and given up. */
 
-/* Call with the lock held: any socket there is then left over from a dead process. */
-static enum gpud_status clear_stale(const char *path, struct gpud_error *error)
-{
-    struct stat st;
-    if (lstat(path, &st) < 0)
-        return GPUD_OK;
-    if (!S_ISSOCK(st.st_mode))
-        return gpud_fail(error, GPUD_NO_ACCESS, "%s exists and is not a socket: move it away",
-                         path);
-    if (unlink(path) < 0)
-        return gpud_fail_errno(error, "cannot remove the stale socket %s", path);
-    return GPUD_OK;
-}
-
-enum gpud_status gpud_socket_listen(struct gpud_socket_listener *listener, const char *path,
-                                    const struct gpud_access_rule *access, struct gpud_error *error)
-{
-    int lock;
-    enum gpud_status status = gpud_lock_file_take(path, &lock, error);
-    return status == GPUD_OK ? gpud_socket_listen_locked(listener, path, lock, access, error)
-                             : status;
-}
-
-enum gpud_status gpud_socket_listen_locked(struct gpud_socket_listener *listener, const char *path,
-                                           int lock, const struct gpud_access_rule *access,
-                                           struct gpud_error *error)
+/* With the lock that the caller has taken, which is the listener's from then on; on failure it is
+ * dropped. */
+static enum gpud_status listen_locked(struct gpud_socket_listener *listener, const char *path,
+                                      int lock, const struct gpud_access_rule *access,
+                                      struct gpud_error *error)
 {
     struct gpud_socket_listener made = {.fd = -1, .lock = lock};
     struct sockaddr_un name = {.sun_family = AF_UNIX};
+    struct stat st;
     if (access)
         made.access = *access;
     memcpy(made.path, path, strlen(path) + 1);
     memcpy(name.sun_path, path, strlen(path) + 1);
 
-    enum gpud_status status = clear_stale(path, error);
+    /* The lock is held, so any socket there is left over from a dead process. */
+    enum gpud_status status = GPUD_OK;
+    bool exists = lstat(path, &st) == 0;
+    if (exists && !S_ISSOCK(st.st_mode))
+        status =
+            gpud_fail(error, GPUD_NO_ACCESS, "%s exists and is not a socket: move it away", path);
+    else if (exists && unlink(path) < 0)
+        status = gpud_fail_errno(error, "cannot remove the stale socket %s", path);
     if (status != GPUD_OK)
         goto fail;
     made.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -552,7 +486,8 @@ enum gpud_status gpud_socket_listen_locked(struct gpud_socket_listener *listener
         status = gpud_fail_errno(error, "cannot make the socket %s", path);
         goto fail;
     }
-    status = access_open_socket(&made.access, path, error);
+    if (made.access.kind != GPUD_ACCESS_USER)
+        status = open_to_others(&made.access, path, error);
     if (status == GPUD_OK && listen(made.fd, 64) < 0)
         status = gpud_fail_errno(error, "cannot listen on %s", path);
     if (status != GPUD_OK) {
@@ -567,6 +502,14 @@ fail:
     return status;
 }
 
+enum gpud_status gpud_socket_listen(struct gpud_socket_listener *listener, const char *path,
+                                    const struct gpud_access_rule *access, struct gpud_error *error)
+{
+    int lock;
+    enum gpud_status status = gpud_lock_file_take(path, &lock, error);
+    return status == GPUD_OK ? listen_locked(listener, path, lock, access, error) : status;
+}
+
 void gpud_socket_unlisten(struct gpud_socket_listener *listener)
 {
     if (listener->fd < 0)
@@ -577,13 +520,6 @@ void gpud_socket_unlisten(struct gpud_socket_listener *listener)
 }
 
 /* === farewell ================================================================================ */
-/* Sends a BYE on every open connection when the process calls exit(), so that the other ends do not
- * take it for a crash. Listening stops first, so that no receiver reconnects to an ending process.
- *
- * The table of sockets needs no lock: exit() may be called while other threads run, by a thread
- * that holds any lock, or from a signal handler. A child of fork() has an empty table: its exit()
- * says nothing on the connections of its parent. A process that is killed says nothing. */
-
 /* Sends a BYE on every open connection when the process calls exit(), so that the other ends do not
  * take it for a crash. Listening stops first, so that no receiver reconnects to an ending process.
  *
@@ -653,21 +589,17 @@ static bool farewell_remove(atomic_int *place)
     return true;
 }
 
-static void say(int fd, enum gpud_farewell what, const uint8_t *bye, size_t size)
-{
-    if (what == GPUD_FAREWELL_UNLISTEN)
-        shutdown(fd, SHUT_RDWR);
-    else
-        send(fd, bye, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
 static void say_all(atomic_int *places, enum gpud_farewell what, const uint8_t *bye, size_t size)
 {
     for (int i = 0; i < PLACES; i++) {
         int entry = atomic_load(&places[i]);
-        if (entry != FREE && entry != BUSY && WHAT_OF(entry) == what &&
-            atomic_compare_exchange_strong(&places[i], &entry, BUSY))
-            say(FD_OF(entry), what, bye, size);
+        if (entry == FREE || entry == BUSY || WHAT_OF(entry) != what ||
+            !atomic_compare_exchange_strong(&places[i], &entry, BUSY))
+            continue;
+        if (what == GPUD_FAREWELL_UNLISTEN)
+            shutdown(FD_OF(entry), SHUT_RDWR);
+        else
+            send(FD_OF(entry), bye, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
 }
 
@@ -689,12 +621,10 @@ __attribute__((destructor)) static void say_farewell(void)
 /* === channel ================================================================================= */
 
 struct unix_listener {
-    struct gpud_listener base; /* first */
-    struct gpud_socket_listener socket;
+    struct gpud_listener base;          /* first */
+    struct gpud_socket_listener socket; /* while it stands by, what it is to listen on */
     atomic_int farewell;
     struct gpud_lock_wait wait; /* while it stands by; -1 else */
-    struct gpud_access_rule access;
-    char path[GPUD_SOCKET_PATH_MAX];
 };
 
 struct unix_channel {
@@ -734,8 +664,7 @@ static enum gpud_status create_listener(const struct gpud_address *address,
                                         const struct gpud_access_rule *access,
                                         struct unix_listener **listener, struct gpud_error *error)
 {
-    enum gpud_status status =
-        gpud_access_check_address(access, address->text, address->place, error);
+    enum gpud_status status = check_address(access, address->text, address->place, error);
     if (status != GPUD_OK)
         return status;
     struct unix_listener *made = calloc(1, sizeof(*made));
@@ -744,8 +673,8 @@ static enum gpud_status create_listener(const struct gpud_address *address,
     made->base.ops = &gpud_unix_channel_ops;
     made->base.fd = made->wait.events = made->wait.file = -1;
     if (access)
-        made->access = *access;
-    gpud_print(made->path, "%s", address->place);
+        made->socket.access = *access;
+    gpud_print(made->socket.path, "%s", address->place);
     *listener = made;
     return GPUD_OK;
 }
@@ -756,9 +685,10 @@ static void channel_begin(struct unix_listener *listener)
     listener->base.fd = listener->socket.fd;
     farewell_add(listener->base.fd, GPUD_FAREWELL_UNLISTEN, &listener->farewell);
     struct gpud_error unlisted; /* not fatal: only lists of channels use it */
-    if (gpud_registry_add(listener->path, &unlisted) != GPUD_OK)
+    if (gpud_registry_add(listener->socket.path, &unlisted) != GPUD_OK)
         gpud_print(listener->base.note, "not in lists of channels: %s", unlisted.reason);
-    gpud_registry_touch(listener->path); /* watchers saw the socket before it could be queried */
+    gpud_registry_touch(
+        listener->socket.path); /* watchers saw the socket before it could be queried */
 }
 
 static enum gpud_status channel_listen_on(const struct gpud_address *address,
@@ -769,7 +699,7 @@ static enum gpud_status channel_listen_on(const struct gpud_address *address,
     enum gpud_status status = create_listener(address, access, &made, error);
     if (status != GPUD_OK)
         return status;
-    status = gpud_socket_listen(&made->socket, made->path, access, error);
+    status = gpud_socket_listen(&made->socket, made->socket.path, access, error);
     if (status != GPUD_OK) {
         free(made);
         return status;
@@ -783,10 +713,10 @@ static enum gpud_status channel_take_over(struct gpud_listener *base, struct gpu
 {
     struct unix_listener *listener = (struct unix_listener *)base;
     int lock;
-    enum gpud_status status = gpud_lock_wait_try(&listener->wait, listener->path, &lock, error);
+    const char *path = listener->socket.path;
+    enum gpud_status status = gpud_lock_wait_try(&listener->wait, path, &lock, error);
     if (status == GPUD_OK)
-        status = gpud_socket_listen_locked(&listener->socket, listener->path, lock,
-                                           &listener->access, error);
+        status = listen_locked(&listener->socket, path, lock, &listener->socket.access, error);
     if (status != GPUD_OK)
         return status;
     channel_begin(listener);
@@ -820,7 +750,7 @@ static enum gpud_status stand_by(const struct gpud_address *address,
 static void channel_tell(struct gpud_listener *listener)
 {
     if (!atomic_load(&listener->stands_by))
-        gpud_registry_touch(((struct unix_listener *)listener)->path);
+        gpud_registry_touch(((struct unix_listener *)listener)->socket.path);
 }
 
 static void unlisten(struct gpud_listener *listener)
@@ -831,7 +761,7 @@ static void unlisten(struct gpud_listener *listener)
         free(gone);
         return;
     }
-    gpud_registry_remove(gone->path);
+    gpud_registry_remove(gone->socket.path);
     if (!farewell_remove(&gone->farewell))
         return; /* the process ends */
     gpud_socket_unlisten(&gone->socket);
@@ -854,24 +784,22 @@ static enum gpud_status accept_one(struct gpud_listener *listener, struct gpud_c
 
 /* --- connecting ---------------------------------------------------------------------------- */
 
-/* Does not query a stopped sender: the unread query would occupy a place in its queue. */
-static enum gpud_status channel_reach(const struct gpud_address *address, int *fd,
-                                      struct gpud_peer *peer, struct gpud_error *error)
-{
-    peer->pid = gpud_lock_find(address->place, address->any_owner);
-    if (gpud_process_is_stopped(peer->pid))
-        return gpud_fail(error, GPUD_AGAIN, "the sender on %s is stopped", address->place);
-    return gpud_socket_reach(address->place, address->any_owner, fd, peer, error);
-}
-
 static enum gpud_status connect_to(const struct gpud_address *address,
                                    const struct gpud_access_rule *access,
                                    struct gpud_channel **channel, struct gpud_peer *peer,
                                    struct gpud_error *error)
 {
     int fd;
-    enum gpud_status status = access ? gpud_socket_connect(address->place, access, &fd, peer, error)
-                                     : channel_reach(address, &fd, peer, error);
+    enum gpud_status status;
+    if (access) {
+        status = gpud_socket_connect(address->place, access, &fd, peer, error);
+    } else {
+        /* A stopped sender is not queried: the unread query would occupy a place in its queue. */
+        peer->pid = gpud_lock_find(address->place, address->any_owner);
+        if (gpud_process_is_stopped(peer->pid))
+            return gpud_fail(error, GPUD_AGAIN, "the sender on %s is stopped", address->place);
+        status = gpud_socket_reach(address->place, address->any_owner, &fd, peer, error);
+    }
     if (status != GPUD_OK)
         return status;
     status = gpud_unix_channel_create(fd, peer, channel, error);

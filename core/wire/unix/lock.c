@@ -38,21 +38,6 @@ static uint64_t pid_namespace(void)
     return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-/* Writes the holder's process id and PID namespace. They only serve messages, so a failure does not
- * matter. */
-static void sign(int fd, const struct stat *file)
-{
-    char text[64];
-    uint64_t limit;
-    gpud_print(text, "%ld %llu\n", (long)getpid(), (unsigned long long)pid_namespace());
-    size_t size = strlen(text);
-    /* With a second name, the file may be other data. */
-    if (!S_ISREG(file->st_mode) || file->st_nlink != 1 || !gpud_file_fits(size, &limit))
-        return;
-    if (pwrite(fd, text, size, 0) == (ssize_t)size && ftruncate(fd, (off_t)size) < 0)
-        return; /* only the first line is read */
-}
-
 /* Reads the number at *text and advances *text past it; 0 if there is none. */
 static uint64_t lock_read_number(const char **text)
 {
@@ -116,38 +101,32 @@ static void nap(int64_t time)
 
 /* Refuses what another user has put there: that user could hold the lock for ever, or remove it
  * from under its holder. */
-static enum gpud_status check_file(const struct stat *file, const char *name,
-                                   struct gpud_error *error)
-{
-    char other[GPUD_USER_MAX];
-    if (!S_ISREG(file->st_mode))
-        return gpud_fail(error, GPUD_NO_ACCESS, "%s is not a lock file: move it away", name);
-    if (file->st_uid != geteuid() && file->st_uid != 0)
-        return gpud_fail(error, GPUD_NO_ACCESS,
-                         "the lock file %s belongs to %s: only senders of one user can have the "
-                         "same address, or stand by for each other; stop that user's, or use a "
-                         "folder that others cannot write",
-                         name, gpud_user_name(file->st_uid, other));
-    return GPUD_OK;
-}
-
 static enum gpud_status lock_open_file(const char *name, int *fd, struct gpud_error *error)
 {
+    char other[GPUD_USER_MAX];
     struct stat st;
+    enum gpud_status status = GPUD_OK;
     int file = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     int failed = errno;
     bool exists = file < 0 ? lstat(name, &st) == 0 : fstat(file, &st) == 0;
-    enum gpud_status status = exists ? check_file(&st, name, error) : GPUD_OK;
     errno = failed;
-    if (status == GPUD_OK && file < 0 && failed == ENOENT) {
+    if (exists && !S_ISREG(st.st_mode)) {
+        status = gpud_fail(error, GPUD_NO_ACCESS, "%s is not a lock file: move it away", name);
+    } else if (exists && st.st_uid != geteuid() && st.st_uid != 0) {
+        status = gpud_fail(error, GPUD_NO_ACCESS,
+                           "the lock file %s belongs to %s: only senders of one user can have the "
+                           "same address, or stand by for each other; stop that user's, or use a "
+                           "folder that others cannot write",
+                           name, gpud_user_name(st.st_uid, other));
+    } else if (file < 0 && failed == ENOENT) {
         int folder = (int)(strrchr(name, '/') - name);
         status = gpud_fail_errno(error,
                                  "there is no folder %.*s for the socket: make it (mkdir -p %.*s), "
                                  "or choose another path",
                                  folder, name, folder, name);
-    }
-    if (status == GPUD_OK && file < 0)
+    } else if (file < 0) {
         status = gpud_fail_errno(error, "cannot open the lock file %s", name);
+    }
     if (status != GPUD_OK) {
         gpud_fd_close(&file);
         return status;
@@ -171,10 +150,19 @@ static bool lock_is_current(int fd, const char *name)
  * the lock taken at that very moment. */
 static void show_holder(int fd)
 {
+    char text[64];
     struct stat st;
+    uint64_t limit;
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (fstat(fd, &st) == 0)
-        sign(fd, &st);
+    gpud_print(text, "%ld %llu\n", (long)getpid(), (unsigned long long)pid_namespace());
+    size_t size = strlen(text);
+    /* Process and namespace only serve messages, so a failure does not matter. With a second name,
+     * the file may be other data. */
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+        gpud_file_fits(size, &limit) && pwrite(fd, text, size, 0) == (ssize_t)size) {
+        int cut = ftruncate(fd, (off_t)size);
+        (void)cut; /* only the first line is read */
+    }
     fcntl(fd, F_OFD_SETLK, &whole);
 }
 
@@ -273,23 +261,16 @@ static enum gpud_status watch_file(struct gpud_lock_wait *wait, const char *name
     return status;
 }
 
-/* Reads all events; false: there were none. */
-static bool lock_drain(int events)
-{
-    _Alignas(struct inotify_event) char bytes[1024];
-    bool any = false;
-    while (read(events, bytes, sizeof(bytes)) > 0)
-        any = true;
-    return any;
-}
-
 enum gpud_status gpud_lock_wait_try(struct gpud_lock_wait *wait, const char *path, int *fd,
                                     struct gpud_error *error)
 {
+    _Alignas(struct inotify_event) char events[1024];
     char name[GPUD_SOCKET_PATH_MAX + 8];
     path_of(path, name, sizeof(name));
     int64_t deadline = gpud_deadline(RELEASE_PATIENCE);
-    bool may_be_free = lock_drain(wait->events);
+    bool may_be_free = false;
+    while (read(wait->events, events, sizeof(events)) > 0)
+        may_be_free = true;
     for (;;) {
         if (wait->file < 0) {
             enum gpud_status status = watch_file(wait, name, error);

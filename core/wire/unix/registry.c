@@ -273,16 +273,13 @@ static bool begins(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-static bool is_bare(const struct gpud_address *address)
-{
-    return strncmp(address->text, "unix:", 5) != 0;
-}
-
+/* Bare names come first. */
 static int registry_compare(const void *a, const void *b)
 {
     const struct gpud_address *x = a, *y = b;
-    if (is_bare(x) != is_bare(y))
-        return is_bare(x) ? -1 : 1;
+    bool x_is_path = begins(x->text, "unix:"), y_is_path = begins(y->text, "unix:");
+    if (x_is_path != y_is_path)
+        return x_is_path ? 1 : -1;
     int order = strcmp(x->text, y->text);
     return order ? order : (x->receiver > y->receiver) - (x->receiver < y->receiver);
 }
@@ -303,23 +300,12 @@ static void remove_received_here(struct search *search)
     search->count = kept;
 }
 
-static void network_entry(const char *prefix, const char *place,
-                          char entry[GPUD_REGISTRY_ENTRY_MAX])
+void gpud_registry_entry(const char *prefix, const char *place, char entry[GPUD_REGISTRY_ENTRY_MAX])
 {
     gpud_print_n(entry, GPUD_REGISTRY_ENTRY_MAX, "%s%s", prefix, place + strlen("rdma://"));
     for (char *c = entry; *c; c++)
         if (*c == '/')
             *c = '!';
-}
-
-void gpud_registry_rdma_entry(const char *place, char entry[GPUD_REGISTRY_ENTRY_MAX])
-{
-    network_entry(GPUD_REGISTRY_RDMA, place, entry);
-}
-
-void gpud_registry_received_entry(const char *place, char entry[GPUD_REGISTRY_ENTRY_MAX])
-{
-    network_entry(GPUD_REGISTRY_RECEIVED, place, entry);
 }
 
 /* "10.0.0.1:7174!cam3" as an address. */
@@ -332,42 +318,6 @@ static bool read_network(const char *entry, size_t length, char text[GPUD_ADDRES
         if (*c == '!')
             *c = '/';
     return true;
-}
-
-/* The name of a socket as an address: its own, or that of a place on a network. */
-static bool registry_read_name(const char *entry, char text[GPUD_ADDRESS_MAX])
-{
-    if (begins(entry, GPUD_REGISTRY_RDMA)) {
-        entry += strlen(GPUD_REGISTRY_RDMA);
-        return read_network(entry, strlen(entry), text);
-    }
-    return gpud_socket_entry_address(entry, text, GPUD_ADDRESS_MAX);
-}
-
-/* In another user's folder a link must lead to a socket of the link's owner: this process may be
- * root. */
-static bool leads_to_own(const char *path, uid_t owner)
-{
-    struct stat st;
-    return lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_uid == owner;
-}
-
-/* Tells our sockets from those of other programs in an arbitrary folder. */
-static bool has_lock(const struct search *search, const char *entry)
-{
-    char lock[NAME_MAX + sizeof(".lock")];
-    gpud_print(lock, "%s.lock", entry);
-    return faccessat(search->fd, lock, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
-/* The kernel unlocks a note when its process dies, also one of another container, whose process id
- * means nothing here. */
-static void remove_if_unlocked(int directory, const char *entry)
-{
-    int fd = openat(directory, entry, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-        unlinkat(directory, entry, 0);
-    gpud_fd_close(&fd);
 }
 
 /* Reads the note of a process that receives a channel; removes the note of a dead process. */
@@ -385,14 +335,20 @@ static bool read_received(const struct search *search, const char *entry,
     found->receiver = gpud_lock_find(found->place, false);
     if (found->receiver > 0 && gpud_process_name(found->receiver, name, sizeof(name)))
         return true;
-    remove_if_unlocked(search->fd, entry);
+    /* The kernel unlocks a note when its process dies, also one of another container, whose process
+     * id means nothing here. */
+    int fd = openat(search->fd, entry, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(search->fd, entry, 0);
+    gpud_fd_close(&fd);
     return false;
 }
 
 /* Whether an entry of the directory is an address. */
 static bool read_entry(const struct search *search, const char *entry, struct gpud_address *found)
 {
-    struct stat st;
+    struct stat st, end;
+    char lock[NAME_MAX + sizeof(".lock")];
     if (fstatat(search->fd, entry, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
         (search->own && st.st_uid != geteuid()))
         return false;
@@ -400,14 +356,25 @@ static bool read_entry(const struct search *search, const char *entry, struct gp
     if (begins(entry, GPUD_REGISTRY_RECEIVED))
         return S_ISREG(st.st_mode) && read_received(search, entry, found);
     if (S_ISLNK(st.st_mode)) {
-        if (!read_link(search->fd, entry, found->place) ||
-            (!search->own && !leads_to_own(found->place, st.st_uid)))
+        if (!read_link(search->fd, entry, found->place))
+            return false;
+        /* In another user's folder a link must lead to a socket of the link's owner: this process
+         * may be root. */
+        if (!search->own &&
+            (lstat(found->place, &end) < 0 || !S_ISSOCK(end.st_mode) || end.st_uid != st.st_uid))
             return false;
         gpud_print(found->text, "unix:%s", found->place);
         return true;
     }
-    if (!S_ISSOCK(st.st_mode) || !registry_read_name(entry, found->text) ||
-        (!search->own && !has_lock(search, entry)))
+    const char *network = entry + strlen(GPUD_REGISTRY_RDMA);
+    if (!S_ISSOCK(st.st_mode) ||
+        !(begins(entry, GPUD_REGISTRY_RDMA)
+              ? read_network(network, strlen(network), found->text)
+              : gpud_socket_entry_address(entry, found->text, GPUD_ADDRESS_MAX)))
+        return false;
+    /* Tells our sockets from those of other programs in an arbitrary folder. */
+    gpud_print(lock, "%s.lock", entry);
+    if (!search->own && faccessat(search->fd, lock, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return false;
     int length =
         gpud_print_n(found->place, GPUD_SOCKET_PATH_MAX, "%s/%s", search->directory, entry);
@@ -454,34 +421,25 @@ static enum gpud_status search_entries(struct search *search, DIR *entries,
     return GPUD_OK;
 }
 
-/* directory: in: the runtime directory; out: the one to search. */
-static enum gpud_status begin_search(struct search *search, const char *folder,
-                                     char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)
-{
-    *search = (struct search){.directory = directory, .fd = -1};
-    search->own = !folder || strcmp(folder, directory) == 0;
-    if (search->own) {
-        search->fd = open_directory(directory, error);
-        if (search->fd < 0 && errno != ENOENT)
-            return GPUD_NO_ACCESS;
-        return GPUD_OK; /* ENOENT: no sender has run here yet */
-    }
-    gpud_print_n(directory, GPUD_ADDRESS_MAX, "%s", folder);
-    search->fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return search->fd < 0 ? gpud_fail_errno(error, "cannot look for channels in %s", folder)
-                          : GPUD_OK;
-}
-
 enum gpud_status gpud_address_list(const char *folder, struct gpud_address **found, size_t *count,
                                    size_t *omitted, char directory[GPUD_ADDRESS_MAX],
                                    struct gpud_error *error)
 {
-    struct search search;
+    struct search search = {.directory = directory, .fd = -1};
     enum gpud_status status = gpud_runtime_directory(directory, GPUD_SOCKET_PATH_MAX, error);
-    if (status == GPUD_OK)
-        status = begin_search(&search, folder, directory, error);
     if (status != GPUD_OK)
         return status;
+    search.own = !folder || strcmp(folder, directory) == 0;
+    if (search.own) {
+        search.fd = open_directory(directory, error);
+        if (search.fd < 0 && errno != ENOENT) /* else no sender has run here yet */
+            return GPUD_NO_ACCESS;
+    } else {
+        gpud_print_n(directory, GPUD_ADDRESS_MAX, "%s", folder);
+        search.fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (search.fd < 0)
+            return gpud_fail_errno(error, "cannot look for channels in %s", folder);
+    }
     if (search.fd >= 0) {
         DIR *entries = fdopendir(search.fd);
         if (!entries) {
@@ -510,7 +468,7 @@ void gpud_received_note(struct gpud_received *received, const char *place)
     received->lock = -1;
     if (gpud_private_directory(directory, sizeof(directory), NULL) != GPUD_OK)
         return;
-    gpud_registry_received_entry(place, entry);
+    gpud_registry_entry(GPUD_REGISTRY_RECEIVED, place, entry);
     int length = gpud_print_n(received->path, sizeof(received->path), "%s/%s!%ld.%u", directory,
                               entry, (long)getpid(), atomic_fetch_add(&number, 1));
     if (length > 0 && (size_t)length < sizeof(received->path))
@@ -574,7 +532,8 @@ static bool find_of_any_user(const char *name, char found[GPUD_SOCKET_PATH_MAX])
     return is_found;
 }
 
-/* Only a bare name can mean several sockets; a path is unambiguous. */
+/* A process with another XDG_RUNTIME_DIR has another socket of the same name. Only a bare name can
+ * mean several sockets; a path is unambiguous. */
 static bool find_elsewhere(const char *path, char found[GPUD_SOCKET_PATH_MAX])
 {
     char directory[GPUD_SOCKET_PATH_MAX];
@@ -589,14 +548,31 @@ static bool find_elsewhere(const char *path, char found[GPUD_SOCKET_PATH_MAX])
            (geteuid() == 0 && find_of_any_user(name, found));
 }
 
-/* Leaves the hint empty if the folder exists and can be entered. */
-static void explain_folder(const char *path, char *hint, size_t size)
+void gpud_socket_hint(const char *path, char *hint, size_t size)
 {
-    char folder[GPUD_SOCKET_PATH_MAX], user[GPUD_USER_MAX];
+    char elsewhere[GPUD_SOCKET_PATH_MAX], folder[GPUD_SOCKET_PATH_MAX];
+    char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
+    uid_t owner;
+    hint[0] = '\0';
+    if (is_socket(path, &owner)) {
+        if (owner != geteuid() && owner != 0)
+            gpud_print_n(hint, size, "the socket there belongs to %s, and this is %s",
+                         gpud_user_name(owner, other), gpud_user_name(geteuid(), own));
+        else
+            gpud_print_n(hint, size, "its sender died and left the socket: start it again");
+        return;
+    }
+    if (find_elsewhere(path, elsewhere)) {
+        gpud_print_n(hint, size,
+                     "there is %s, of a process with another XDG_RUNTIME_DIR (a login shell, a "
+                     "service, sudo?): set it alike for both, or use address=unix:%s",
+                     elsewhere, elsewhere);
+        return;
+    }
     gpud_print(folder, "%s", path);
     *strrchr(folder, '/') = '\0';
     if (!folder[0] || access(folder, X_OK) == 0)
-        return;
+        return; /* it exists and can be entered */
     if (errno == ENOENT)
         gpud_print_n(hint, size,
                      "there is no folder %s here: make it (mkdir), or, where the sender runs in "
@@ -604,27 +580,5 @@ static void explain_folder(const char *path, char *hint, size_t size)
                      folder);
     else
         gpud_print_n(hint, size, "%s cannot enter the folder %s: %s",
-                     gpud_user_name(geteuid(), user), folder, strerror(errno));
-}
-
-void gpud_socket_hint(const char *path, char *hint, size_t size)
-{
-    char elsewhere[GPUD_SOCKET_PATH_MAX];
-    uid_t owner;
-    hint[0] = '\0';
-    if (is_socket(path, &owner)) {
-        char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
-        if (owner != geteuid() && owner != 0)
-            gpud_print_n(hint, size, "the socket there belongs to %s, and this is %s",
-                         gpud_user_name(owner, other), gpud_user_name(geteuid(), own));
-        else
-            gpud_print_n(hint, size, "its sender died and left the socket: start it again");
-    } else if (find_elsewhere(path, elsewhere)) {
-        gpud_print_n(hint, size,
-                     "there is %s, of a process with another XDG_RUNTIME_DIR (a login shell, a "
-                     "service, sudo?): set it alike for both, or use address=unix:%s",
-                     elsewhere, elsewhere);
-    } else {
-        explain_folder(path, hint, size);
-    }
+                     gpud_user_name(geteuid(), own), folder, strerror(errno));
 }

@@ -22,26 +22,10 @@ enum gpud_status gpud_access_find_peer(int fd, struct gpud_peer *peer, struct gp
 bool gpud_access_admits(const struct gpud_access_rule *access, int fd,
                         const struct gpud_peer *peer);
 
-/* Whether the users that the rule admits can reach the path: other users can enter neither the
- * runtime directory nor a folder that is closed to them. */
-enum gpud_status gpud_access_check_address(const struct gpud_access_rule *access,
-                                           const char *address, const char *path,
-                                           struct gpud_error *error);
-
 /* "alice (1000)", or "user 1000" if /etc/passwd does not know it. */
 #define GPUD_USER_MAX 64
 
 const char *gpud_user_name(uid_t uid, char text[GPUD_USER_MAX]);
-
-/* The reason of a refusal: both users, and what to set. */
-enum gpud_status gpud_access_refuse_receiver(const struct gpud_access_rule *access,
-                                             const struct gpud_peer *peer,
-                                             struct gpud_error *error);
-enum gpud_status gpud_access_refuse_sender(const struct gpud_access_rule *access, const char *path,
-                                           const struct gpud_peer *peer, struct gpud_error *error);
-
-/* The same if the file system refused. */
-enum gpud_status gpud_access_explain_closed(const char *path, struct gpud_error *error);
 
 /* === kind ==================================================================================== */
 
@@ -139,11 +123,6 @@ enum gpud_status gpud_socket_listen(struct gpud_socket_listener *listener, const
                                     const struct gpud_access_rule *access,
                                     struct gpud_error *error);
 
-/* The same with the lock that the caller has taken, which is the listener's from then on; on
- * failure it is dropped. */
-enum gpud_status gpud_socket_listen_locked(struct gpud_socket_listener *listener, const char *path,
-                                           int lock, const struct gpud_access_rule *access,
-                                           struct gpud_error *error);
 void gpud_socket_unlisten(struct gpud_socket_listener *listener);
 
 /* GPUD_AGAIN: no connection is pending. GPUD_NO_ACCESS: *peer is not admitted, and was sent a
@@ -211,10 +190,9 @@ void gpud_received_remove(struct gpud_received *received);
 #define GPUD_REGISTRY_RECEIVED ".received!"
 #define GPUD_REGISTRY_ENTRY_MAX (GPUD_ADDRESS_MAX + sizeof(GPUD_REGISTRY_RECEIVED))
 
-void gpud_registry_rdma_entry(const char *place, char entry[GPUD_REGISTRY_ENTRY_MAX]);
-
-/* Without the process and the number at its end. */
-void gpud_registry_received_entry(const char *place, char entry[GPUD_REGISTRY_ENTRY_MAX]);
+/* With the second prefix, without the process and the number at its end. */
+void gpud_registry_entry(const char *prefix, const char *place,
+                         char entry[GPUD_REGISTRY_ENTRY_MAX]);
 
 /* Makes the link for a path that this process listens on. A bare name needs none. */
 enum gpud_status gpud_registry_add(const char *path, struct gpud_error *error);
