@@ -145,8 +145,10 @@ bool gpud_memory_unmap_pages(void *data, uint64_t size);
 void gpud_fd_keep_from_children(int fd);
 void gpud_fd_let_children_keep(int fd);
 
-/* Makes a non-blocking eventfd readable; does nothing for -1. */
+/* Makes a non-blocking eventfd readable; does nothing for -1. And reads it, or a timerfd, so that
+ * it is not readable until the next time. */
 void gpud_event_raise(int fd);
+void gpud_event_drain(int fd);
 
 /* The type of its file, as in st_mode; 0: an object of the kernel's without a file. Unlike fstat()
  * it does not ask a file system in user space, which may never answer. false: errno says why. */

@@ -162,6 +162,13 @@ void gpud_event_raise(int fd)
     (void)written; /* the count does not matter */
 }
 
+void gpud_event_drain(int fd)
+{
+    uint64_t count;
+    ssize_t got = read(fd, &count, sizeof(count));
+    (void)got; /* the count does not matter */
+}
+
 bool gpud_fd_type(int fd, mode_t *type)
 {
     struct statx file;

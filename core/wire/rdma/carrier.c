@@ -179,11 +179,15 @@ void gpud_rdma_stop_publishing(struct rdma_remote *remote)
     gpud_lock_release(&remote->lock);
 }
 
-/* Copies words that other threads of this side may be storing. True: any changed. */
-static bool copy_words(char *to, const char *from, size_t size)
+/* Updates the copy; true if it changed. */
+static bool copy_range(struct rdma_remote *remote, size_t offset, size_t *size)
 {
+    char *to = rdma_published_half(remote) + offset;
+    const char *from = rdma_own_half(remote) + offset;
     bool changed = false;
-    for (size_t at = 0; at < size; at += sizeof(uint32_t)) {
+    *size = (*size + 3) & ~(size_t)3;
+    for (size_t at = 0; at < *size; at += sizeof(uint32_t)) {
+        /* Other threads of this side may be storing it. */
         uint32_t word = atomic_load((const _Atomic uint32_t *)(const void *)(from + at));
         changed |= memcmp(to + at, &word, sizeof(word)) != 0;
         memcpy(to + at, &word, sizeof(word));
@@ -191,74 +195,12 @@ static bool copy_words(char *to, const char *from, size_t size)
     return changed;
 }
 
-/* Updates the copy; true if it changed. */
-static bool copy_range(struct rdma_remote *remote, size_t offset, size_t *size)
-{
-    *size = (*size + 3) & ~(size_t)3;
-    return copy_words(rdma_published_half(remote) + offset, rdma_own_half(remote) + offset, *size);
-}
-
-/* Writes this range of our half into the other side's page, ordered after earlier ranges. Does
- * nothing before the record is attached or after it is detached. */
-static void rdma_publish(struct rdma_remote *remote, size_t offset, size_t size)
-{
-    gpud_lock_take(&remote->lock);
-    if (remote->attached && !remote->detached && copy_range(remote, offset, &size) &&
-        (remote->is_behind || write_range(remote, offset, size) == GPUD_AGAIN)) {
-        fall_behind(remote, offset);
-        catch_up_locked(remote);
-    }
-    gpud_lock_release(&remote->lock);
-}
-
-/* --- with a notice ------------------------------------------------------------------------- */
-
 static void notify_locked(struct rdma_remote *remote)
 {
     if (remote->is_behind)
         remote->owes_notice = true;
     else
         send_notice(remote);
-}
-
-/* Send a notice, ordered after what was published; the second one publishes a range first. False:
- * the record is not attached. */
-static bool rdma_publish_notice(struct rdma_remote *remote)
-{
-    gpud_lock_take(&remote->lock);
-    bool published = remote->attached && !remote->detached;
-    if (published)
-        notify_locked(remote);
-    gpud_lock_release(&remote->lock);
-    return published;
-}
-
-static void publish_and_notify_locked(struct rdma_remote *remote, size_t offset, size_t size)
-{
-    enum gpud_status status = GPUD_AGAIN;
-    if (!copy_range(remote, offset, &size)) {
-        notify_locked(remote);
-        return;
-    }
-    if (!remote->is_behind) {
-        struct gpud_rdma_transfer transfer = publish_transfer_of(remote, offset, size);
-        status = gpud_rdma_write_and_notify(remote->rdma, &transfer, remote->is_sender, NULL);
-    }
-    if (status != GPUD_AGAIN)
-        return;
-    fall_behind(remote, offset);
-    remote->owes_notice = true;
-    catch_up_locked(remote);
-}
-
-static bool rdma_publish_with_notice(struct rdma_remote *remote, size_t offset, size_t size)
-{
-    gpud_lock_take(&remote->lock);
-    bool published = remote->attached && !remote->detached;
-    if (published)
-        publish_and_notify_locked(remote, offset, size);
-    gpud_lock_release(&remote->lock);
-    return published;
 }
 
 /* === records ================================================================================= */
@@ -290,40 +232,18 @@ static void rdma_free_record(struct rdma_remote *remote)
     free(remote);
 }
 
-/* Writes what the card's queue had no room for. */
-static void rdma_catch_up(struct rdma_channel *channel)
-{
-    gpud_lock_take(&channel->records_lock);
-    for (struct rdma_remote *one = channel->records; one; one = one->next)
-        gpud_rdma_catch_up_record(one);
-    gpud_lock_release(&channel->records_lock);
-}
-
-/* Wakes threads that sleep on its records. */
-static void rdma_wake_records(struct rdma_channel *channel)
-{
-    gpud_lock_take(&channel->records_lock);
-    for (struct rdma_remote *one = channel->records; one; one = one->next)
-        if (atomic_load(&one->asleep))
-            gpud_event_raise(one->event);
-    gpud_lock_release(&channel->records_lock);
-}
-
-/* Whether the other side has written into its half of the page. */
-static bool is_in_use(const struct rdma_remote *remote)
-{
-    const struct gpud_page *page = remote->base.page;
-    const struct gpud_page_identity *identity =
-        remote->is_sender ? &page->receiver.identity : &page->sender.identity;
-    return remote->was_attached && *(const volatile uint64_t *)&identity->magic != 0;
-}
-
 static uint64_t last_in_use(const struct rdma_remote *list)
 {
     uint64_t last = 0;
-    for (; list; list = list->next)
-        if (list->number > last && is_in_use(list))
+    for (; list; list = list->next) {
+        /* Whether the other side has written into its half of the page. */
+        const struct gpud_page *page = list->base.page;
+        const struct gpud_page_identity *identity =
+            list->is_sender ? &page->receiver.identity : &page->sender.identity;
+        if (list->number > last && list->was_attached &&
+            *(const volatile uint64_t *)&identity->magic != 0)
             last = list->number;
+    }
     return last;
 }
 
@@ -381,14 +301,23 @@ static void wake_look(struct rdma_channel *channel, bool wake_receiver)
     if (gpud_rdma_progress(channel->rdma)) {
         atomic_fetch_add(&channel->notices, 1);
         unsigned messages = gpud_rdma_received(channel->rdma);
-        if (atomic_load(&channel->sleepers) > 0)
-            rdma_wake_records(channel);
+        if (atomic_load(&channel->sleepers) > 0) {
+            gpud_lock_take(&channel->records_lock);
+            for (struct rdma_remote *one = channel->records; one; one = one->next)
+                if (atomic_load(&one->asleep))
+                    gpud_event_raise(one->event);
+            gpud_lock_release(&channel->records_lock);
+        }
         bool has_message = atomic_exchange(&channel->messages, messages) != messages;
         if (wake_receiver && (has_message || atomic_load(&channel->wants_kick)))
             gpud_event_raise(channel->event);
     }
-    if (atomic_load(&channel->behind) > 0)
-        rdma_catch_up(channel);
+    if (atomic_load(&channel->behind) > 0) { /* writes what the card's queue had no room for */
+        gpud_lock_take(&channel->records_lock);
+        for (struct rdma_remote *one = channel->records; one; one = one->next)
+            gpud_rdma_catch_up_record(one);
+        gpud_lock_release(&channel->records_lock);
+    }
 }
 
 void gpud_rdma_look_around(struct rdma_channel *channel)
@@ -411,21 +340,13 @@ static void arm(struct rdma_channel *channel)
 static void rdma_arm_to_sleep(struct rdma_channel *channel)
 {
     arm(channel);
-    wake_look(channel, true);
+    gpud_rdma_look_around(channel);
 }
 
 void gpud_rdma_arm_to_receive(struct rdma_channel *channel)
 {
     arm(channel);
     wake_look(channel, false);
-}
-
-/* Requests a KICK; and takes it: false if there is none yet. */
-static void rdma_want_kick(struct rdma_channel *channel)
-{
-    atomic_store(&channel->kick_after, atomic_load(&channel->notices));
-    atomic_store(&channel->wants_kick, true);
-    rdma_arm_to_sleep(channel);
 }
 
 bool gpud_rdma_take_kick(struct rdma_channel *channel)
@@ -442,16 +363,30 @@ bool gpud_rdma_take_kick(struct rdma_channel *channel)
 #define BEHIND_LOOK GPUD_MSEC        /* poll for room in the queue, for which no event may come */
 #define FAILED_LOOK (20 * GPUD_MSEC) /* after a failure, wake to let the caller notice it */
 
+/* Writes this range of our half into the other side's page, ordered after earlier ranges. Does
+ * nothing before the record is attached or after it is detached. */
 static void carrier_publish(const struct gpud_page_end *end, size_t offset, size_t size)
 {
-    rdma_publish((struct rdma_remote *)end->remote, offset, size);
+    struct rdma_remote *remote = (struct rdma_remote *)end->remote;
+    gpud_lock_take(&remote->lock);
+    if (remote->attached && !remote->detached && copy_range(remote, offset, &size) &&
+        (remote->is_behind || write_range(remote, offset, size) == GPUD_AGAIN)) {
+        fall_behind(remote, offset);
+        catch_up_locked(remote);
+    }
+    gpud_lock_release(&remote->lock);
 }
 
-/* Called at least once a frame on either side, so it also reposts receives and wakes waiters. */
+/* Sends a notice, ordered after what was published. Called at least once a frame on either side, so
+ * it also reposts receives and wakes waiters. */
 static bool notify(struct gpud_page_end *end)
 {
     struct rdma_remote *remote = (struct rdma_remote *)end->remote;
-    bool published = rdma_publish_notice(remote);
+    gpud_lock_take(&remote->lock);
+    bool published = remote->attached && !remote->detached;
+    if (published)
+        notify_locked(remote);
+    gpud_lock_release(&remote->lock);
     gpud_rdma_look_around(remote->channel);
     return published;
 }
@@ -459,20 +394,29 @@ static bool notify(struct gpud_page_end *end)
 static bool publish_and_notify(struct gpud_page_end *end, size_t offset, size_t size)
 {
     struct rdma_remote *remote = (struct rdma_remote *)end->remote;
-    bool published = rdma_publish_with_notice(remote, offset, size);
+    enum gpud_status status = GPUD_AGAIN;
+    gpud_lock_take(&remote->lock);
+    bool published = remote->attached && !remote->detached;
+    if (published && !copy_range(remote, offset, &size)) {
+        notify_locked(remote);
+    } else if (published) {
+        struct gpud_rdma_transfer transfer = publish_transfer_of(remote, offset, size);
+        if (!remote->is_behind)
+            status = gpud_rdma_write_and_notify(remote->rdma, &transfer, remote->is_sender, NULL);
+        if (status == GPUD_AGAIN) {
+            fall_behind(remote, offset);
+            remote->owes_notice = true;
+            catch_up_locked(remote);
+        }
+    }
+    gpud_lock_release(&remote->lock);
     gpud_rdma_look_around(remote->channel);
     return published;
 }
 
 /* --- sleeping ------------------------------------------------------------------------------ */
 
-static void drain_event(int fd)
-{
-    uint64_t ignored;
-    ssize_t got = read(fd, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; the count does not matter */
-}
-
+/* Sleeps until a thread that takes a notice wakes it. */
 static void wait_for_events(struct rdma_remote *remote, int64_t deadline)
 {
     struct rdma_channel *channel = remote->channel;
@@ -502,7 +446,7 @@ static void sleep_on(struct gpud_page_end *end, bool (*ready)(void *arg), void *
     struct rdma_remote *remote = (struct rdma_remote *)end->remote;
     struct rdma_channel *channel = remote->channel;
     unsigned notices = atomic_load(&channel->notices);
-    drain_event(remote->event);
+    gpud_event_drain(remote->event);
     atomic_store(&remote->asleep, true);
     atomic_fetch_add(&channel->sleepers, 1);
     rdma_arm_to_sleep(channel);
@@ -520,10 +464,13 @@ static void rouse(struct gpud_page_end *end)
         gpud_event_raise(remote->event);
 }
 
+/* Requests a KICK. */
 static void poll_begin(struct gpud_page_end *end)
 {
-    const struct rdma_remote *remote = (const struct rdma_remote *)end->remote;
-    rdma_want_kick(remote->channel);
+    struct rdma_channel *channel = ((const struct rdma_remote *)end->remote)->channel;
+    atomic_store(&channel->kick_after, atomic_load(&channel->notices));
+    atomic_store(&channel->wants_kick, true);
+    rdma_arm_to_sleep(channel);
 }
 
 const struct gpud_page_carrier gpud_rdma_carrier = {
@@ -630,23 +577,11 @@ static bool is_writable(const struct gpud_handle *handle, uint64_t size)
            handle->word[1] <= UINT32_MAX;
 }
 
-/* Once the other side sees this page used, it may release earlier ones, so a sender stops writing
- * into those here. A receiver does so by detaching. */
-static void switch_to(struct rdma_remote *remote)
-{
-    struct rdma_channel *channel = remote->channel;
-    gpud_lock_take(&channel->records_lock);
-    remote->was_attached = true;
-    for (struct rdma_remote *one = channel->records; remote->is_sender && one; one = one->next)
-        if (one->number < remote->number)
-            gpud_rdma_stop_publishing(one);
-    gpud_lock_release(&channel->records_lock);
-}
-
 static enum gpud_status attach(struct gpud_remote *base, const struct gpud_handle *page,
                                struct gpud_error *error)
 {
     struct rdma_remote *remote = (struct rdma_remote *)base;
+    struct rdma_channel *channel = remote->channel;
     if (page->size != rdma_own_size(remote) || !is_writable(page, page->size))
         return gpud_fail(error, GPUD_PEER, "this side cannot write the peer's ring page");
     gpud_lock_take(&remote->lock);
@@ -654,8 +589,15 @@ static enum gpud_status attach(struct gpud_remote *base, const struct gpud_handl
     remote->remote_key = (uint32_t)page->word[1];
     remote->attached = true;
     gpud_lock_release(&remote->lock);
-    switch_to(remote);
-    gpud_rdma_collect_records(remote->channel, false);
+    /* Once the other side sees this page used, it may release earlier ones, so a sender stops
+     * writing into those here. A receiver does so by detaching. */
+    gpud_lock_take(&channel->records_lock);
+    remote->was_attached = true;
+    for (struct rdma_remote *one = channel->records; remote->is_sender && one; one = one->next)
+        if (one->number < remote->number)
+            gpud_rdma_stop_publishing(one);
+    gpud_lock_release(&channel->records_lock);
+    gpud_rdma_collect_records(channel, false);
     return GPUD_OK;
 }
 
@@ -775,19 +717,6 @@ static struct gpud_rdma_region *find_source(struct rdma_remote *remote,
     return found;
 }
 
-static bool keep_source(struct rdma_remote *remote, const struct rdma_source *source)
-{
-    gpud_lock_take(&remote->lock);
-    struct rdma_source *sources =
-        realloc(remote->sources, (remote->source_count + 1) * sizeof(*sources));
-    if (sources) {
-        remote->sources = sources;
-        sources[remote->source_count++] = *source;
-    }
-    gpud_lock_release(&remote->lock);
-    return sources != NULL;
-}
-
 static enum gpud_status add_source(struct gpud_remote *base, struct gpud_memory *memory,
                                    struct gpud_error *error)
 {
@@ -798,11 +727,20 @@ static enum gpud_status add_source(struct gpud_remote *base, struct gpud_memory 
         return GPUD_OK;
     enum gpud_status status = gpud_rdma_register_memory(remote->rdma, memory, GPUD_RDMA_LOCAL,
                                                         &source.region, &way, error);
-    if (status == GPUD_OK && !keep_source(remote, &source)) {
-        gpud_rdma_unregister(&source.region);
-        status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a link");
+    if (status != GPUD_OK)
+        return status;
+    gpud_lock_take(&remote->lock);
+    struct rdma_source *sources =
+        realloc(remote->sources, (remote->source_count + 1) * sizeof(*sources));
+    if (sources) {
+        remote->sources = sources;
+        sources[remote->source_count++] = source;
     }
-    return status;
+    gpud_lock_release(&remote->lock);
+    if (sources)
+        return GPUD_OK;
+    gpud_rdma_unregister(&source.region);
+    return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a link");
 }
 
 static void record_catch_up(struct gpud_remote *base)
@@ -1034,9 +972,7 @@ static void verbs_look(struct gpud_channel *channel, struct gpud_verbs_state *st
 static void verbs_arm(struct gpud_channel *base)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
-    uint64_t ignored;
-    ssize_t got = read(channel->event, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; the count does not matter */
+    gpud_event_drain(channel->event);
     gpud_lock_take(&channel->lock);
     gpud_rdma_drive_locked(channel);
     gpud_lock_release(&channel->lock);

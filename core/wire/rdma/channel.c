@@ -33,13 +33,6 @@
  * connections. If a forked child kept one, the queue pair would go on answering for a process that
  * has died, and the peer would wait forever. */
 
-static bool set_flags(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
-           fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
-}
-
 enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events, struct gpud_error *error)
 {
     char hint[GPUD_REASON_MAX];
@@ -53,7 +46,9 @@ enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events, struc
         errno = number;
         return gpud_fail_errno(error, "cannot use the kernel's rdma_cm");
     }
-    if (!set_flags(made->fd)) {
+    int flags = fcntl(made->fd, F_GETFL);
+    if (flags < 0 || fcntl(made->fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+        fcntl(made->fd, F_SETFD, FD_CLOEXEC) < 0) {
         enum gpud_status status = gpud_fail_errno(error, "cannot use the kernel's rdma_cm");
         rdma_destroy_event_channel(made);
         return status;
@@ -268,7 +263,8 @@ static bool rdma_has_route_locked(const struct rdma_channel *channel)
     return has;
 }
 
-void gpud_rdma_drop_id_locked(struct rdma_channel *channel)
+/* Destroys the id and releases the queue pair. */
+static void drop_id(struct rdma_channel *channel)
 {
     if (channel->rdma) {
         gpud_rdma_end(channel->rdma);
@@ -292,25 +288,10 @@ void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why)
 /* === lifetime ================================================================================ */
 /* Makes and frees a channel, with its descriptors and records. */
 
-bool gpud_rdma_channel_watch(const struct rdma_channel *channel, int fd)
+static bool watch(const struct rdma_channel *channel, int fd)
 {
     struct epoll_event readable = {.events = EPOLLIN};
     return epoll_ctl(channel->base.fd, EPOLL_CTL_ADD, fd, &readable) == 0;
-}
-
-static enum gpud_status open_fds(struct rdma_channel *channel, struct gpud_error *error)
-{
-    channel->base.fd = epoll_create1(EPOLL_CLOEXEC);
-    channel->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    channel->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (channel->base.fd < 0 || channel->event < 0 || channel->timer < 0 ||
-        !gpud_rdma_channel_watch(channel, channel->event) ||
-        !gpud_rdma_channel_watch(channel, channel->timer))
-        return gpud_fail_errno(error, "no descriptors for a connection");
-    enum gpud_status status = gpud_rdma_open_events(&channel->events, error);
-    if (status == GPUD_OK && !gpud_rdma_channel_watch(channel, channel->events->fd))
-        status = gpud_fail_errno(error, "no descriptors for a connection");
-    return status;
 }
 
 enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma_place *place,
@@ -331,7 +312,17 @@ enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma
     gpud_lock_init(&made->lock, GPUD_RANK_RDMA_CHANNEL);
     gpud_lock_init(&made->arm_lock, GPUD_RANK_RDMA_ARM);
     gpud_lock_init(&made->records_lock, GPUD_RANK_RDMA_RECORDS);
-    enum gpud_status status = open_fds(made, error);
+    made->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    made->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    made->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    enum gpud_status status = GPUD_OK;
+    if (made->base.fd < 0 || made->event < 0 || made->timer < 0 || !watch(made, made->event) ||
+        !watch(made, made->timer))
+        status = gpud_fail_errno(error, "no descriptors for a connection");
+    if (status == GPUD_OK)
+        status = gpud_rdma_open_events(&made->events, error);
+    if (status == GPUD_OK && !watch(made, made->events->fd))
+        status = gpud_fail_errno(error, "no descriptors for a connection");
     if (status == GPUD_OK)
         *channel = made;
     else
@@ -342,7 +333,7 @@ enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma
 void gpud_rdma_channel_destroy(struct rdma_channel *channel)
 {
     gpud_rdma_disconnect_locked(channel, "this side closed the connection");
-    gpud_rdma_drop_id_locked(channel);
+    drop_id(channel);
     gpud_rdma_collect_records(channel, true);
     gpud_rdma_close_events(&channel->events);
     gpud_rdma_lookup_end(&channel->lookup);
@@ -404,21 +395,11 @@ static void connect_finish(struct rdma_channel *channel, enum rdma_phase phase)
     gpud_event_raise(channel->event);
 }
 
-void gpud_rdma_end_locked(struct rdma_channel *channel, const struct gpud_error *why)
+/* Before RDMA_OPEN: ends the channel for this reason. */
+static void end_locked(struct rdma_channel *channel, const struct gpud_error *why)
 {
     channel->end = *why;
     connect_finish(channel, RDMA_ENDED);
-}
-
-/* Detects a vanished host for a side that only waits for messages. */
-static void check_peer(struct rdma_channel *channel)
-{
-    if (gpud_rdma_is_alive(channel->rdma)) {
-        set_deadline(channel, GPUD_RDMA_SILENCE);
-        return;
-    }
-    channel->deadline = INT64_MAX;
-    gpud_fd_close(&channel->timer);
 }
 
 /* --- to the sender ------------------------------------------------------------------------- */
@@ -428,7 +409,7 @@ static void connect_next(struct rdma_channel *channel, const struct gpud_error *
 /* Abandons this address and tries the next one. */
 static void connect_give_up(struct rdma_channel *channel, struct gpud_error *why)
 {
-    gpud_rdma_drop_id_locked(channel);
+    drop_id(channel);
     connect_next(channel, why);
 }
 
@@ -439,26 +420,21 @@ static void fail_call(struct rdma_channel *channel, int number, const char *acti
     connect_give_up(channel, &why);
 }
 
-static bool connect_resolve(struct rdma_channel *channel, struct sockaddr *address)
-{
-    return rdma_create_id(channel->events, &channel->id, channel, RDMA_PS_TCP) == 0 &&
-           rdma_resolve_addr(channel->id, NULL, address, RDMA_RESOLVE_MS) == 0;
-}
-
 /* why: how the previous address failed; NULL: there was none. */
 static void connect_next(struct rdma_channel *channel, const struct gpud_error *why)
 {
     struct gpud_error failed;
     channel->phase = RDMA_ROUTING;
     while (channel->address_next < channel->address_count) {
-        if (connect_resolve(channel,
-                            (struct sockaddr *)&channel->addresses[channel->address_next++]))
+        struct sockaddr_storage *address = &channel->addresses[channel->address_next++];
+        if (rdma_create_id(channel->events, &channel->id, channel, RDMA_PS_TCP) == 0 &&
+            rdma_resolve_addr(channel->id, NULL, (struct sockaddr *)address, RDMA_RESOLVE_MS) == 0)
             return;
         gpud_rdma_fail_call(&failed, errno, "connect to", channel->where);
         why = &failed;
-        gpud_rdma_drop_id_locked(channel);
+        drop_id(channel);
     }
-    gpud_rdma_end_locked(channel, why);
+    end_locked(channel, why);
 }
 
 static void fill_params(struct rdma_conn_param *params, const void *data, size_t size)
@@ -482,7 +458,7 @@ static enum gpud_status create_queue_pair(struct rdma_channel *channel, struct g
     rdma_set_option(channel->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
                     sizeof(timeout));
     enum gpud_status status = gpud_rdma_create(channel->id, &channel->rdma, error);
-    if (status == GPUD_OK && !gpud_rdma_channel_watch(channel, gpud_rdma_get_fd(channel->rdma)))
+    if (status == GPUD_OK && !watch(channel, gpud_rdma_get_fd(channel->rdma)))
         status = gpud_fail_errno(error, "no descriptor to poll");
     return status;
 }
@@ -522,41 +498,42 @@ static void ask_again(struct rdma_channel *channel)
     channel->ask_again = INT64_MAX;
     set_timer(channel);
     channel->address_next--;
-    gpud_rdma_drop_id_locked(channel);
+    drop_id(channel);
     connect_next(channel, NULL);
 }
 
-/* Sends the request to another port of the same host. */
-static void connect_move(struct rdma_channel *channel, uint16_t port)
+/* The answer of the program that listens there. */
+static void handle_refusal(struct rdma_channel *channel, const struct gpud_rdma_event *event)
 {
-    struct sockaddr_storage *address = &channel->addresses[--channel->address_next];
-    if (address->ss_family == AF_INET)
-        ((struct sockaddr_in *)address)->sin_port = htons(port);
-    else
-        ((struct sockaddr_in6 *)address)->sin6_port = htons(port);
-    channel->has_moved = true;
-    gpud_rdma_drop_id_locked(channel);
-    connect_next(channel, NULL);
+    struct gpud_error why;
+    struct gpud_rdma_refusal refusal;
+    if (gpud_rdma_read_refusal(event->data, event->size, &refusal, &why) != GPUD_OK) {
+        gpud_fail(&why, GPUD_PEER, "the program that listens on %s is not a gpudirect sender",
+                  channel->where);
+    } else if (gpud_rdma_moved_to(&refusal) && !channel->has_moved) {
+        /* Sends the request to another port of the same host. */
+        struct sockaddr_storage *address = &channel->addresses[--channel->address_next];
+        if (address->ss_family == AF_INET)
+            ((struct sockaddr_in *)address)->sin_port = htons(gpud_rdma_moved_to(&refusal));
+        else
+            ((struct sockaddr_in6 *)address)->sin6_port = htons(gpud_rdma_moved_to(&refusal));
+        channel->has_moved = true;
+        drop_id(channel);
+        connect_next(channel, NULL);
+        return;
+    } else {
+        gpud_rdma_explain_refusal(&refusal, &channel->place, &why);
+        channel->refusal = refusal;
+    }
+    drop_id(channel);
+    end_locked(channel, &why);
 }
 
 static void handle_rejection(struct rdma_channel *channel, const struct gpud_rdma_event *event)
 {
     struct gpud_error why;
-    struct gpud_rdma_refusal refusal;
     if (event->status == REJECTED_BY_PEER || (event->status < 0 && event->size > 0)) {
-        if (gpud_rdma_read_refusal(event->data, event->size, &refusal, &why) == GPUD_OK) {
-            if (gpud_rdma_moved_to(&refusal) && !channel->has_moved) {
-                connect_move(channel, gpud_rdma_moved_to(&refusal));
-                return;
-            }
-            gpud_rdma_explain_refusal(&refusal, &channel->place, &why);
-            channel->refusal = refusal;
-        } else {
-            gpud_fail(&why, GPUD_PEER, "the program that listens on %s is not a gpudirect sender",
-                      channel->where);
-        }
-        gpud_rdma_drop_id_locked(channel);
-        gpud_rdma_end_locked(channel, &why);
+        handle_refusal(channel, event);
         return;
     }
     /* Requests without a queue pair all have the number 0, which no queue pair has: of two that
@@ -604,10 +581,20 @@ static size_t describe_connection(const struct rdma_channel *channel,
     return 8 + length;
 }
 
-static void open_channel(struct rdma_channel *channel)
+/* Sends the authentication messages that are due; when both ends are done, the channel is open. */
+static void send_proof(struct rdma_channel *channel)
 {
+    uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE];
     struct gpud_error why;
     enum gpud_status status = GPUD_OK;
+    while (gpud_auth_next(&channel->auth, bytes))
+        if (gpud_rdma_send(channel->rdma, bytes, sizeof(bytes), &why) != GPUD_OK) {
+            why.status = GPUD_CLOSED; /* the status that receiving would report */
+            end_locked(channel, &why);
+            return;
+        }
+    if (!gpud_auth_is_done(&channel->auth))
+        return;
     for (uint32_t i = 0; i < channel->waiting_count && status == GPUD_OK; i++)
         status = gpud_rdma_send(channel->rdma, channel->waiting[i].bytes, channel->waiting[i].size,
                                 &why);
@@ -619,22 +606,8 @@ static void open_channel(struct rdma_channel *channel)
         gpud_rdma_fail(channel->rdma, why.reason);
 }
 
-/* Sends the authentication messages that are due. */
-static void send_proof(struct rdma_channel *channel)
-{
-    uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE];
-    struct gpud_error why;
-    while (gpud_auth_next(&channel->auth, bytes))
-        if (gpud_rdma_send(channel->rdma, bytes, sizeof(bytes), &why) != GPUD_OK) {
-            why.status = GPUD_CLOSED; /* the status that receiving would report */
-            gpud_rdma_end_locked(channel, &why);
-            return;
-        }
-    if (gpud_auth_is_done(&channel->auth))
-        open_channel(channel);
-}
-
-bool gpud_rdma_prove_locked(struct rdma_channel *channel)
+/* RDMA_PROVING: handles an authentication message from the peer; false if there is none. */
+static bool prove(struct rdma_channel *channel)
 {
     const void *bytes;
     size_t size;
@@ -642,14 +615,12 @@ bool gpud_rdma_prove_locked(struct rdma_channel *channel)
     enum gpud_status status = gpud_rdma_receive(channel->rdma, &bytes, &size, &why);
     if (status == GPUD_AGAIN)
         return false;
-    if (status != GPUD_OK) {
-        gpud_rdma_end_locked(channel, &why);
-        return true;
+    if (status == GPUD_OK) {
+        status = gpud_auth_handle(&channel->auth, bytes, size, &why);
+        send_proof(channel); /* or the refusal */
     }
-    status = gpud_auth_handle(&channel->auth, bytes, size, &why);
-    send_proof(channel); /* or the refusal */
     if (status != GPUD_OK)
-        gpud_rdma_end_locked(channel, &why);
+        end_locked(channel, &why);
     return true;
 }
 
@@ -669,7 +640,7 @@ static void handle_established(struct rdma_channel *channel, const struct gpud_r
                                  context, describe_connection(channel, context), &why);
     if (status != GPUD_OK) {
         gpud_rdma_disconnect_locked(channel, why.reason);
-        gpud_rdma_end_locked(channel, &why);
+        end_locked(channel, &why);
         return;
     }
     channel->base.peer.own_address = gpud_rdma_is_own(&channel->id->route.addr.dst_storage);
@@ -747,17 +718,6 @@ static void connect_handle(struct rdma_channel *channel, const struct gpud_rdma_
     }
 }
 
-static void look_up(struct rdma_channel *channel)
-{
-    struct gpud_error why;
-    enum gpud_status status =
-        gpud_rdma_lookup_get(channel->lookup, channel->addresses, &channel->address_count, &why);
-    if (status == GPUD_OK)
-        connect_next(channel, NULL);
-    else if (status != GPUD_AGAIN)
-        gpud_rdma_end_locked(channel, &why);
-}
-
 static void time_out(struct rdma_channel *channel)
 {
     struct gpud_error why;
@@ -773,27 +733,41 @@ static void time_out(struct rdma_channel *channel)
                   "%s did not answer within %d s: is the sender stopped, or the network between "
                   "broken?",
                   channel->where, (int)(gpud_rdma_handshake_deadline / GPUD_SEC));
-    gpud_rdma_end_locked(channel, &why);
+    end_locked(channel, &why);
     if (is_connected)
         gpud_rdma_disconnect_locked(channel, why.reason);
     else
-        gpud_rdma_drop_id_locked(channel);
+        drop_id(channel);
 }
 
 void gpud_rdma_drive_locked(struct rdma_channel *channel)
 {
     struct gpud_rdma_event event;
-    if (channel->phase == RDMA_LOOKING_UP)
-        look_up(channel);
+    struct gpud_error why;
+    if (channel->phase == RDMA_LOOKING_UP) {
+        enum gpud_status status = gpud_rdma_lookup_get(channel->lookup, channel->addresses,
+                                                       &channel->address_count, &why);
+        if (status == GPUD_OK)
+            connect_next(channel, NULL);
+        else if (status != GPUD_AGAIN)
+            end_locked(channel, &why);
+    }
     while (gpud_rdma_next_event(channel->events, &event))
         connect_handle(channel, &event);
     int64_t now = gpud_now();
-    if (channel->phase < RDMA_OPEN && now >= channel->deadline)
+    if (channel->phase < RDMA_OPEN && now >= channel->deadline) {
         time_out(channel);
-    else if (channel->phase == RDMA_ROUTING && now >= channel->ask_again)
+    } else if (channel->phase == RDMA_ROUTING && now >= channel->ask_again) {
         ask_again(channel);
-    else if (channel->phase == RDMA_OPEN && now >= channel->deadline)
-        check_peer(channel);
+    } else if (channel->phase == RDMA_OPEN && now >= channel->deadline) {
+        /* Detects a vanished host for a side that only waits for messages. */
+        if (gpud_rdma_is_alive(channel->rdma)) {
+            set_deadline(channel, GPUD_RDMA_SILENCE);
+        } else {
+            channel->deadline = INT64_MAX;
+            gpud_fd_close(&channel->timer);
+        }
+    }
 }
 
 /* --- beginning ----------------------------------------------------------------------------- */
@@ -810,28 +784,22 @@ enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct 
     return GPUD_OK;
 }
 
-static enum gpud_status accept_request(struct rdma_channel *channel, struct gpud_error *error)
-{
-    uint8_t bytes[GPUD_RDMA_REPLY_SIZE];
-    struct rdma_conn_param params;
-    enum gpud_status status = create_queue_pair(channel, error);
-    if (status != GPUD_OK)
-        return status;
-    fill_params(&params, bytes, gpud_rdma_write_reply(GPUD_RDMA_RECEIVES, bytes));
-    if (rdma_accept(channel->id, &params) < 0)
-        return gpud_rdma_fail_call(error, errno, "accept a connection from", channel->where);
-    return GPUD_OK;
-}
-
 enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct rdma_cm_id *id,
                                           struct gpud_error *error)
 {
     struct gpud_rdma_event event;
+    struct rdma_conn_param params;
+    uint8_t bytes[GPUD_RDMA_REPLY_SIZE];
     gpud_lock_take(&channel->lock);
     set_deadline(channel, gpud_rdma_handshake_deadline);
     channel->phase = RDMA_ROUTING;
     channel->id = id;
-    enum gpud_status status = accept_request(channel, error);
+    enum gpud_status status = create_queue_pair(channel, error);
+    if (status == GPUD_OK) {
+        fill_params(&params, bytes, gpud_rdma_write_reply(GPUD_RDMA_RECEIVES, bytes));
+        if (rdma_accept(channel->id, &params) < 0)
+            status = gpud_rdma_fail_call(error, errno, "accept a connection from", channel->where);
+    }
     /* A failure because the other end gave up meanwhile is not an error. */
     if (status != GPUD_OK && gpud_rdma_next_event(channel->events, &event))
         status = GPUD_AGAIN;
@@ -942,27 +910,27 @@ static void *closing_run(void *arg)
     return NULL;
 }
 
-static bool closing_start(void)
-{
-    if (is_running && started_by == getpid())
-        return true;
-    if (is_joinable && started_by == getpid())
-        pthread_join(closing_thread, NULL); /* it is already returning */
-    is_joinable = is_running = pthread_create(&closing_thread, NULL, closing_run, NULL) == 0;
-    started_by = getpid();
-    return is_running;
-}
-
-static void closing_add(struct rdma_channel *channel)
+/* Ends the connection after its messages have arrived and the peer can be notified, or RDMA_LINGER
+ * has passed: disconnects a channel whose reference it takes over, or destroys one that has none.
+ * Not under its lock. */
+static void end_later(struct rdma_channel *channel)
 {
     channel->last_posted = gpud_rdma_posted(channel->rdma);
     channel->linger = gpud_deadline(RDMA_LINGER);
     gpud_lock_take(&closing_lock);
-    if (started_by != getpid())
+    if (started_by != getpid()) {
         closing = NULL; /* a parent's */
+        is_running = is_joinable = false;
+    }
     channel->next_closing = closing;
     closing = channel;
-    bool started = closing_start();
+    if (!is_running) {
+        if (is_joinable)
+            pthread_join(closing_thread, NULL); /* it is already returning */
+        is_joinable = is_running = pthread_create(&closing_thread, NULL, closing_run, NULL) == 0;
+        started_by = getpid();
+    }
+    bool started = is_running;
     if (!started)
         closing = channel->next_closing;
     gpud_lock_release(&closing_lock);
@@ -971,19 +939,6 @@ static void closing_add(struct rdma_channel *channel)
     while (!closing_is_over(channel)) /* without a thread, the caller waits */
         nap(LOOK);
     closing_finish(channel);
-}
-
-/* Disconnects the channel, or destroys it once it has no reference, after its messages have arrived
- * and the peer can be notified, or RDMA_LINGER has passed. Not under its lock. */
-static void rdma_disconnect_later(struct rdma_channel *channel)
-{
-    gpud_channel_ref(&channel->base);
-    closing_add(channel);
-}
-
-static void rdma_destroy_later(struct rdma_channel *channel)
-{
-    closing_add(channel);
 }
 
 __attribute__((destructor)) static void await_thread(void)
@@ -1069,26 +1024,11 @@ static bool can_travel(const struct gpud_message *message)
     }
 }
 
-/* Queues a message until the connection is established. */
-static enum gpud_status channel_keep(struct rdma_channel *channel, const uint8_t *bytes,
-                                     size_t size, struct gpud_error *error)
-{
-    struct rdma_waiting *waiting = &channel->waiting[channel->waiting_count];
-    if (channel->waiting_count == RDMA_WAITING_MAX)
-        return gpud_fail(error, GPUD_AGAIN, "%s is not connected yet", channel->where);
-    waiting->bytes = malloc(size);
-    if (!waiting->bytes)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a message");
-    memcpy(waiting->bytes, bytes, size);
-    waiting->size = size;
-    channel->waiting_count++;
-    return GPUD_OK;
-}
-
 static enum gpud_status channel_send_message(struct gpud_channel *base,
                                              struct gpud_message *message, struct gpud_error *error)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
+    struct rdma_waiting waiting;
     uint8_t bytes[GPUD_MESSAGE_MAX];
     size_t size;
     if (!can_travel(message))
@@ -1101,25 +1041,55 @@ static enum gpud_status channel_send_message(struct gpud_channel *base,
     gpud_lock_take(&channel->lock);
     if (channel->phase < RDMA_OPEN)
         gpud_rdma_drive_locked(channel);
-    if (channel->hung_up)
+    if (channel->hung_up) {
         status = gpud_fail(error, GPUD_PEER, "this side hung up");
-    else if (channel->phase == RDMA_ENDED)
+    } else if (channel->phase == RDMA_ENDED) {
         status = gpud_fail(error, GPUD_PEER, "%s", channel->end.reason);
-    else if (channel->phase == RDMA_OPEN)
+    } else if (channel->phase == RDMA_OPEN) {
         status = gpud_rdma_send(channel->rdma, bytes, size, error);
-    else
-        status = channel_keep(channel, bytes, size, error);
+    } else if (channel->waiting_count == RDMA_WAITING_MAX) {
+        status = gpud_fail(error, GPUD_AGAIN, "%s is not connected yet", channel->where);
+    } else if (!(waiting.bytes = malloc(size))) {
+        status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a message");
+    } else {
+        waiting.size = size;
+        memcpy(waiting.bytes, bytes, size);
+        channel->waiting[channel->waiting_count++] = waiting;
+    }
     gpud_lock_release(&channel->lock);
     return status;
 }
 
-/* Receives a message, or a KICK, from an open channel. */
-static enum gpud_status take_message(struct rdma_channel *channel, struct gpud_message *message,
-                                     struct gpud_error *error)
+/* Handles pending events and receives a message, or a KICK. *phase: the phase afterwards. The
+ * caller sees the channel connected before it gets the first message. */
+static enum gpud_status look_once(struct rdma_channel *channel, struct gpud_message *message,
+                                  enum rdma_phase *phase, struct gpud_error *error)
 {
+    enum gpud_status status = GPUD_AGAIN;
+    bool was_connected = atomic_load(&channel->base.connected);
     const void *bytes;
     size_t size;
-    enum gpud_status status = gpud_rdma_receive(channel->rdma, &bytes, &size, error);
+    gpud_lock_take(&channel->lock);
+    gpud_rdma_drive_locked(channel);
+    while (channel->phase == RDMA_PROVING && prove(channel))
+        ;
+    *phase = channel->phase;
+    if (channel->hung_up) {
+        status = gpud_fail(error, GPUD_CLOSED, "this side hung up");
+    } else if (channel->phase == RDMA_ENDED) {
+        /* Statuses that callers do not distinguish become GPUD_CLOSED. */
+        status = channel->end.status;
+        if (status != GPUD_NO_ACCESS && status != GPUD_UNSUPPORTED && status != GPUD_PEER)
+            status = GPUD_CLOSED;
+        if (error) {
+            *error = channel->end;
+            error->status = status;
+        }
+    }
+    gpud_lock_release(&channel->lock);
+    if (status != GPUD_AGAIN || !was_connected)
+        return status;
+    status = gpud_rdma_receive(channel->rdma, &bytes, &size, error);
     if (status == GPUD_AGAIN && gpud_rdma_take_kick(channel)) {
         message->type = GPUD_MESSAGE_KICK;
         message->position = 0;
@@ -1133,49 +1103,6 @@ static enum gpud_status take_message(struct rdma_channel *channel, struct gpud_m
     return status;
 }
 
-/* Reports why the connection was never established; statuses that callers do not distinguish become
- * GPUD_CLOSED. */
-static enum gpud_status report_end(const struct gpud_error *end, struct gpud_error *error)
-{
-    enum gpud_status status = end->status;
-    if (status != GPUD_NO_ACCESS && status != GPUD_UNSUPPORTED && status != GPUD_PEER)
-        status = GPUD_CLOSED;
-    if (error) {
-        *error = *end;
-        error->status = status;
-    }
-    return status;
-}
-
-/* Handles pending events and receives a message. *phase: the phase afterwards. The caller sees the
- * channel connected before it gets the first message. */
-static enum gpud_status look_once(struct rdma_channel *channel, struct gpud_message *message,
-                                  enum rdma_phase *phase, struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_AGAIN;
-    bool was_connected = atomic_load(&channel->base.connected);
-    gpud_lock_take(&channel->lock);
-    gpud_rdma_drive_locked(channel);
-    while (channel->phase == RDMA_PROVING && gpud_rdma_prove_locked(channel))
-        ;
-    *phase = channel->phase;
-    if (channel->hung_up)
-        status = gpud_fail(error, GPUD_CLOSED, "this side hung up");
-    else if (channel->phase == RDMA_ENDED)
-        status = report_end(&channel->end, error);
-    gpud_lock_release(&channel->lock);
-    if (status == GPUD_AGAIN && was_connected)
-        status = take_message(channel, message, error);
-    return status;
-}
-
-static void drain_event(const struct rdma_channel *channel)
-{
-    uint64_t ignored;
-    ssize_t got = read(channel->event, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; the count does not matter */
-}
-
 static enum gpud_status receive_message(struct gpud_channel *base, struct gpud_message *message,
                                         struct gpud_error *error)
 {
@@ -1185,7 +1112,7 @@ static enum gpud_status receive_message(struct gpud_channel *base, struct gpud_m
     enum gpud_status status = look_once(channel, message, &phase, error);
     if (status != GPUD_AGAIN || (phase == RDMA_OPEN && !was_connected))
         return status; /* the descriptor stays readable */
-    drain_event(channel);
+    gpud_event_drain(channel->event);
     if (phase >= RDMA_PROVING)
         gpud_rdma_arm_to_receive(channel);
     status = look_once(channel, message, &phase, error);
@@ -1218,8 +1145,8 @@ static void channel_hang_up(struct gpud_channel *base)
     bool first = !channel->hung_up;
     if (first && channel->phase < RDMA_PROVING) {
         gpud_fail(&why, GPUD_CLOSED, "this side hung up");
-        gpud_rdma_end_locked(channel, &why);
-        gpud_rdma_drop_id_locked(channel);
+        end_locked(channel, &why);
+        drop_id(channel);
     } else if (first && rdma_has_arrived_locked(channel) && rdma_has_route_locked(channel)) {
         gpud_rdma_disconnect_locked(channel, "this side hung up");
     } else if (first) {
@@ -1228,8 +1155,10 @@ static void channel_hang_up(struct gpud_channel *base)
     channel->hung_up = true;
     gpud_event_raise(channel->event);
     gpud_lock_release(&channel->lock);
-    if (later)
-        rdma_disconnect_later(channel);
+    if (later) {
+        gpud_channel_ref(base);
+        end_later(channel);
+    }
 }
 
 static void channel_close_channel(struct gpud_channel *base)
@@ -1239,7 +1168,7 @@ static void channel_close_channel(struct gpud_channel *base)
     if (rdma_has_arrived_locked(channel) && rdma_has_route_locked(channel))
         gpud_rdma_channel_destroy(channel);
     else
-        rdma_destroy_later(channel);
+        end_later(channel);
 }
 
 const struct gpud_channel_ops gpud_rdma_channel_ops = {

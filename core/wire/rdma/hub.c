@@ -98,31 +98,6 @@ static bool share_path_of(const char *directory, const char *prefix, const char 
 
 /* --- the port's lock ----------------------------------------------------------------------- */
 
-static enum gpud_status rdma_share_try(struct gpud_rdma_share *share, struct gpud_error *error);
-static void rdma_share_close(struct gpud_rdma_share *share);
-
-/* Becomes the holder of the port, whose address is "10.0.0.1:7174", or waits for it to be free. */
-static enum gpud_status rdma_share_open(struct gpud_rdma_share *share, const char *port,
-                                        struct gpud_error *error)
-{
-    char directory[GPUD_SOCKET_PATH_MAX], name[GPUD_ADDRESS_MAX + 32];
-    *share = (struct gpud_rdma_share){.lock = -1};
-    gpud_print(name, "%s.%llu", port, (unsigned long long)network_namespace());
-    if (gpud_private_directory(directory, sizeof(directory), NULL) != GPUD_OK ||
-        !share_path_of(directory, PREFIX, name, share->path) ||
-        gpud_lock_wait_begin(&share->wait, NULL) != GPUD_OK) {
-        share->path[0] = '\0';
-        return GPUD_OK;
-    }
-    share->waits = true;
-    enum gpud_status status = rdma_share_try(share, error);
-    if (status != GPUD_OK && status != GPUD_AGAIN) {
-        rdma_share_close(share);
-        return status;
-    }
-    return GPUD_OK;
-}
-
 /* Becomes the holder if the port has no holder. GPUD_AGAIN: it has one; poll share->wait.events.
  * Waits 20 ms at most. */
 static enum gpud_status rdma_share_try(struct gpud_rdma_share *share, struct gpud_error *error)
@@ -144,11 +119,28 @@ static void rdma_share_close(struct gpud_rdma_share *share)
     share->waits = false;
 }
 
+/* Becomes the holder of the port, whose address is "10.0.0.1:7174", or waits for it to be free. */
+static enum gpud_status rdma_share_open(struct gpud_rdma_share *share, const char *port,
+                                        struct gpud_error *error)
+{
+    char directory[GPUD_SOCKET_PATH_MAX], name[GPUD_ADDRESS_MAX + 32];
+    *share = (struct gpud_rdma_share){.lock = -1};
+    gpud_print(name, "%s.%llu", port, (unsigned long long)network_namespace());
+    if (gpud_private_directory(directory, sizeof(directory), NULL) != GPUD_OK ||
+        !share_path_of(directory, PREFIX, name, share->path) ||
+        gpud_lock_wait_begin(&share->wait, NULL) != GPUD_OK) {
+        share->path[0] = '\0';
+        return GPUD_OK;
+    }
+    share->waits = true;
+    enum gpud_status status = rdma_share_try(share, error);
+    if (status == GPUD_OK || status == GPUD_AGAIN)
+        return GPUD_OK;
+    rdma_share_close(share);
+    return status;
+}
+
 /* --- notes --------------------------------------------------------------------------------- */
-
-static enum gpud_status note(const struct rdma_hub *hub, struct rdma_port *port,
-                             struct gpud_error *error);
-
 /* Makes the note of a channel, "10.0.0.1:7174/cam2", whose process listens on `number`; 0: removes
  * it. The caller has the channel's lock. */
 static enum gpud_status rdma_share_note(const char *channel, uint16_t number,
@@ -195,29 +187,12 @@ static uint16_t rdma_share_find(const char *channel)
     return read_note(directory, channel);
 }
 
-/* The name in "PREFIXport" or "PREFIXport!cam1!audio"; false: the entry is of another port. */
-static bool share_read_name(const char *entry, const char *port, char name[GPUD_RDMA_NAME_MAX + 1])
-{
-    size_t length = strlen(port);
-    if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0 ||
-        strncmp(entry + strlen(PREFIX), port, length) != 0)
-        return false;
-    entry += strlen(PREFIX) + length;
-    if ((entry[0] && entry[0] != '!') || strlen(entry) > GPUD_RDMA_NAME_MAX + 1)
-        return false;
-    gpud_print_n(name, GPUD_RDMA_NAME_MAX + 1, "%s", entry[0] ? entry + 1 : "");
-    for (char *c = name; *c; c++)
-        if (*c == '!')
-            *c = '/';
-    return !name[0] || gpud_rdma_is_name(name, strlen(name));
-}
-
 /* Brings the list up to date. Any host may cause it, so that the directory is read ten times a
- * second at most, unless this user's processes change it. */
-/* The order of reading makes a change meanwhile one that is found later. */
+ * second at most, unless this user's processes change it. The order of reading makes a change
+ * meanwhile one that is found later. */
 static void rdma_shares_update(struct gpud_rdma_shares *shares, const char *port)
 {
-    char directory[GPUD_SOCKET_PATH_MAX], channel[GPUD_ADDRESS_MAX];
+    char directory[GPUD_SOCKET_PATH_MAX], begin[GPUD_ADDRESS_MAX], channel[GPUD_ADDRESS_MAX];
     struct stat st;
     if (gpud_runtime_directory(directory, sizeof(directory), NULL) != GPUD_OK ||
         stat(directory, &st) < 0) {
@@ -231,11 +206,21 @@ static void rdma_shares_update(struct gpud_rdma_shares *shares, const char *port
     shares->count = 0;
     if (!shares->entries)
         shares->entries = calloc(GPUD_CHANNELS_MAX, sizeof(*shares->entries));
+    gpud_print(begin, PREFIX "%s", port);
     DIR *entries = opendir(directory);
     for (struct dirent *entry; shares->entries && entries && shares->count < GPUD_CHANNELS_MAX &&
                                (entry = readdir(entries));) {
+        /* "PREFIXport" or "PREFIXport!cam1!audio"; others are of other ports. */
         struct gpud_rdma_shared *made = &shares->entries[shares->count];
-        if (!share_read_name(entry->d_name, port, made->name))
+        const char *behind = entry->d_name + strlen(begin);
+        if (strncmp(entry->d_name, begin, strlen(begin)) != 0 || (behind[0] && behind[0] != '!') ||
+            strlen(behind) > GPUD_RDMA_NAME_MAX + 1)
+            continue;
+        gpud_print(made->name, "%s", behind[0] ? behind + 1 : "");
+        for (char *c = made->name; *c; c++)
+            if (*c == '!')
+                *c = '/';
+        if (made->name[0] && !gpud_rdma_is_name(made->name, strlen(made->name)))
             continue;
         gpud_print(channel, "%s%s%s", port, made->name[0] ? "/" : "", made->name);
         made->number = read_note(directory, channel);
@@ -246,12 +231,6 @@ static void rdma_shares_update(struct gpud_rdma_shares *shares, const char *port
     shares->until = gpud_deadline(READ_AGAIN);
 }
 
-static void rdma_shares_free(struct gpud_rdma_shares *shares)
-{
-    free(shares->entries);
-    *shares = (struct gpud_rdma_shares){0};
-}
-
 /* === local =================================================================================== */
 /* Lets this user's processes on this host query a channel that is sent over a network, without its
  * key: a socket beside those of bare names answers queries (gpudirect-info --channels) and accepts
@@ -259,52 +238,6 @@ static void rdma_shares_free(struct gpud_rdma_shares *shares)
  *
  *     .rdma!10.0.0.1:7174!cam1         for rdma://10.0.0.1:7174/cam1
  *     .rdma!10.0.0.1:7174!cam1.lock    its lock, which names its process */
-
-/* --- channels for queries ------------------------------------------------------------------ */
-
-static enum gpud_status local_send_message(struct gpud_channel *channel,
-                                           struct gpud_message *message, struct gpud_error *error)
-{
-    return gpud_unix_channel_ops.send(channel, message, error);
-}
-
-/* Accepts only queries: receivers must use the network address, where the key is checked. */
-static enum gpud_status receive_query(struct gpud_channel *channel, struct gpud_message *message,
-                                      struct gpud_error *error)
-{
-    enum gpud_status status = gpud_unix_channel_ops.receive(channel, message, error);
-    if (status != GPUD_OK || message->type == GPUD_MESSAGE_QUERY)
-        return status;
-    gpud_message_close(message);
-    return gpud_fail(error, GPUD_UNSUPPORTED,
-                     "this socket only answers queries: receive from the rdma:// address, with "
-                     "its key");
-}
-
-static bool local_is_dead(const struct gpud_channel *channel)
-{
-    return gpud_unix_channel_ops.is_dead(channel);
-}
-
-static void local_hang_up(struct gpud_channel *channel)
-{
-    gpud_unix_channel_ops.hang_up(channel);
-}
-
-static void local_close_channel(struct gpud_channel *channel)
-{
-    gpud_unix_channel_ops.close(channel);
-}
-
-static const struct gpud_channel_ops query_ops = {
-    .send = local_send_message,
-    .receive = receive_query,
-    .is_dead = local_is_dead,
-    .hang_up = local_hang_up,
-    .close = local_close_channel,
-};
-
-/* --- listening ----------------------------------------------------------------------------- */
 
 static enum gpud_status local_path_of(const char *place, char path[GPUD_SOCKET_PATH_MAX],
                                       struct gpud_error *error)
@@ -320,37 +253,22 @@ static enum gpud_status local_path_of(const char *place, char path[GPUD_SOCKET_P
     return GPUD_OK;
 }
 
-enum gpud_status gpud_rdma_local_open(struct gpud_socket_listener *local, const char *place,
-                                      struct gpud_error *error)
+static void local_tell(const struct gpud_socket_listener *local)
+{
+    utimensat(AT_FDCWD, local->path, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Listens for queries about an address: "rdma://10.0.0.1:7174/cam1". */
+static enum gpud_status local_open(struct gpud_socket_listener *local, const char *place,
+                                   struct gpud_error *error)
 {
     char path[GPUD_SOCKET_PATH_MAX];
     enum gpud_status status = local_path_of(place, path, error);
     if (status == GPUD_OK)
         status = gpud_socket_listen(local, path, NULL, error);
     if (status == GPUD_OK)
-        gpud_rdma_local_tell(local); /* watchers saw the socket before it could be queried */
+        local_tell(local); /* watchers saw the socket before it could be queried */
     return status;
-}
-
-enum gpud_status gpud_rdma_local_accept(struct gpud_socket_listener *local,
-                                        struct gpud_channel **channel, struct gpud_peer *peer,
-                                        struct gpud_error *error)
-{
-    int fd;
-    enum gpud_status status = gpud_socket_accept(local, &fd, peer, error);
-    if (status != GPUD_OK)
-        return status;
-    status = gpud_unix_channel_create(fd, peer, channel, error);
-    if (status == GPUD_OK)
-        (*channel)->ops = &query_ops;
-    else
-        gpud_fd_close(&fd);
-    return status;
-}
-
-void gpud_rdma_local_tell(const struct gpud_socket_listener *local)
-{
-    utimensat(AT_FDCWD, local->path, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
 /* --- other senders ------------------------------------------------------------------------- */
@@ -379,7 +297,8 @@ static void rdma_local_find(uint16_t port, char *text, size_t size)
     free(found);
 }
 
-void gpud_rdma_local_find_name(const char *place, char *text, size_t size)
+/* The same for the process that sends the channel. */
+static void local_find_name(const char *place, char *text, size_t size)
 {
     char path[GPUD_SOCKET_PATH_MAX], name[64];
     gpud_print_n(text, size, "another process");
@@ -401,6 +320,33 @@ void gpud_rdma_local_find_name(const char *place, char *text, size_t size)
 #define PATIENCE (2 * GPUD_SEC)
 #define PAUSE (20 * GPUD_MSEC)
 
+#define QUEUE_MAX 64
+
+/* A receiver's request to connect. */
+struct request {
+    struct rdma_cm_id *id;
+    uint32_t queue_pair;
+    struct gpud_rdma_request data;
+};
+
+struct rdma_listener {
+    struct gpud_listener base; /* first */
+    struct gpud_rdma_place place;
+    char where[GPUD_ADDRESS_MAX];
+    bool has_key;
+    struct gpud_auth_key key;
+    bool is_local; /* has `local` */
+    struct gpud_socket_listener local;
+
+    /* Its part in the hub; under hubs_lock. */
+    struct rdma_hub *hub; /* NULL: it has not joined */
+    struct rdma_listener *next;
+    bool is_noted; /* there may be a note of it */
+    int event;     /* readable: the queue is not empty */
+    uint32_t first, count;
+    struct request queue[QUEUE_MAX];
+};
+
 struct rdma_hub {
     struct rdma_hub *next;
     struct sockaddr_storage address;
@@ -417,7 +363,7 @@ struct rdma_hub {
     uint16_t own_number;
     int64_t patience; /* until when a port that was taken over may still be taken */
     bool is_deaf;     /* it cannot listen, and tries again and again */
-    struct rdma_port *ports;
+    struct rdma_listener *listeners;
 };
 
 static struct gpud_lock hubs_lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_RDMA_HUBS);
@@ -431,30 +377,30 @@ static void reject(struct rdma_cm_id *id, const struct gpud_rdma_refusal *refusa
     rdma_reject(id, bytes, (uint8_t)gpud_rdma_write_refusal(refusal, bytes));
 }
 
-void gpud_rdma_reject(struct rdma_cm_id *id, enum gpud_rdma_refusal_reason reason)
+static void reject_unable(struct rdma_cm_id *id)
 {
-    struct gpud_rdma_refusal refusal = {.reason = reason};
+    struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNABLE};
     reject(id, &refusal);
+}
+
+static struct rdma_listener *find_own(const struct rdma_hub *hub, const char *name)
+{
+    struct rdma_listener *listener = hub->listeners;
+    while (listener && strcmp(listener->place.name, name) != 0)
+        listener = listener->next;
+    return listener;
 }
 
 /* A channel or stream at the port: of this process, or of one that shares the port. */
 struct known {
     char name[GPUD_RDMA_NAME_MAX + 1];
-    struct rdma_port *port; /* NULL: another process listens for it, on port `number` */
+    struct rdma_listener *listener; /* NULL: another process listens for it, on port `number` */
     uint16_t number;
 };
 
 static int hub_compare(const void *a, const void *b)
 {
     return strcmp(((const struct known *)a)->name, ((const struct known *)b)->name);
-}
-
-static struct rdma_port *find_own(const struct rdma_hub *hub, const char *name)
-{
-    struct rdma_port *port = hub->ports;
-    while (port && strcmp(port->name, name) != 0)
-        port = port->next;
-    return port;
 }
 
 /* Lists all of them in the order of their names. The caller frees it; NULL: out of memory. */
@@ -464,12 +410,12 @@ static struct known *list_known(struct rdma_hub *hub, size_t *count)
     rdma_shares_update(&hub->shares, hub->where);
     const struct gpud_rdma_shared *shared = hub->shares.entries;
     size_t others = hub->shares.count;
-    for (const struct rdma_port *port = hub->ports; port; port = port->next)
+    for (const struct rdma_listener *one = hub->listeners; one; one = one->next)
         own++;
     struct known *known = calloc(own + others + 1, sizeof(*known));
-    for (struct rdma_port *port = hub->ports; known && port; port = port->next) {
-        known[used].port = port;
-        gpud_print(known[used++].name, "%s", port->name);
+    for (struct rdma_listener *one = hub->listeners; known && one; one = one->next) {
+        known[used].listener = one;
+        gpud_print(known[used++].name, "%s", one->place.name);
     }
     for (size_t i = 0; known && i < others; i++) {
         if (find_own(hub, shared[i].name))
@@ -495,38 +441,34 @@ static void hub_list_names(struct rdma_hub *hub, const char *name,
     free(known);
 }
 
-/* The only channel, not counting its streams; false: there are none or several. */
-static bool find_only_channel(struct rdma_hub *hub, struct known *only)
+/* A request without a name is for the channel without one, or for the only channel. */
+static bool hub_find_channel(struct rdma_hub *hub, const char *name, struct known *found)
 {
+    char channel[GPUD_ADDRESS_MAX + GPUD_RDMA_NAME_MAX];
     size_t count, channels = 0;
+    found->listener = find_own(hub, name);
+    if (found->listener)
+        return true;
+    gpud_print(channel, "%s%s%s", hub->where, name[0] ? "/" : "", name);
+    found->number = rdma_share_find(channel);
+    if (found->number || name[0])
+        return found->number != 0;
     struct known *known = list_known(hub, &count);
     for (size_t i = 0; i < count; i++) {
         if (strchr(known[i].name, '/'))
-            continue;
-        *only = known[i];
+            continue; /* a stream of a channel */
+        *found = known[i];
         channels++;
     }
     free(known);
     return channels == 1;
 }
 
-/* A request without a name is for the channel without one, or for the only channel. */
-static bool hub_find_channel(struct rdma_hub *hub, const char *name, struct known *found)
-{
-    char channel[GPUD_ADDRESS_MAX + GPUD_RDMA_NAME_MAX];
-    found->port = find_own(hub, name);
-    if (found->port)
-        return true;
-    gpud_print(channel, "%s%s%s", hub->where, name[0] ? "/" : "", name);
-    found->number = rdma_share_find(channel);
-    return found->number || (!name[0] && find_only_channel(hub, found));
-}
-
 /* Queues the request for its channel; false, with the reason in *refusal, if that is impossible. */
 static bool hub_enqueue(struct rdma_hub *hub, const struct gpud_rdma_event *event,
                         struct gpud_rdma_refusal *refusal)
 {
-    struct rdma_request request = {.id = event->id, .queue_pair = event->queue_pair};
+    struct request request = {.id = event->id, .queue_pair = event->queue_pair};
     enum gpud_status status = gpud_rdma_read_request(event->data, event->size, &request.data, NULL);
     if (status != GPUD_OK) {
         refusal->reason =
@@ -544,32 +486,32 @@ static bool hub_enqueue(struct rdma_hub *hub, const struct gpud_rdma_event *even
         hub_list_names(hub, NULL, refusal);
         return false;
     }
-    struct rdma_port *port = found.port;
-    if (!port) {
+    struct rdma_listener *listener = found.listener;
+    if (!listener) {
         gpud_rdma_refuse_moved(refusal, found.number);
         return false;
     }
     refusal->reason = GPUD_RDMA_BUSY;
-    if (port->count == RDMA_QUEUE_MAX)
+    if (listener->count == QUEUE_MAX)
         return false;
-    port->queue[(port->first + port->count++) % RDMA_QUEUE_MAX] = request;
-    gpud_event_raise(port->event);
+    listener->queue[(listener->first + listener->count++) % QUEUE_MAX] = request;
+    gpud_event_raise(listener->event);
     return true;
 }
 
 /* Drops a cancelled request if it is still queued; otherwise its new owner does. */
 static void hub_forget(const struct rdma_hub *hub, const struct rdma_cm_id *id)
 {
-    for (struct rdma_port *port = hub->ports; port; port = port->next) {
-        for (uint32_t i = 0; i < port->count; i++) {
-            struct rdma_request *gone = &port->queue[(port->first + i) % RDMA_QUEUE_MAX];
+    for (struct rdma_listener *one = hub->listeners; one; one = one->next) {
+        for (uint32_t i = 0; i < one->count; i++) {
+            struct request *gone = &one->queue[(one->first + i) % QUEUE_MAX];
             if (gone->id != id)
                 continue;
             rdma_destroy_id(gone->id);
-            for (; i + 1 < port->count; i++)
-                port->queue[(port->first + i) % RDMA_QUEUE_MAX] =
-                    port->queue[(port->first + i + 1) % RDMA_QUEUE_MAX];
-            port->count--;
+            for (; i + 1 < one->count; i++)
+                one->queue[(one->first + i) % QUEUE_MAX] =
+                    one->queue[(one->first + i + 1) % QUEUE_MAX];
+            one->count--;
             return;
         }
     }
@@ -633,11 +575,11 @@ static int hub_listen_on(struct rdma_hub *hub, struct rdma_cm_id **id, bool any_
 }
 
 /* Makes the note of a channel right, which is needed as long as another process has the port. */
-static enum gpud_status note(const struct rdma_hub *hub, struct rdma_port *port,
-                             struct gpud_error *error)
+static enum gpud_status note(const struct rdma_listener *listener, struct gpud_error *error)
 {
-    return rdma_share_note(port->where + strlen("rdma://"), hub->share.waits ? hub->own_number : 0,
-                           error);
+    const struct rdma_hub *hub = listener->hub;
+    return rdma_share_note(listener->where + strlen("rdma://"),
+                           hub->share.waits ? hub->own_number : 0, error);
 }
 
 static int listen_on_own(struct rdma_hub *hub)
@@ -646,25 +588,16 @@ static int listen_on_own(struct rdma_hub *hub)
     if (number)
         return number;
     hub->own_number = ntohs(rdma_get_src_port(hub->own_id));
-    for (struct rdma_port *port = hub->ports; port; port = port->next)
-        if (port->is_noted)
-            note(hub, port, NULL);
+    for (const struct rdma_listener *one = hub->listeners; one; one = one->next)
+        if (one->is_noted)
+            note(one, NULL);
     return 0;
 }
 
-static bool hub_watch(const struct rdma_hub *hub, int fd)
+static bool watch(int epoll, int fd)
 {
     struct epoll_event readable = {.events = EPOLLIN};
-    return epoll_ctl(hub->fd, EPOLL_CTL_ADD, fd, &readable) == 0;
-}
-
-static void retry_soon(const struct rdma_hub *hub)
-{
-    struct itimerspec soon = {.it_value = gpud_timespec(PAUSE)};
-    uint64_t ignored;
-    ssize_t got = read(hub->retry, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; the count does not matter */
-    timerfd_settime(hub->retry, 0, &soon, NULL);
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &readable) == 0;
 }
 
 /* Takes over the port when its holder has ended, and listens again where a network card was taken
@@ -683,7 +616,9 @@ static enum gpud_status attend(struct rdma_hub *hub, struct gpud_error *error)
     else if (!hub->share.waits && !hub->id)
         number = hub_listen_on(hub, &hub->id, false);
     if (number == EADDRINUSE && gpud_now() < hub->patience) {
-        retry_soon(hub);
+        struct itimerspec soon = {.it_value = gpud_timespec(PAUSE)};
+        gpud_event_drain(hub->retry);
+        timerfd_settime(hub->retry, 0, &soon, NULL);
         return GPUD_AGAIN;
     }
     hub->is_deaf = number != 0;
@@ -700,47 +635,48 @@ static enum gpud_status attend(struct rdma_hub *hub, struct gpud_error *error)
 }
 
 /* Keeps the event readable only while a request is queued, or listening must be tried again. */
-static void settle_event(const struct rdma_port *port)
+static void settle_event(const struct rdma_listener *listener)
 {
-    uint64_t ignored;
-    ssize_t got =
-        port->count || port->hub->is_deaf ? 0 : read(port->event, &ignored, sizeof(ignored));
-    (void)got; /* non-blocking; the count does not matter */
+    if (!listener->count && !listener->hub->is_deaf)
+        gpud_event_drain(listener->event);
 }
 
-enum gpud_status gpud_rdma_look_for_request(struct rdma_port *port, struct gpud_error *error)
+/* Whether there is a request; handles the hub's pending events first. GPUD_AGAIN: none. GPUD_IO: no
+ * request can arrive until the network card is back. */
+static enum gpud_status look_for_request(struct rdma_listener *listener, struct gpud_error *error)
 {
     gpud_lock_take(&hubs_lock);
-    struct rdma_hub *hub = port->hub;
+    struct rdma_hub *hub = listener->hub;
     take_events(hub);
     enum gpud_status status = attend(hub, error);
-    if (port->count)
+    if (listener->count)
         status = GPUD_OK;
-    for (struct rdma_port *one = hub->ports; hub->is_deaf && one; one = one->next)
+    for (struct rdma_listener *one = hub->listeners; hub->is_deaf && one; one = one->next)
         gpud_event_raise(one->event);
-    settle_event(port);
+    settle_event(listener);
     gpud_lock_release(&hubs_lock);
     return status;
 }
 
-enum gpud_status gpud_rdma_take_request(struct rdma_port *port, struct rdma_event_channel *events,
-                                        struct rdma_request *request, struct gpud_error *error)
+/* Takes the next request of this listener. The caller owns its id, whose events go to `events` from
+ * then on. Remaining requests keep the listener's event readable. GPUD_AGAIN: none. */
+static enum gpud_status take_request(struct rdma_listener *listener,
+                                     struct rdma_event_channel *events, struct request *request,
+                                     struct gpud_error *error)
 {
     enum gpud_status status = GPUD_AGAIN;
     gpud_lock_take(&hubs_lock);
-    if (port->count > 0) {
-        struct rdma_request taken = port->queue[port->first];
-        port->first = (port->first + 1) % RDMA_QUEUE_MAX;
-        port->count--;
+    if (listener->count > 0) {
+        *request = listener->queue[listener->first];
+        listener->first = (listener->first + 1) % QUEUE_MAX;
+        listener->count--;
         status = GPUD_OK;
-        if (rdma_migrate_id(taken.id, events) < 0) {
+        if (rdma_migrate_id(request->id, events) < 0) {
             status = gpud_fail_errno(error, "cannot take a connection");
-            gpud_rdma_reject(taken.id, GPUD_RDMA_UNABLE);
-            rdma_destroy_id(taken.id);
+            reject_unable(request->id);
+            rdma_destroy_id(request->id);
         }
-        if (status == GPUD_OK)
-            *request = taken;
-        settle_event(port);
+        settle_event(listener);
     }
     gpud_lock_release(&hubs_lock);
     return status;
@@ -754,31 +690,12 @@ static void destroy_hub(struct rdma_hub *hub)
         rdma_destroy_id(hub->own_id);
     if (hub->id)
         rdma_destroy_id(hub->id);
-    rdma_shares_free(&hub->shares);
+    free(hub->shares.entries);
     rdma_share_close(&hub->share); /* last: the next holder finds the port free */
     gpud_rdma_close_events(&hub->events);
     gpud_fd_close(&hub->retry);
     gpud_fd_close(&hub->fd);
     free(hub);
-}
-
-static enum gpud_status open_hub(struct rdma_hub *hub, const char *where, struct gpud_error *error)
-{
-    enum gpud_status status = gpud_rdma_open_events(&hub->events, error);
-    if (status == GPUD_OK)
-        status = rdma_share_open(&hub->share, hub->where, error);
-    if (status != GPUD_OK)
-        return status;
-    hub->fd = epoll_create1(EPOLL_CLOEXEC);
-    hub->retry = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (hub->fd < 0 || hub->retry < 0 || !hub_watch(hub, hub->events->fd) ||
-        !hub_watch(hub, hub->retry) ||
-        (hub->share.waits && !hub_watch(hub, hub->share.wait.events)))
-        return gpud_fail_errno(error, "no descriptors to listen on %s", where);
-    int number = hub->share.waits ? listen_on_own(hub) : hub_listen_on(hub, &hub->id, false);
-    if (number == EADDRINUSE)
-        return gpud_fail_native(error, GPUD_IO, "errno", number, "the port is taken");
-    return number ? gpud_rdma_fail_call(error, number, "listen on", where) : GPUD_OK;
 }
 
 static enum gpud_status create_hub(const struct sockaddr_storage *address, const char *where,
@@ -791,78 +708,86 @@ static enum gpud_status create_hub(const struct sockaddr_storage *address, const
     made->address = *address;
     made->fd = made->retry = made->share.lock = -1;
     gpud_print(made->where, "%.*s", (int)strcspn(host, "/"), host);
-    enum gpud_status status = open_hub(made, where, error);
+    enum gpud_status status = gpud_rdma_open_events(&made->events, error);
     if (status == GPUD_OK)
+        status = rdma_share_open(&made->share, made->where, error);
+    if (status != GPUD_OK)
+        goto fail;
+    bool waits = made->share.waits;
+    made->fd = epoll_create1(EPOLL_CLOEXEC);
+    made->retry = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (made->fd < 0 || made->retry < 0 || !watch(made->fd, made->events->fd) ||
+        !watch(made->fd, made->retry) || (waits && !watch(made->fd, made->share.wait.events))) {
+        status = gpud_fail_errno(error, "no descriptors to listen on %s", where);
+        goto fail;
+    }
+    int number = waits ? listen_on_own(made) : hub_listen_on(made, &made->id, false);
+    if (number == EADDRINUSE)
+        status = gpud_fail_native(error, GPUD_IO, "errno", number, "the port is taken");
+    else if (number)
+        status = gpud_rdma_fail_call(error, number, "listen on", where);
+    if (status == GPUD_OK) {
         *hub = made;
-    else
-        destroy_hub(made);
+        return GPUD_OK;
+    }
+fail:
+    destroy_hub(made);
     return status;
 }
 
-static struct rdma_hub *find_hub(const struct sockaddr_storage *address)
+static enum gpud_status join_locked(struct rdma_listener *listener,
+                                    const struct sockaddr_storage *address,
+                                    struct gpud_error *error)
 {
     struct rdma_hub *hub = hubs;
+    enum gpud_status status = GPUD_OK;
     while (hub && memcmp(&hub->address, address, sizeof(*address)) != 0)
         hub = hub->next;
-    return hub;
-}
-
-static enum gpud_status join_locked(struct rdma_port *port, const struct sockaddr_storage *address,
-                                    const char *where, struct gpud_error *error)
-{
-    struct rdma_hub *hub = find_hub(address);
-    enum gpud_status status = GPUD_OK;
-    for (struct rdma_port *other = hub ? hub->ports : NULL; other; other = other->next)
-        if (strcmp(other->name, port->name) == 0)
-            return gpud_fail_native(error, GPUD_IO, "errno", EEXIST,
-                                    "another sender has the address %s: this process itself; stop "
-                                    "that one, or put another /NAME behind the port",
-                                    where);
+    if (hub && find_own(hub, listener->place.name))
+        return gpud_fail_native(error, GPUD_IO, "errno", EEXIST,
+                                "another sender has the address %s: this process itself; stop "
+                                "that one, or put another /NAME behind the port",
+                                listener->where);
     if (!hub) {
-        status = create_hub(address, where, &hub, error);
+        status = create_hub(address, listener->where, &hub, error);
         if (status != GPUD_OK)
             return status;
         hub->next = hubs;
         hubs = hub;
     }
-    port->hub = hub;
-    port->where = where;
-    port->next = hub->ports;
-    hub->ports = port;
+    listener->hub = hub;
+    listener->next = hub->listeners;
+    hub->listeners = listener;
     return GPUD_OK;
 }
 
-static enum gpud_status fail_taken(const struct sockaddr_storage *address, const char *where,
-                                   struct gpud_error *error)
-{
-    char holder[GPUD_PEER_TEXT_MAX];
-    in_port_t port = address->ss_family == AF_INET
-                         ? ((const struct sockaddr_in *)address)->sin_port
-                         : ((const struct sockaddr_in6 *)address)->sin6_port;
-    rdma_local_find(ntohs(port), holder, sizeof(holder));
-    return gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE,
-                            "%s listens on the port of %s: stop that, or choose another port "
-                            "(the senders of one user share a port if all give the same address)",
-                            holder[0] ? holder : "another process, no sender of this user,", where);
-}
-
-enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_storage *address,
-                                const char *where, struct gpud_error *error)
+/* Joins the hub of that address, or creates it. GPUD_IO with EADDRINUSE: the port is taken, or the
+ * name by this process. */
+static enum gpud_status join(struct rdma_listener *listener, const struct sockaddr_storage *address,
+                             struct gpud_error *error)
 {
     int64_t deadline = gpud_deadline(PATIENCE);
+    char holder[GPUD_PEER_TEXT_MAX];
+    struct sockaddr_storage copy = *address;
     struct gpud_error why;
     for (;;) {
         why.native = 0;
         gpud_lock_take(&hubs_lock);
-        enum gpud_status status = join_locked(port, address, where, &why);
+        enum gpud_status status = join_locked(listener, address, &why);
         gpud_lock_release(&hubs_lock);
         bool taken = status == GPUD_IO && why.native == EADDRINUSE;
         if (taken && gpud_now() < deadline) {
             clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = PAUSE}, NULL);
             continue;
         }
-        if (taken)
-            return fail_taken(address, where, error);
+        if (taken) {
+            rdma_local_find(ntohs(*port_of(&copy)), holder, sizeof(holder));
+            return gpud_fail_native(
+                error, GPUD_IO, "errno", EADDRINUSE,
+                "%s listens on the port of %s: stop that, or choose another port "
+                "(the senders of one user share a port if all give the same address)",
+                holder[0] ? holder : "another process, no sender of this user,", listener->where);
+        }
         if (status == GPUD_IO && why.native == EEXIST)
             why.native = EADDRINUSE;
         if (status != GPUD_OK && error)
@@ -871,54 +796,43 @@ enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_st
     }
 }
 
-enum gpud_status gpud_rdma_announce(struct rdma_port *port, struct gpud_error *error)
+/* Notes for the process that has the port where this one listens. The caller has locked the name,
+ * and keeps it locked until it has left. */
+static enum gpud_status announce(struct rdma_listener *listener, struct gpud_error *error)
 {
     gpud_lock_take(&hubs_lock);
-    enum gpud_status status = note(port->hub, port, error);
-    port->is_noted = status == GPUD_OK;
-    if (!port->hub->share.waits)
+    enum gpud_status status = note(listener, error);
+    listener->is_noted = status == GPUD_OK;
+    if (!listener->hub->share.waits)
         status = GPUD_OK; /* nothing was to be noted */
     gpud_lock_release(&hubs_lock);
     return status;
 }
 
-bool gpud_rdma_is_shared(const struct rdma_port *port)
+static void leave(struct rdma_listener *listener)
 {
     gpud_lock_take(&hubs_lock);
-    bool is = port->hub->share.waits;
-    gpud_lock_release(&hubs_lock);
-    return is || rdma_share_find(port->where + strlen("rdma://"));
-}
-
-void gpud_rdma_leave(struct rdma_port *port)
-{
-    gpud_lock_take(&hubs_lock);
-    struct rdma_hub *hub = port->hub, **link = &hubs;
-    struct rdma_port **place = &hub->ports;
+    struct rdma_hub *hub = listener->hub, **link = &hubs;
+    struct rdma_listener **place = &hub->listeners;
     take_events(hub); /* removes cancelled requests from the queues */
-    while (*place != port)
+    while (*place != listener)
         place = &(*place)->next;
-    *place = port->next;
-    if (port->is_noted)
-        rdma_share_note(port->where + strlen("rdma://"), 0, NULL);
-    for (; port->count; port->count--) {
-        struct rdma_cm_id *id = port->queue[port->first].id;
-        gpud_rdma_reject(id, GPUD_RDMA_UNABLE);
+    *place = listener->next;
+    if (listener->is_noted)
+        rdma_share_note(listener->where + strlen("rdma://"), 0, NULL);
+    for (; listener->count; listener->count--) {
+        struct rdma_cm_id *id = listener->queue[listener->first].id;
+        reject_unable(id);
         rdma_destroy_id(id);
-        port->first = (port->first + 1) % RDMA_QUEUE_MAX;
+        listener->first = (listener->first + 1) % QUEUE_MAX;
     }
-    if (!hub->ports) {
+    if (!hub->listeners) {
         while (*link != hub)
             link = &(*link)->next;
         *link = hub->next;
         destroy_hub(hub);
     }
     gpud_lock_release(&hubs_lock);
-}
-
-int gpud_rdma_hub_fd(const struct rdma_port *port)
-{
-    return port->hub->fd;
 }
 
 /* === listen ================================================================================== */
@@ -929,51 +843,6 @@ int gpud_rdma_hub_fd(const struct rdma_port *port)
  *
  * The first listener's thread to see a request takes it from the hub, and queues it for the
  * listener that it names. */
-
-struct rdma_listener {
-    struct gpud_listener base; /* first */
-    struct rdma_port port;
-    struct gpud_rdma_place place;
-    char where[GPUD_ADDRESS_MAX];
-    bool joined, has_key;
-    bool is_local; /* has `local` */
-    struct gpud_socket_listener local;
-    struct gpud_auth_key key;
-};
-
-static void listen_destroy(struct rdma_listener *listener)
-{
-    if (listener->joined)
-        gpud_rdma_leave(&listener->port);
-    if (listener->is_local)
-        gpud_socket_unlisten(&listener->local);
-    gpud_fd_close(&listener->base.fd);
-    gpud_fd_close(&listener->port.event);
-    gpud_auth_wipe_key(&listener->key);
-    free(listener);
-}
-
-static bool listen_watch(const struct rdma_listener *listener, int fd)
-{
-    struct epoll_event readable = {.events = EPOLLIN};
-    return epoll_ctl(listener->base.fd, EPOLL_CTL_ADD, fd, &readable) == 0;
-}
-
-/* Applies the application's rule: reads its key, or checks that none is needed. */
-static enum gpud_status check_access(struct rdma_listener *listener,
-                                     const struct gpud_access_rule *access,
-                                     const struct sockaddr_storage *address,
-                                     struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-    listener->has_key = access && access->key_file[0];
-    if (listener->has_key)
-        status = gpud_auth_read_key(access->key_file, &listener->key, error);
-    if (status == GPUD_OK)
-        status = gpud_auth_may_listen((const struct sockaddr *)address, listener->has_key,
-                                      access && access->allow_unauthenticated, error);
-    return status;
-}
 
 static enum gpud_status open_listener(struct rdma_listener *listener,
                                       const struct gpud_access_rule *access,
@@ -987,19 +856,21 @@ static enum gpud_status open_listener(struct rdma_listener *listener,
                            "cannot listen on the name \"%s\": give an address of a network card of "
                            "this host, or rdma://0.0.0.0:%u for all of them",
                            listener->place.host, listener->place.port);
+    /* The application's rule: its key, or that none is needed. */
+    listener->has_key = access && access->key_file[0];
+    if (status == GPUD_OK && listener->has_key)
+        status = gpud_auth_read_key(access->key_file, &listener->key, error);
     if (status == GPUD_OK)
-        status = check_access(listener, access, &address, error);
+        status = gpud_auth_may_listen((const struct sockaddr *)&address, listener->has_key,
+                                      access && access->allow_unauthenticated, error);
     if (status != GPUD_OK)
         return status;
     listener->base.fd = epoll_create1(EPOLL_CLOEXEC);
-    listener->port.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    listener->port.name = listener->place.name;
-    if (listener->base.fd < 0 || listener->port.event < 0 ||
-        !listen_watch(listener, listener->port.event))
+    listener->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (listener->base.fd < 0 || listener->event < 0 || !watch(listener->base.fd, listener->event))
         return gpud_fail_errno(error, "no descriptors to listen on %s", where);
-    status = gpud_rdma_join(&listener->port, &address, where, error);
-    listener->joined = status == GPUD_OK;
-    if (listener->joined && !listen_watch(listener, gpud_rdma_hub_fd(&listener->port)))
+    status = join(listener, &address, error);
+    if (status == GPUD_OK && !watch(listener->base.fd, listener->hub->fd))
         status = gpud_fail_errno(error, "no descriptors to listen on %s", where);
     return status;
 }
@@ -1009,13 +880,17 @@ static enum gpud_status listen_announce(struct rdma_listener *listener, struct g
 {
     char holder[GPUD_PEER_TEXT_MAX];
     struct gpud_error unlisted;
-    listener->is_local =
-        gpud_rdma_local_open(&listener->local, listener->where, &unlisted) == GPUD_OK;
+    listener->is_local = local_open(&listener->local, listener->where, &unlisted) == GPUD_OK;
     if (listener->is_local) {
-        listen_watch(listener, listener->local.fd);
-        return gpud_rdma_announce(&listener->port, error);
+        watch(listener->base.fd, listener->local.fd);
+        return announce(listener, error);
     }
-    if (!gpud_rdma_is_shared(&listener->port)) { /* not fatal: only lists of channels use it */
+    gpud_lock_take(&hubs_lock);
+    bool is_shared = listener->hub->share.waits;
+    gpud_lock_release(&hubs_lock);
+    /* Another process has the port, or is found by this name at it. */
+    is_shared = is_shared || rdma_share_find(listener->where + strlen("rdma://"));
+    if (!is_shared) { /* not fatal: only lists of channels use it */
         if (!listener->base.note[0])
             gpud_print(listener->base.note, "not in lists of channels: %.470s", unlisted.reason);
         return GPUD_OK;
@@ -1025,7 +900,7 @@ static enum gpud_status listen_announce(struct rdma_listener *listener, struct g
                          "cannot share the port of %s with the process that listens on it, choose "
                          "another port: %.300s",
                          listener->where, unlisted.reason);
-    gpud_rdma_local_find_name(listener->where, holder, sizeof(holder));
+    local_find_name(listener->where, holder, sizeof(holder));
     return gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE,
                             "another sender has the address %s: %s; stop that one, or put another "
                             "/NAME behind the port",
@@ -1040,7 +915,7 @@ enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to listen on %s", address->place);
     made->base.ops = &gpud_rdma_channel_ops;
-    made->base.fd = made->port.event = -1;
+    made->base.fd = made->event = -1;
     gpud_print(made->where, "%s", address->place);
     enum gpud_status status = open_listener(made, access, error);
     char hint[GPUD_REASON_MAX]; /* listening on 0.0.0.0 succeeds even without a card */
@@ -1049,53 +924,31 @@ enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
         gpud_print(made->base.note, "no receiver can connect yet: %.476s", hint);
     if (status == GPUD_OK)
         status = listen_announce(made, error);
-    if (status != GPUD_OK) {
-        listen_destroy(made);
-        return status;
-    }
-    *listener = &made->base;
-    return GPUD_OK;
+    if (status == GPUD_OK)
+        *listener = &made->base;
+    else
+        gpud_rdma_unlisten(&made->base);
+    return status;
 }
 
 void gpud_rdma_tell(struct gpud_listener *base)
 {
     const struct rdma_listener *listener = (const struct rdma_listener *)base;
     if (listener->is_local)
-        gpud_rdma_local_tell(&listener->local);
+        local_tell(&listener->local);
 }
 
-void gpud_rdma_unlisten(struct gpud_listener *listener)
+void gpud_rdma_unlisten(struct gpud_listener *base)
 {
-    listen_destroy((struct rdma_listener *)listener);
-}
-
-/* --- accepting ----------------------------------------------------------------------------- */
-
-/* Identifies the peer by its network address. */
-static void describe_peer(struct rdma_channel *channel, struct rdma_cm_id *id)
-{
-    gpud_rdma_print_host(rdma_get_peer_addr(id), channel->base.peer.host,
-                         sizeof(channel->base.peer.host));
-    gpud_print(channel->where, "the receiver at %s", channel->base.peer.host);
-}
-
-static enum gpud_status accept_with(const struct rdma_listener *listener, struct rdma_port *port,
-                                    struct rdma_channel *channel, struct gpud_error *error)
-{
-    struct rdma_request request;
-    enum gpud_status status = gpud_rdma_take_request(port, channel->events, &request, error);
-    if (status != GPUD_OK)
-        return status;
-    describe_peer(channel, request.id);
-    channel->peer_receives = request.data.receives;
-    channel->peer_queue_pair = request.queue_pair;
-    gpud_print(channel->place.name, "%s", request.data.name);
-    channel->has_key = listener->has_key;
-    channel->key = listener->key;
-    status = gpud_rdma_channel_accept(channel, request.id, error);
-    if (status != GPUD_OK)
-        gpud_rdma_reject(request.id, GPUD_RDMA_UNABLE);
-    return status;
+    struct rdma_listener *listener = (struct rdma_listener *)base;
+    if (listener->hub)
+        leave(listener);
+    if (listener->is_local)
+        gpud_socket_unlisten(&listener->local);
+    gpud_fd_close(&listener->base.fd);
+    gpud_fd_close(&listener->event);
+    gpud_auth_wipe_key(&listener->key);
+    free(listener);
 }
 
 enum gpud_status gpud_rdma_accept(struct gpud_listener *base, struct gpud_channel **channel,
@@ -1103,20 +956,35 @@ enum gpud_status gpud_rdma_accept(struct gpud_listener *base, struct gpud_channe
 {
     struct rdma_listener *listener = (struct rdma_listener *)base;
     struct rdma_channel *made;
-    enum gpud_status status = gpud_rdma_look_for_request(&listener->port, error);
+    struct request request;
+    enum gpud_status status = look_for_request(listener, error);
     if (status != GPUD_OK && listener->is_local &&
-        gpud_rdma_local_accept(&listener->local, channel, peer, NULL) == GPUD_OK)
+        gpud_unix_accept_query(&listener->local, channel, peer, NULL) == GPUD_OK)
         return GPUD_OK;
     if (status == GPUD_OK)
         status = gpud_rdma_channel_create(true, &listener->place, &made, error);
     if (status != GPUD_OK)
         return status;
-    status = accept_with(listener, &listener->port, made, error);
+    status = take_request(listener, made->events, &request, error);
     if (status == GPUD_OK) {
-        *peer = made->base.peer;
-        *channel = &made->base;
-    } else {
-        gpud_rdma_channel_destroy(made);
+        /* The peer is identified by its network address. */
+        gpud_rdma_print_host(rdma_get_peer_addr(request.id), made->base.peer.host,
+                             sizeof(made->base.peer.host));
+        gpud_print(made->where, "the receiver at %s", made->base.peer.host);
+        made->peer_receives = request.data.receives;
+        made->peer_queue_pair = request.queue_pair;
+        gpud_print(made->place.name, "%s", request.data.name);
+        made->has_key = listener->has_key;
+        made->key = listener->key;
+        status = gpud_rdma_channel_accept(made, request.id, error);
+        if (status != GPUD_OK)
+            reject_unable(request.id);
     }
-    return status;
+    if (status != GPUD_OK) {
+        gpud_rdma_channel_destroy(made);
+        return status;
+    }
+    *peer = made->base.peer;
+    *channel = &made->base;
+    return GPUD_OK;
 }

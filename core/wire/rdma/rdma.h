@@ -142,20 +142,10 @@ enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct r
 /* Handles rdma_cm's pending events and the timer. */
 void gpud_rdma_drive_locked(struct rdma_channel *channel);
 
-/* RDMA_PROVING: handles an authentication message from the peer; false if there is none. Only for
- * the thread that receives. */
-bool gpud_rdma_prove_locked(struct rdma_channel *channel);
-
-/* Before RDMA_OPEN: ends the channel for this reason. */
-void gpud_rdma_end_locked(struct rdma_channel *channel, const struct gpud_error *why);
-
 /* === ending ================================================================================== */
 
 /* Disconnects, if there is a connection. */
 void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why);
-
-/* Destroys the id and releases the queue pair. */
-void gpud_rdma_drop_id_locked(struct rdma_channel *channel);
 
 /* === events ================================================================================== */
 /* Events of rdma_cm: read without waiting, and acknowledged at once, because an id with an
@@ -185,61 +175,6 @@ bool gpud_rdma_next_event(struct rdma_event_channel *events, struct gpud_rdma_ev
 enum gpud_status gpud_rdma_fail_call(struct gpud_error *error, int number, const char *action,
                                      const char *where);
 
-/* === hub ===================================================================================== */
-/* Connection requests, by the address and port that they arrive at; see rdma.h. */
-
-#define RDMA_QUEUE_MAX 64
-
-struct rdma_hub;
-
-/* A receiver's request to connect. */
-struct rdma_request {
-    struct rdma_cm_id *id;
-    uint32_t queue_pair;
-    struct gpud_rdma_request data;
-};
-
-/* A listener's part in its hub. */
-struct rdma_port {
-    struct rdma_port *next;
-    struct rdma_hub *hub;
-    const char *name;  /* of the channel */
-    const char *where; /* its address */
-    bool is_noted;     /* there may be a note of it, see rdma.h */
-    int event;         /* readable: the queue is not empty */
-    uint32_t first, count;
-    struct rdma_request queue[RDMA_QUEUE_MAX];
-};
-
-/* Joins the hub of that address, or creates it. The caller has set port->name and port->event, and
- * keeps `where` until it leaves. GPUD_IO with EADDRINUSE: the port is taken, or the name by this
- * process. */
-enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_storage *address,
-                                const char *where, struct gpud_error *error);
-void gpud_rdma_leave(struct rdma_port *port);
-
-/* Notes for the process that has the port where this one listens. The caller has locked the name
- * (rdma.h), and keeps it locked until it has left. */
-enum gpud_status gpud_rdma_announce(struct rdma_port *port, struct gpud_error *error);
-
-/* Whether another process has the port, or is found by this name at it. */
-bool gpud_rdma_is_shared(const struct rdma_port *port);
-
-/* The hub's descriptor, to poll together with the port's event. */
-int gpud_rdma_hub_fd(const struct rdma_port *port);
-
-/* Takes the next request for this port. The caller owns its id, whose events go to `events` from
- * then on. Remaining requests keep the port's event readable. GPUD_AGAIN: none. */
-enum gpud_status gpud_rdma_take_request(struct rdma_port *port, struct rdma_event_channel *events,
-                                        struct rdma_request *request, struct gpud_error *error);
-
-/* Whether there is one; handles the hub's pending events first. GPUD_IO: no request can arrive
- * until the network card is back. */
-enum gpud_status gpud_rdma_look_for_request(struct rdma_port *port, struct gpud_error *error);
-
-/* The id stays the caller's. */
-void gpud_rdma_reject(struct rdma_cm_id *id, enum gpud_rdma_refusal_reason reason);
-
 /* === lifetime ================================================================================ */
 
 /* Makes a channel with one reference and no id yet. */
@@ -248,16 +183,9 @@ enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma
 
 /* Frees a channel without other users, with everything that it owns. */
 void gpud_rdma_channel_destroy(struct rdma_channel *channel);
-bool gpud_rdma_channel_watch(const struct rdma_channel *channel, int fd);
 
 /* === listen ================================================================================== */
-/* Listening: the operations of gpud_channel_ops. Listeners on one address and port share a hub.
- *
- *     gpud_listener cam1 ─┐
- *     gpud_listener cam2 ─┴─ hub: one id of rdma_cm, one descriptor ◀── requests, with a name
- *
- * The first listener's thread to see a request takes it from the hub, and queues it for the
- * listener that it names. */
+/* The operations of gpud_channel_ops for listeners: hub.c. */
 
 enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
                                   const struct gpud_access_rule *access,
@@ -266,29 +194,6 @@ void gpud_rdma_unlisten(struct gpud_listener *listener);
 void gpud_rdma_tell(struct gpud_listener *listener);
 enum gpud_status gpud_rdma_accept(struct gpud_listener *listener, struct gpud_channel **channel,
                                   struct gpud_peer *peer, struct gpud_error *error);
-
-/* === local =================================================================================== */
-/* Lets this user's processes on this host query a channel that is sent over a network, without its
- * key: a socket beside those of bare names answers queries (gpudirect-info --channels) and accepts
- * no receiver.
- *
- *     .rdma!10.0.0.1:7174!cam1         for rdma://10.0.0.1:7174/cam1
- *     .rdma!10.0.0.1:7174!cam1.lock    its lock, which names its process */
-
-/* Listens for queries about an address: "rdma://10.0.0.1:7174/cam1". */
-enum gpud_status gpud_rdma_local_open(struct gpud_socket_listener *local, const char *place,
-                                      struct gpud_error *error);
-
-/* As accept of gpud_channel_ops. */
-enum gpud_status gpud_rdma_local_accept(struct gpud_socket_listener *local,
-                                        struct gpud_channel **channel, struct gpud_peer *peer,
-                                        struct gpud_error *error);
-
-/* As tell of gpud_channel_ops. */
-void gpud_rdma_local_tell(const struct gpud_socket_listener *local);
-
-/* The same for the process that sends the channel. */
-void gpud_rdma_local_find_name(const char *place, char *text, size_t size);
 
 /* === remote ================================================================================== */
 /* A link's record: this side's ring page, the location of the other side's page and ring, and the

@@ -768,18 +768,24 @@ static void unlisten(struct gpud_listener *listener)
     free(gone);
 }
 
-static enum gpud_status accept_one(struct gpud_listener *listener, struct gpud_channel **channel,
-                                   struct gpud_peer *peer, struct gpud_error *error)
+static enum gpud_status accept_on(struct gpud_socket_listener *listener,
+                                  struct gpud_channel **channel, struct gpud_peer *peer,
+                                  struct gpud_error *error)
 {
-    struct unix_listener *at = (struct unix_listener *)listener;
     int fd;
-    enum gpud_status status = gpud_socket_accept(&at->socket, &fd, peer, error);
+    enum gpud_status status = gpud_socket_accept(listener, &fd, peer, error);
     if (status != GPUD_OK)
         return status;
     status = gpud_unix_channel_create(fd, peer, channel, error);
     if (status != GPUD_OK)
         gpud_fd_close(&fd);
     return status;
+}
+
+static enum gpud_status accept_one(struct gpud_listener *listener, struct gpud_channel **channel,
+                                   struct gpud_peer *peer, struct gpud_error *error)
+{
+    return accept_on(&((struct unix_listener *)listener)->socket, channel, peer, error);
 }
 
 /* --- connecting ---------------------------------------------------------------------------- */
@@ -864,6 +870,35 @@ static void channel_close_channel(struct gpud_channel *channel)
         return; /* the process ends */
     gpud_fd_close(&channel->fd);
     free(channel);
+}
+
+static enum gpud_status receive_query(struct gpud_channel *channel, struct gpud_message *message,
+                                      struct gpud_error *error)
+{
+    enum gpud_status status = gpud_socket_receive(channel->fd, message, error);
+    if (status != GPUD_OK || message->type == GPUD_MESSAGE_QUERY)
+        return status;
+    gpud_message_close(message);
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "this socket only answers queries: receive from the rdma:// address, with "
+                     "its key");
+}
+
+enum gpud_status gpud_unix_accept_query(struct gpud_socket_listener *listener,
+                                        struct gpud_channel **channel, struct gpud_peer *peer,
+                                        struct gpud_error *error)
+{
+    static const struct gpud_channel_ops ops = {
+        .send = channel_send_message,
+        .receive = receive_query,
+        .is_dead = channel_is_dead,
+        .hang_up = channel_hang_up,
+        .close = channel_close_channel,
+    };
+    enum gpud_status status = accept_on(listener, channel, peer, error);
+    if (status == GPUD_OK)
+        (*channel)->ops = &ops;
+    return status;
 }
 
 const struct gpud_channel_ops gpud_unix_channel_ops = {

@@ -42,6 +42,14 @@ extern const struct gpud_channel_ops *gpud_unix_channel;
 enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,
                                           struct gpud_channel **channel, struct gpud_error *error);
 
+struct gpud_socket_listener;
+
+/* The same for the next connection of a listener; GPUD_AGAIN: none. The channel receives queries
+ * alone: receivers must use the network address, where the key is checked. */
+enum gpud_status gpud_unix_accept_query(struct gpud_socket_listener *listener,
+                                        struct gpud_channel **channel, struct gpud_peer *peer,
+                                        struct gpud_error *error);
+
 /* === hint ==================================================================================== */
 /* Suggests why no sender may be found on an address. */
 
