@@ -5,6 +5,7 @@
 #include "wire/wire.h"
 
 #include "base/base.h"
+#include "wire/network.h"
 #include "wire/rdma/kind.h"
 #include "wire/unix/unix.h"
 
@@ -134,21 +135,20 @@ enum gpud_status gpud_channel_wait(const struct gpud_channel *channel, int64_t d
 static const struct kind {
     const char *scheme;
     const struct gpud_channel_ops *ops;
+    const struct gpud_scheme *between_hosts; /* NULL: it resolves addresses itself */
     enum gpud_status (*resolve)(const char *text, char place[GPUD_ADDRESS_MAX],
                                 struct gpud_error *error);
     void (*hint)(const char *place, char *hint, size_t size);
-    /* NULL if the kind uses no network card. */
-    void (*find_card)(const char *place, char *pci, size_t size);
     /* gpud_address_list_port(); NULL if addresses have no port. */
     enum gpud_status (*list_names)(const char *port, int64_t deadline, struct gpud_address **found,
                                    size_t *count, size_t *omitted, struct gpud_error *error);
 } kinds[] = {
-    {"unix:", &gpud_unix_channel_ops, gpud_socket_resolve, gpud_socket_hint},
+    {"unix:", &gpud_unix_channel_ops, NULL, gpud_socket_resolve, gpud_socket_hint},
 #ifdef GPUD_WITH_RDMA
-    {GPUD_RDMA_SCHEME, &gpud_rdma_channel_ops, gpud_rdma_resolve, gpud_rdma_hint,
-     gpud_rdma_find_card, gpud_rdma_list_names},
+    {"rdma:", &gpud_rdma_channel_ops, &gpud_rdma_scheme, NULL, gpud_rdma_hint,
+     gpud_rdma_list_names},
 #else
-    {GPUD_RDMA_SCHEME, NULL, gpud_rdma_refuse, NULL},
+    {"rdma:", NULL, NULL, gpud_rdma_refuse},
 #endif
 };
 
@@ -164,12 +164,19 @@ static const struct kind *address_find_kind(const char *text)
     return &kinds[0];
 }
 
+static enum gpud_status resolve(const struct kind *kind, const char *text,
+                                char place[GPUD_ADDRESS_MAX], struct gpud_error *error)
+{
+    return kind->resolve ? kind->resolve(text, place, error)
+                         : gpud_place_parse(kind->between_hosts, text, NULL, place, error);
+}
+
 enum gpud_status gpud_address_resolve(const char *text, struct gpud_address *address,
                                       struct gpud_error *error)
 {
     const struct kind *kind = address_find_kind(text);
     struct gpud_address made = {.ops = kind->ops};
-    enum gpud_status status = kind->resolve(text, made.place, error);
+    enum gpud_status status = resolve(kind, text, made.place, error);
     if (status != GPUD_OK)
         return status;
     gpud_print(made.text, "%s", text);
@@ -194,8 +201,8 @@ void gpud_address_find_card(const struct gpud_address *address, char *pci, size_
 {
     pci[0] = '\0';
     for (size_t i = 0; i < KINDS; i++)
-        if (kinds[i].ops == address->ops && kinds[i].find_card)
-            kinds[i].find_card(address->place, pci, size);
+        if (kinds[i].ops == address->ops && kinds[i].between_hosts)
+            gpud_network_find_card(kinds[i].between_hosts, address->place, pci, size);
 }
 
 bool gpud_address_is_port(const char *text)
@@ -211,7 +218,7 @@ enum gpud_status gpud_address_list_port(const char *text, int64_t deadline,
     const struct kind *kind = address_find_kind(text);
     char place[GPUD_ADDRESS_MAX];
     /* Fails in a build without network cards, which has no list_names. */
-    enum gpud_status status = kind->resolve(text, place, error);
+    enum gpud_status status = resolve(kind, text, place, error);
     return status == GPUD_OK ? kind->list_names(text, deadline, found, count, omitted, error)
                              : status;
 }

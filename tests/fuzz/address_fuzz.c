@@ -26,23 +26,23 @@ static void clean_up(void)
 
 static void check_network(const char *address)
 {
-    struct gpud_rdma_place place, again;
+    struct gpud_place place, again;
     struct sockaddr_storage number;
     struct gpud_error error = {.reason = ""};
     char text[GPUD_ADDRESS_MAX], same[GPUD_ADDRESS_MAX];
     memset(&place, 'x', sizeof(place));
     memset(text, 'x', sizeof(text));
-    if (gpud_rdma_parse(address, &place, text, &error) != GPUD_OK) {
+    if (gpud_place_parse(&gpud_rdma_scheme, address, &place, text, &error) != GPUD_OK) {
         if (strlen(error.reason) < 10)
             abort();
         return;
     }
     if (!memchr(text, '\0', sizeof(text)) || strlen(place.host) == 0 || place.port == 0 ||
-        (place.name[0] && !gpud_rdma_is_name(place.name, strlen(place.name))) ||
-        gpud_rdma_parse(text, &again, same, NULL) != GPUD_OK || strcmp(text, same) != 0 ||
-        memcmp(&place, &again, sizeof(place)) != 0)
+        (place.name[0] && !gpud_place_is_name(place.name, strlen(place.name))) ||
+        gpud_place_parse(&gpud_rdma_scheme, text, &again, same, NULL) != GPUD_OK ||
+        strcmp(text, same) != 0 || memcmp(&place, &again, sizeof(place)) != 0)
         abort();
-    bool is_number = gpud_rdma_to_sockaddr(&place, &number);
+    bool is_number = gpud_place_to_sockaddr(&place, &number);
     if (is_number != (place.family != AF_UNSPEC) || (is_number && number.ss_family != place.family))
         abort();
 }
@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(address, data, size);
     address[size] = '\0';
     memset(&resolved, 'x', sizeof(resolved));
-    if (strncmp(address, GPUD_RDMA_SCHEME, strlen(GPUD_RDMA_SCHEME)) == 0)
+    if (strncmp(address, "rdma:", strlen("rdma:")) == 0)
         check_network(address);
     else if (gpud_address_resolve(address, &resolved, &error) == GPUD_OK) {
         const char *name = strrchr(path, '/');

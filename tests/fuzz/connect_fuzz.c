@@ -22,7 +22,7 @@ static void check_reason(enum gpud_status status, const struct gpud_error *error
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint8_t bytes[GPUD_RDMA_REFUSAL_MAX];
-    struct gpud_rdma_place place = {.host = "10.0.0.2", .port = 7174, .name = "cam1"};
+    struct gpud_place place = {.host = "10.0.0.2", .port = 7174, .name = "cam1"};
     struct gpud_rdma_request request;
     struct gpud_rdma_refusal refusal;
     struct gpud_error error = {.reason = ""};

@@ -80,7 +80,7 @@ static void flood(void)
 
 int main(void)
 {
-    char name[16], seen[GPUD_RDMA_NAME_MAX + 1] = "";
+    char name[16], seen[GPUD_PLACE_NAME_MAX + 1] = "";
     unsigned count = 0, answers = 0;
     bool more = true;
     alarm(110);

@@ -37,18 +37,18 @@ static void test_meanings(void)
         {"rdma://[0:0::0]", "rdma://[0:0::0]:7174", AF_INET6, "0:0::0", 7174, "", true},
     };
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        struct gpud_rdma_place place;
+        struct gpud_place place;
         char canonical[GPUD_ADDRESS_MAX];
-        WORKS(gpud_rdma_parse(good[i].text, &place, canonical, &e));
+        WORKS(gpud_place_parse(&gpud_rdma_scheme, good[i].text, &place, canonical, &e));
         CHECK(strcmp(canonical, good[i].canonical) == 0, "%s is written %s", good[i].text,
               canonical);
         CHECK(place.family == good[i].family && place.port == good[i].port &&
                   strcmp(place.host, good[i].host) == 0 && strcmp(place.name, good[i].name) == 0,
               "%s: family %d, host \"%s\", port %u, name \"%s\"", good[i].text, place.family,
               place.host, place.port, place.name);
-        CHECK(gpud_rdma_is_wildcard(&place) == good[i].wildcard, "%s: every address?",
+        CHECK(gpud_place_is_wildcard(&place) == good[i].wildcard, "%s: every address?",
               good[i].text);
-        WORKS(gpud_rdma_resolve(good[i].text, canonical, &e));
+        WORKS(gpud_place_parse(&gpud_rdma_scheme, good[i].text, NULL, canonical, &e));
         CHECK(strcmp(canonical, good[i].canonical) == 0, "%s is at %s", good[i].text, canonical);
     }
 }
@@ -98,30 +98,34 @@ static void test_nonsense(void)
         {"rdma://h/a b", "followed by /name"},
         {"rdma://h/\xc3\xa4", "followed by /name"},
     };
-    struct gpud_rdma_place place;
+    struct gpud_place place;
     char canonical[GPUD_ADDRESS_MAX] = "untouched", text[400];
     memset(&place, 0x5a, sizeof(place));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        EXPECT(GPUD_INVALID, bad[i].says, gpud_rdma_parse(bad[i].text, &place, canonical, &e));
+        EXPECT(GPUD_INVALID, bad[i].says,
+               gpud_place_parse(&gpud_rdma_scheme, bad[i].text, &place, canonical, &e));
 
     strcpy(text, "rdma://h/");
     memset(text + 9, 'n', 48);
     text[57] = '\0';
-    WORKS(gpud_rdma_parse(text, NULL, NULL, &e));
+    WORKS(gpud_place_parse(&gpud_rdma_scheme, text, NULL, NULL, &e));
     text[30] = '/';
-    WORKS(gpud_rdma_parse(text, NULL, NULL, &e));
+    WORKS(gpud_place_parse(&gpud_rdma_scheme, text, NULL, NULL, &e));
     strcat(text, "n");
-    EXPECT(GPUD_INVALID, "at most 48", gpud_rdma_parse(text, &place, canonical, &e));
+    EXPECT(GPUD_INVALID, "at most 48",
+           gpud_place_parse(&gpud_rdma_scheme, text, &place, canonical, &e));
     strcpy(text, "rdma://");
     memset(text + 7, 'h', 390);
     text[sizeof(text) - 1] = '\0';
-    EXPECT(GPUD_INVALID, "too long", gpud_rdma_parse(text, &place, canonical, &e));
+    EXPECT(GPUD_INVALID, "too long",
+           gpud_place_parse(&gpud_rdma_scheme, text, &place, canonical, &e));
     text[GPUD_ADDRESS_MAX - 1] = '\0'; /* it would fit, but not with its port */
-    EXPECT(GPUD_INVALID, "too long", gpud_rdma_parse(text, &place, canonical, &e));
+    EXPECT(GPUD_INVALID, "too long",
+           gpud_place_parse(&gpud_rdma_scheme, text, &place, canonical, &e));
     CHECK(strcmp(canonical, "untouched") == 0 && place.family == 0x5a5a5a5a,
           "an output was written by a call that failed");
     text[GPUD_ADDRESS_MAX - 6] = '\0';
-    WORKS(gpud_rdma_parse(text, &place, canonical, &e));
+    WORKS(gpud_place_parse(&gpud_rdma_scheme, text, &place, canonical, &e));
     CHECK_EQUAL(strlen(canonical), GPUD_ADDRESS_MAX - 1);
 
     EXPECT(GPUD_NO_DEVICE, "without rdma", gpud_rdma_refuse("rdma://h", canonical, &e));
@@ -129,23 +133,23 @@ static void test_nonsense(void)
 
 static void check_number(const char *text, const char *printed)
 {
-    struct gpud_rdma_place place;
+    struct gpud_place place;
     struct sockaddr_storage address;
     struct sockaddr_in v4;
     struct sockaddr_in6 v6;
     char host[64];
-    WORKS(gpud_rdma_parse(text, &place, NULL, &e));
-    CHECK(gpud_rdma_to_sockaddr(&place, &address), "%s is no number", text);
+    WORKS(gpud_place_parse(&gpud_rdma_scheme, text, &place, NULL, &e));
+    CHECK(gpud_place_to_sockaddr(&place, &address), "%s is no number", text);
     memcpy(&v4, &address, sizeof(v4));
     memcpy(&v6, &address, sizeof(v6));
     CHECK_EQUAL(ntohs(address.ss_family == AF_INET ? v4.sin_port : v6.sin6_port), 99);
-    gpud_rdma_print_host((const struct sockaddr *)&address, host, sizeof(host));
+    gpud_sockaddr_print_host((const struct sockaddr *)&address, host, sizeof(host));
     CHECK(strcmp(host, printed) == 0, "%s is printed as \"%s\"", text, host);
 }
 
 static void test_numbers(void)
 {
-    struct gpud_rdma_place place;
+    struct gpud_place place;
     struct sockaddr_storage address;
     struct sockaddr other = {.sa_family = AF_UNIX};
     char host[64];
@@ -154,10 +158,10 @@ static void test_numbers(void)
     check_number("rdma://[::ffff:10.0.0.2]:99", "10.0.0.2");
     check_number("rdma://[fe80::1%lo]:99", "fe80::1%lo");
     check_number("rdma://[fe80::1%1]:99", "fe80::1%lo");
-    WORKS(gpud_rdma_parse("rdma://host.example", &place, NULL, &e));
-    CHECK(!gpud_rdma_to_sockaddr(&place, &address), "a name is a number");
-    CHECK(!gpud_rdma_is_wildcard(&place), "a name is every address");
-    gpud_rdma_print_host(&other, host, sizeof(host));
+    WORKS(gpud_place_parse(&gpud_rdma_scheme, "rdma://host.example", &place, NULL, &e));
+    CHECK(!gpud_place_to_sockaddr(&place, &address), "a name is a number");
+    CHECK(!gpud_place_is_wildcard(&place), "a name is every address");
+    gpud_sockaddr_print_host(&other, host, sizeof(host));
     CHECK(strcmp(host, "?") == 0, "\"%s\"", host);
 }
 

@@ -20,7 +20,7 @@ static void test_requests(void)
 {
     struct gpud_rdma_request request = {.receives = 96}, got;
     size_t size;
-    for (size_t length = 0; length <= GPUD_RDMA_NAME_MAX; length++) {
+    for (size_t length = 0; length <= GPUD_PLACE_NAME_MAX; length++) {
         memset(request.name, 'n', length);
         request.name[length] = '\0';
         size = gpud_rdma_write_request(&request, bytes);
@@ -64,7 +64,7 @@ static void test_requests(void)
     bytes[6] = GPUD_RDMA_RECEIVES_MIN;
     WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
     memset(bytes + 8, 'n', ROOM - 8);
-    bytes[5] = 8 + GPUD_RDMA_NAME_MAX + 1;
+    bytes[5] = 8 + GPUD_PLACE_NAME_MAX + 1;
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, ROOM, &got, &e));
     bytes[5] = 7;
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, ROOM, &got, &e));
@@ -105,9 +105,9 @@ static void send_refusal(const struct gpud_rdma_refusal *refusal, struct gpud_rd
 
 static void test_refusals(void)
 {
-    struct gpud_rdma_place place;
+    struct gpud_place place;
     struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNKNOWN_NAME}, got;
-    WORKS(gpud_rdma_parse("rdma://10.0.0.2/cam9", &place, NULL, &e));
+    WORKS(gpud_place_parse(&gpud_rdma_scheme, "rdma://10.0.0.2/cam9", &place, NULL, &e));
     send_refusal(&refusal, &got);
     EXPECT(GPUD_CLOSED, "no channel \"cam9\" at 10.0.0.2, port 7174; there is one without a name",
            gpud_rdma_explain_refusal(&got, &place, &e));
@@ -120,8 +120,8 @@ static void test_refusals(void)
     EXPECT(GPUD_CLOSED, "there are: cam1, cam2", gpud_rdma_explain_refusal(&got, &place, &e));
 
     /* As many as fit, whatever their lengths are. */
-    for (size_t length = 1; length <= GPUD_RDMA_NAME_MAX; length++) {
-        char name[GPUD_RDMA_NAME_MAX + 1] = "";
+    for (size_t length = 1; length <= GPUD_PLACE_NAME_MAX; length++) {
+        char name[GPUD_PLACE_NAME_MAX + 1] = "";
         refusal = (struct gpud_rdma_refusal){.reason = GPUD_RDMA_NAME_WANTED};
         for (int i = 0; i < 200; i++) {
             memset(name, 'a' + i % 26, length);
@@ -153,9 +153,9 @@ static void test_refusals(void)
 static void test_moves(void)
 {
     static const char *const bent[] = {"", "0", "65536", "123456", "12a", "cam1", "7,8", "+7"};
-    struct gpud_rdma_place place;
+    struct gpud_place place;
     struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNKNOWN_NAME, .names = "7175"}, got;
-    WORKS(gpud_rdma_parse("rdma://10.0.0.2/cam9", &place, NULL, &e));
+    WORKS(gpud_place_parse(&gpud_rdma_scheme, "rdma://10.0.0.2/cam9", &place, NULL, &e));
     CHECK_EQUAL(gpud_rdma_moved_to(&refusal), 0);
     for (uint32_t port = 1; port <= UINT16_MAX; port += 7) {
         gpud_rdma_refuse_moved(&refusal, (uint16_t)port);
@@ -185,7 +185,7 @@ static void test_bent_refusals(void)
     for (unsigned length = 0; length < 256; length++) {
         bytes[5] = (uint8_t)length;
         enum gpud_status status = gpud_rdma_read_refusal(bytes, ROOM, &got, NULL);
-        CHECK(status == (length >= 8 && length <= 8 + GPUD_RDMA_NAME_MAX ? GPUD_OK : GPUD_PEER),
+        CHECK(status == (length >= 8 && length <= 8 + GPUD_PLACE_NAME_MAX ? GPUD_OK : GPUD_PEER),
               "%u bytes: %s", length, gpud_status_string(status));
     }
     bytes[5] = 8;

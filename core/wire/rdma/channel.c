@@ -5,22 +5,18 @@
 #include "wire/rdma/rdma.h"
 
 #include "base/base.h"
+#include "device/rdma/internal.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gpudirect/channel.h>
-#include <ifaddrs.h>
-#include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -123,112 +119,6 @@ enum gpud_status gpud_rdma_fail_call(struct gpud_error *error, int number, const
     }
 }
 
-/* === lookup ================================================================================== */
-/* getaddrinfo() in a thread of its own, which cannot be cancelled: a caller that no longer wants
- * the answer leaves the thread running, and the last of the two frees what they share. */
-
-struct gpud_rdma_lookup {
-    atomic_uint references;
-    atomic_bool done;
-    struct gpud_rdma_place place;
-    int event; /* a duplicate: the caller's descriptor may be reused by then */
-    int failed, number;
-    size_t count;
-    struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX];
-};
-
-static void lookup_unref(struct gpud_rdma_lookup *lookup)
-{
-    if (atomic_fetch_sub(&lookup->references, 1) != 1)
-        return;
-    gpud_fd_close(&lookup->event);
-    free(lookup);
-}
-
-static void *lookup_look(void *arg)
-{
-    struct gpud_rdma_lookup *lookup = arg;
-    struct addrinfo wanted = {.ai_family = AF_UNSPEC,
-                              .ai_socktype = SOCK_STREAM,
-                              .ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    char port[8];
-    gpud_print(port, "%u", lookup->place.port);
-    lookup->failed = getaddrinfo(lookup->place.host, port, &wanted, &found);
-    lookup->number = errno;
-    for (struct addrinfo *one = found; !lookup->failed && one; one = one->ai_next)
-        if (lookup->count < GPUD_RDMA_ADDRESSES_MAX &&
-            one->ai_addrlen <= sizeof(lookup->addresses[0]))
-            memcpy(&lookup->addresses[lookup->count++], one->ai_addr, one->ai_addrlen);
-    if (found)
-        freeaddrinfo(found);
-    atomic_store(&lookup->done, true);
-    gpud_event_raise(lookup->event);
-    lookup_unref(lookup);
-    return NULL;
-}
-
-enum gpud_status gpud_rdma_lookup_begin(const struct gpud_rdma_place *place, int fd,
-                                        struct gpud_rdma_lookup **lookup, struct gpud_error *error)
-{
-    struct gpud_rdma_lookup *made = calloc(1, sizeof(*made));
-    pthread_attr_t detached;
-    pthread_t thread;
-    if (!made)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to look up %s", place->host);
-    atomic_init(&made->references, 2);
-    made->place = *place;
-    made->event = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (made->event < 0) {
-        enum gpud_status status =
-            gpud_fail_errno(error, "no descriptor to look up %s", place->host);
-        free(made);
-        return status;
-    }
-    pthread_attr_init(&detached);
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    int failed = pthread_create(&thread, &detached, lookup_look, made);
-    pthread_attr_destroy(&detached);
-    if (failed) {
-        gpud_fd_close(&made->event);
-        free(made);
-        return gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
-                                "cannot start a thread to look up %s", place->host);
-    }
-    *lookup = made;
-    return GPUD_OK;
-}
-
-enum gpud_status gpud_rdma_lookup_get(struct gpud_rdma_lookup *lookup,
-                                      struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX],
-                                      size_t *count, struct gpud_error *error)
-{
-    const char *host = lookup->place.host;
-    if (!atomic_load(&lookup->done))
-        return GPUD_AGAIN;
-    if (lookup->failed == EAI_SYSTEM)
-        return gpud_fail_native(error, GPUD_CLOSED, "errno", lookup->number,
-                                "the host \"%s\" cannot be looked up: %s", host,
-                                strerror(lookup->number));
-    if (lookup->failed)
-        return gpud_fail_native(error, GPUD_CLOSED, "getaddrinfo", lookup->failed,
-                                "no host has the name \"%s\": %s; is it spelled correctly (getent "
-                                "ahosts %s)?",
-                                host, gai_strerror(lookup->failed), host);
-    if (lookup->count == 0)
-        return gpud_fail(error, GPUD_CLOSED, "the host \"%s\" has no address", host);
-    memcpy(addresses, lookup->addresses, lookup->count * sizeof(lookup->addresses[0]));
-    *count = lookup->count;
-    return GPUD_OK;
-}
-
-void gpud_rdma_lookup_end(struct gpud_rdma_lookup **lookup)
-{
-    if (*lookup)
-        lookup_unref(*lookup);
-    *lookup = NULL;
-}
-
 /* === ending ================================================================================== */
 /* Destroying a connection's id, and whether that is possible now; channel.c explains why not. */
 
@@ -251,10 +141,7 @@ static bool rdma_has_route_locked(const struct rdma_channel *channel)
         return true;
     struct sockaddr_storage own = channel->id->route.addr.src_storage;
     const struct sockaddr *peer = rdma_get_peer_addr(channel->id);
-    if (own.ss_family == AF_INET)
-        ((struct sockaddr_in *)&own)->sin_port = 0;
-    else
-        ((struct sockaddr_in6 *)&own)->sin6_port = 0;
+    *gpud_sockaddr_port(&own) = 0;
     int fd = socket(own.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool has =
         fd < 0 || (bind(fd, (struct sockaddr *)&own, size_of((struct sockaddr *)&own)) == 0 &&
@@ -294,7 +181,7 @@ static bool watch(const struct rdma_channel *channel, int fd)
     return epoll_ctl(channel->base.fd, EPOLL_CTL_ADD, fd, &readable) == 0;
 }
 
-enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma_place *place,
+enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_place *place,
                                           struct rdma_channel **channel, struct gpud_error *error)
 {
     struct rdma_channel *made = calloc(1, sizeof(*made));
@@ -336,7 +223,7 @@ void gpud_rdma_channel_destroy(struct rdma_channel *channel)
     drop_id(channel);
     gpud_rdma_collect_records(channel, true);
     gpud_rdma_close_events(&channel->events);
-    gpud_rdma_lookup_end(&channel->lookup);
+    gpud_lookup_end(&channel->lookup);
     while (channel->waiting_count)
         free(channel->waiting[--channel->waiting_count].bytes);
     gpud_auth_wipe_key(&channel->key);
@@ -390,7 +277,7 @@ static void connect_finish(struct rdma_channel *channel, enum rdma_phase phase)
         gpud_fd_close(&channel->timer);
     if (phase == RDMA_OPEN && !channel->is_sender)
         gpud_received_note(&channel->received, channel->where);
-    gpud_rdma_lookup_end(&channel->lookup);
+    gpud_lookup_end(&channel->lookup);
     gpud_auth_wipe_key(&channel->key);
     gpud_event_raise(channel->event);
 }
@@ -513,10 +400,7 @@ static void handle_refusal(struct rdma_channel *channel, const struct gpud_rdma_
     } else if (gpud_rdma_moved_to(&refusal) && !channel->has_moved) {
         /* Sends the request to another port of the same host. */
         struct sockaddr_storage *address = &channel->addresses[--channel->address_next];
-        if (address->ss_family == AF_INET)
-            ((struct sockaddr_in *)address)->sin_port = htons(gpud_rdma_moved_to(&refusal));
-        else
-            ((struct sockaddr_in6 *)address)->sin6_port = htons(gpud_rdma_moved_to(&refusal));
+        *gpud_sockaddr_port(address) = htons(gpud_rdma_moved_to(&refusal));
         channel->has_moved = true;
         drop_id(channel);
         connect_next(channel, NULL);
@@ -643,7 +527,7 @@ static void handle_established(struct rdma_channel *channel, const struct gpud_r
         end_locked(channel, &why);
         return;
     }
-    channel->base.peer.own_address = gpud_rdma_is_own(&channel->id->route.addr.dst_storage);
+    channel->base.peer.own_address = gpud_network_is_own(&channel->id->route.addr.dst_storage);
     gpud_rdma_set_peer_receives(channel->rdma, channel->peer_receives);
     channel->phase = RDMA_PROVING;
     channel->ask_again = INT64_MAX;
@@ -745,8 +629,8 @@ void gpud_rdma_drive_locked(struct rdma_channel *channel)
     struct gpud_rdma_event event;
     struct gpud_error why;
     if (channel->phase == RDMA_LOOKING_UP) {
-        enum gpud_status status = gpud_rdma_lookup_get(channel->lookup, channel->addresses,
-                                                       &channel->address_count, &why);
+        enum gpud_status status =
+            gpud_lookup_get(channel->lookup, channel->addresses, &channel->address_count, &why);
         if (status == GPUD_OK)
             connect_next(channel, NULL);
         else if (status != GPUD_AGAIN)
@@ -775,8 +659,8 @@ void gpud_rdma_drive_locked(struct rdma_channel *channel)
 enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct gpud_error *error)
 {
     set_deadline(channel, gpud_rdma_handshake_deadline);
-    if (!gpud_rdma_to_sockaddr(&channel->place, &channel->addresses[0]))
-        return gpud_rdma_lookup_begin(&channel->place, channel->event, &channel->lookup, error);
+    if (!gpud_place_to_sockaddr(&channel->place, &channel->addresses[0]))
+        return gpud_lookup_begin(&channel->place, channel->event, &channel->lookup, error);
     channel->address_count = 1;
     gpud_lock_take(&channel->lock);
     connect_next(channel, NULL); /* receiving reports a failure, now or later */
@@ -961,12 +845,13 @@ static enum gpud_status connect_to(const struct gpud_address *address,
                                    struct gpud_channel **channel, struct gpud_peer *peer,
                                    struct gpud_error *error)
 {
-    struct gpud_rdma_place place;
+    struct gpud_place place;
     struct rdma_channel *made;
     struct gpud_auth_key key = {0};
     bool has_key = access && access->key_file[0];
-    enum gpud_status status = gpud_rdma_parse(address->place, &place, NULL, error);
-    if (status == GPUD_OK && gpud_rdma_is_wildcard(&place))
+    enum gpud_status status =
+        gpud_place_parse(&gpud_rdma_scheme, address->place, &place, NULL, error);
+    if (status == GPUD_OK && gpud_place_is_wildcard(&place))
         status =
             gpud_fail(error, GPUD_INVALID,
                       "%s means every address, to listen on: give the sender's own", place.host);
@@ -1185,3 +1070,129 @@ const struct gpud_channel_ops gpud_rdma_channel_ops = {
     .remote = &gpud_rdma_remote_ops,
     .verbs = &gpud_rdma_verbs,
 };
+
+/* === names =================================================================================== */
+
+struct search {
+    const char *port;
+    struct gpud_address *found;
+    size_t count, omitted;
+    char last[GPUD_PLACE_NAME_MAX + 1]; /* of the names so far */
+};
+
+/* Connects until the request is refused, which is the answer. */
+static enum gpud_status await_answer(struct rdma_channel *channel, int64_t deadline,
+                                     struct gpud_error *error)
+{
+    struct gpud_message message;
+    enum gpud_status status = gpud_rdma_channel_connect(channel, error);
+    while (status == GPUD_OK) {
+        status = channel->base.ops->receive(&channel->base, &message, error);
+        if (status != GPUD_AGAIN)
+            break;
+        status = gpud_channel_wait(&channel->base, deadline, NULL);
+        if (status != GPUD_OK)
+            return gpud_fail(error, GPUD_CLOSED, "no answer came from %s in time", channel->where);
+    }
+    if (channel->refusal.reason == GPUD_RDMA_NAMES)
+        return GPUD_OK;
+    if (status != GPUD_OK)
+        return status;
+    gpud_message_close(&message);
+    return gpud_fail(error, GPUD_PEER, "%s answers a question for names by a message",
+                     channel->where);
+}
+
+/* Asks for the names behind the last one. */
+static enum gpud_status names_ask(const struct search *search, struct gpud_place *place,
+                                  int64_t deadline, struct gpud_rdma_refusal *answer,
+                                  struct gpud_error *error)
+{
+    struct rdma_channel *channel;
+    gpud_print(place->name, "%s", search->last);
+    enum gpud_status status = gpud_rdma_channel_create(false, place, &channel, error);
+    if (status != GPUD_OK)
+        return status;
+    struct gpud_channel *base = &channel->base;
+    gpud_print(channel->where, "%s", search->port);
+    channel->asks_names = true;
+    status = await_answer(channel, deadline, error);
+    *answer = channel->refusal;
+    gpud_channel_unref(&base);
+    return status;
+}
+
+static void add_address(struct search *search, const char *name)
+{
+    struct gpud_address made = {.ops = &gpud_rdma_channel_ops};
+    if (search->count == GPUD_CHANNELS_MAX) {
+        search->omitted++;
+        return;
+    }
+    gpud_print(made.text, "%s%s", search->port, name);
+    if (gpud_place_parse(&gpud_rdma_scheme, made.text, NULL, made.place, NULL) == GPUD_OK)
+        search->found[search->count++] = made;
+}
+
+/* *more: there are further names. GPUD_PEER: they are not in order, and asking might never end. */
+static enum gpud_status take_names(struct search *search, const char *names, bool *more,
+                                   struct gpud_error *error)
+{
+    *more = false;
+    while (*names) {
+        char name[GPUD_PLACE_NAME_MAX + 1];
+        size_t length = strcspn(names, ",");
+        gpud_print(name, "%.*s", (int)length, names);
+        if (strcmp(name, search->last) <= 0)
+            return gpud_fail(error, GPUD_PEER, "%s lists its channels in no order", search->port);
+        memcpy(search->last, name, sizeof(name));
+        add_address(search, name);
+        names += length;
+        *more = names[0] == ',' && names[1] == '\0';
+        names += *names == ',';
+    }
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_rdma_list_names(const char *port, int64_t deadline,
+                                      struct gpud_address **found, size_t *count, size_t *omitted,
+                                      struct gpud_error *error)
+{
+    struct search search = {.port = port};
+    struct gpud_place place;
+    struct gpud_rdma_refusal answer;
+    bool more = true;
+    enum gpud_status status = gpud_place_parse(&gpud_rdma_scheme, port, &place, NULL, error);
+    if (status != GPUD_OK)
+        return status;
+    if (gpud_place_is_wildcard(&place))
+        return gpud_fail(error, GPUD_INVALID,
+                         "%s means every address, to listen on: give the sender's own", place.host);
+    search.found = calloc(GPUD_CHANNELS_MAX, sizeof(*search.found));
+    if (!search.found)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of channels");
+    while (status == GPUD_OK && more && search.omitted == 0) {
+        status = names_ask(&search, &place, deadline, &answer, error);
+        if (status == GPUD_OK)
+            status = take_names(&search, answer.names, &more, error);
+    }
+    if (status == GPUD_OK && search.count == 0)
+        add_address(&search, ""); /* something listens there, so it is a channel without a name */
+    if (status != GPUD_OK) {
+        free(search.found);
+        return status;
+    }
+    *found = search.found;
+    *count = search.count;
+    *omitted = search.omitted;
+    return GPUD_OK;
+}
+
+/* === hint ==================================================================================== */
+
+void gpud_rdma_hint(const char *place, char *hint, size_t size)
+{
+    char why[GPUD_REASON_MAX];
+    gpud_rdma_find_lack(why);
+    gpud_print_n(hint, size, "%s", why);
+}

@@ -55,7 +55,7 @@ struct gpud_rdma_share {
 
 /* A channel that another process sends, by its note. */
 struct gpud_rdma_shared {
-    char name[GPUD_RDMA_NAME_MAX + 1];
+    char name[GPUD_PLACE_NAME_MAX + 1];
     uint16_t number;
 };
 
@@ -214,13 +214,13 @@ static void rdma_shares_update(struct gpud_rdma_shares *shares, const char *port
         struct gpud_rdma_shared *made = &shares->entries[shares->count];
         const char *behind = entry->d_name + strlen(begin);
         if (strncmp(entry->d_name, begin, strlen(begin)) != 0 || (behind[0] && behind[0] != '!') ||
-            strlen(behind) > GPUD_RDMA_NAME_MAX + 1)
+            strlen(behind) > GPUD_PLACE_NAME_MAX + 1)
             continue;
         gpud_print(made->name, "%s", behind[0] ? behind + 1 : "");
         for (char *c = made->name; *c; c++)
             if (*c == '!')
                 *c = '/';
-        if (made->name[0] && !gpud_rdma_is_name(made->name, strlen(made->name)))
+        if (made->name[0] && !gpud_place_is_name(made->name, strlen(made->name)))
             continue;
         gpud_print(channel, "%s%s%s", port, made->name[0] ? "/" : "", made->name);
         made->number = read_note(directory, channel);
@@ -331,7 +331,7 @@ struct request {
 
 struct rdma_listener {
     struct gpud_listener base; /* first */
-    struct gpud_rdma_place place;
+    struct gpud_place place;
     char where[GPUD_ADDRESS_MAX];
     bool has_key;
     struct gpud_auth_key key;
@@ -393,7 +393,7 @@ static struct rdma_listener *find_own(const struct rdma_hub *hub, const char *na
 
 /* A channel or stream at the port: of this process, or of one that shares the port. */
 struct known {
-    char name[GPUD_RDMA_NAME_MAX + 1];
+    char name[GPUD_PLACE_NAME_MAX + 1];
     struct rdma_listener *listener; /* NULL: another process listens for it, on port `number` */
     uint16_t number;
 };
@@ -444,7 +444,7 @@ static void hub_list_names(struct rdma_hub *hub, const char *name,
 /* A request without a name is for the channel without one, or for the only channel. */
 static bool hub_find_channel(struct rdma_hub *hub, const char *name, struct known *found)
 {
-    char channel[GPUD_ADDRESS_MAX + GPUD_RDMA_NAME_MAX];
+    char channel[GPUD_ADDRESS_MAX + GPUD_PLACE_NAME_MAX];
     size_t count, channels = 0;
     found->listener = find_own(hub, name);
     if (found->listener)
@@ -539,19 +539,13 @@ static void take_events(struct rdma_hub *hub)
 
 /* --- listening ----------------------------------------------------------------------------- */
 
-static in_port_t *port_of(struct sockaddr_storage *address)
-{
-    return address->ss_family == AF_INET ? &((struct sockaddr_in *)address)->sin_port
-                                         : &((struct sockaddr_in6 *)address)->sin6_port;
-}
-
 /* Needed because rdma_cm reports the same errno for an address that is not this host's and for a
  * port that is taken on all of its addresses. */
 static bool is_of_this_host(const struct sockaddr_storage *address)
 {
     struct sockaddr_storage any_port = *address;
     int fd = socket(address->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    *port_of(&any_port) = 0;
+    *gpud_sockaddr_port(&any_port) = 0;
     bool is = fd >= 0 && bind(fd, (struct sockaddr *)&any_port, sizeof(any_port)) == 0;
     gpud_fd_close(&fd);
     return is;
@@ -563,7 +557,7 @@ static int hub_listen_on(struct rdma_hub *hub, struct rdma_cm_id **id, bool any_
 {
     struct sockaddr_storage bound = hub->address; /* rdma_cm's parameter is not const */
     if (any_port)
-        *port_of(&bound) = 0;
+        *gpud_sockaddr_port(&bound) = 0;
     if (rdma_create_id(hub->events, id, NULL, RDMA_PS_TCP) < 0)
         return errno;
     if (rdma_bind_addr(*id, (struct sockaddr *)&bound) == 0 && rdma_listen(*id, BACKLOG) == 0)
@@ -781,7 +775,7 @@ static enum gpud_status join(struct rdma_listener *listener, const struct sockad
             continue;
         }
         if (taken) {
-            rdma_local_find(ntohs(*port_of(&copy)), holder, sizeof(holder));
+            rdma_local_find(ntohs(*gpud_sockaddr_port(&copy)), holder, sizeof(holder));
             return gpud_fail_native(
                 error, GPUD_IO, "errno", EADDRINUSE,
                 "%s listens on the port of %s: stop that, or choose another port "
@@ -850,8 +844,9 @@ static enum gpud_status open_listener(struct rdma_listener *listener,
 {
     const char *where = listener->where;
     struct sockaddr_storage address;
-    enum gpud_status status = gpud_rdma_parse(where, &listener->place, NULL, error);
-    if (status == GPUD_OK && !gpud_rdma_to_sockaddr(&listener->place, &address))
+    enum gpud_status status =
+        gpud_place_parse(&gpud_rdma_scheme, where, &listener->place, NULL, error);
+    if (status == GPUD_OK && !gpud_place_to_sockaddr(&listener->place, &address))
         status = gpud_fail(error, GPUD_INVALID,
                            "cannot listen on the name \"%s\": give an address of a network card of "
                            "this host, or rdma://0.0.0.0:%u for all of them",
@@ -968,8 +963,8 @@ enum gpud_status gpud_rdma_accept(struct gpud_listener *base, struct gpud_channe
     status = take_request(listener, made->events, &request, error);
     if (status == GPUD_OK) {
         /* The peer is identified by its network address. */
-        gpud_rdma_print_host(rdma_get_peer_addr(request.id), made->base.peer.host,
-                             sizeof(made->base.peer.host));
+        gpud_sockaddr_print_host(rdma_get_peer_addr(request.id), made->base.peer.host,
+                                 sizeof(made->base.peer.host));
         gpud_print(made->where, "the receiver at %s", made->base.peer.host);
         made->peer_receives = request.data.receives;
         made->peer_queue_pair = request.queue_pair;

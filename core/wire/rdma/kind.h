@@ -7,56 +7,19 @@
 #define GPUD_WIRE_RDMA_KIND_H
 
 #include "base/base.h"
-#include "wire/unix/unix.h"
+#include "wire/network.h"
 #include "wire/wire.h"
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/socket.h>
 
-/* === address ================================================================================= */
-/* Addresses of network cards, as text:
- *
- *     rdma://10.0.0.2              rdma://host.example:7175/cam1
- *     rdma://[fd00::2]:7174        rdma://0.0.0.0        to listen on every card
- *     rdma://10.0.0.2/cam1/audio   a stream of cam1
- *
- * Several channels and streams can share a port and are then selected by name, also those of
- * several processes (rdma.h). Nothing here looks up names. */
+/* === scheme ================================================================================== */
+/* Addresses of network cards: "rdma://host:port/name", see wire/network.h. */
 
-#define GPUD_RDMA_SCHEME "rdma:"
-#define GPUD_RDMA_PORT 7174
-#define GPUD_RDMA_NAME_MAX 48
+extern const struct gpud_scheme gpud_rdma_scheme;
 
-struct gpud_rdma_place {
-    int family;                  /* AF_INET, AF_INET6; AF_UNSPEC: host is a name */
-    char host[GPUD_ADDRESS_MAX]; /* without brackets */
-    uint16_t port;
-    char name[GPUD_RDMA_NAME_MAX + 1]; /* "": the only channel, or the one without a name */
-};
-
-/* Either output may be NULL. text NULL is invalid. canonical: always with the port. */
-enum gpud_status gpud_rdma_parse(const char *text, struct gpud_rdma_place *place,
-                                 char canonical[GPUD_ADDRESS_MAX], struct gpud_error *error);
-
-/* A kind's resolve in wire/channel.c. */
-enum gpud_status gpud_rdma_resolve(const char *text, char place[GPUD_ADDRESS_MAX],
-                                   struct gpud_error *error);
-
-/* The same in a library built without rdma: always refuses. */
+/* Resolves an address in a library built without rdma: always refuses. */
 enum gpud_status gpud_rdma_refuse(const char *text, char place[GPUD_ADDRESS_MAX],
                                   struct gpud_error *error);
-
-/* Whether it is "cam1" or "cam1/audio". */
-bool gpud_rdma_is_name(const char *name, size_t length);
-
-/* Whether it means every interface: valid to listen on, not to connect to. */
-bool gpud_rdma_is_wildcard(const struct gpud_rdma_place *place);
-
-/* false: the host is a name, or its address is invalid. */
-bool gpud_rdma_to_sockaddr(const struct gpud_rdma_place *place, struct sockaddr_storage *address);
-
-/* "10.0.0.2", "fd00::2%eth0"; an IPv4-mapped address is printed as IPv4. */
-void gpud_rdma_print_host(const struct sockaddr *address, char *text, size_t size);
 
 /* === kind ==================================================================================== */
 /* clang-format off */
@@ -107,7 +70,7 @@ extern const struct gpud_channel_ops gpud_rdma_channel_ops;
 
 struct gpud_rdma_request {
     uint32_t receives; /* 0: it only asks for names */
-    char name[GPUD_RDMA_NAME_MAX + 1];
+    char name[GPUD_PLACE_NAME_MAX + 1];
 };
 
 enum gpud_rdma_refusal_reason {
@@ -153,7 +116,7 @@ enum gpud_status gpud_rdma_read_refusal(const uint8_t *bytes, size_t size,
 
 /* The refusal as a reason for the receiver; GPUD_CLOSED if a later attempt may succeed. */
 enum gpud_status gpud_rdma_explain_refusal(const struct gpud_rdma_refusal *refusal,
-                                           const struct gpud_rdma_place *place,
+                                           const struct gpud_place *place,
                                            struct gpud_error *error);
 
 /* === hint ==================================================================================== */
@@ -171,15 +134,5 @@ void gpud_rdma_hint(const char *place, char *hint, size_t size);
 enum gpud_status gpud_rdma_list_names(const char *port, int64_t deadline,
                                       struct gpud_address **found, size_t *count, size_t *omitted,
                                       struct gpud_error *error);
-
-/* === near ==================================================================================== */
-/* Which addresses are this host's own, and which of its cards leads to others. */
-
-/* A kind's find_card in wire/channel.c: the card's PCI address, or "". Sends nothing, and looks up
- * no names. */
-void gpud_rdma_find_card(const char *place, char *pci, size_t size);
-
-/* Whether an interface of this host, or of this container, has the address. */
-bool gpud_rdma_is_own(const struct sockaddr_storage *address);
 
 #endif

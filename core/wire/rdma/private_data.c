@@ -1,11 +1,23 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* What a build without network cards knows of them, too: see kind.h. */
 #include "wire/rdma/kind.h"
 
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
+
+const struct gpud_scheme gpud_rdma_scheme = {.name = "rdma", .port = 7174};
+
+enum gpud_status gpud_rdma_refuse(const char *text, char place[GPUD_ADDRESS_MAX],
+                                  struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_NO_DEVICE,
+                     "%.64s: this libgpudirect is built without rdma: configure it with "
+                     "-Drdma=enabled",
+                     text);
+}
 
 #define MAGIC UINT32_C(0x52555047) /* "GPUR" */
 
@@ -15,7 +27,7 @@ struct header {
     uint16_t number;
 };
 _Static_assert(sizeof(struct header) == GPUD_RDMA_REPLY_SIZE, "as rdma.h says");
-_Static_assert(sizeof(struct header) + GPUD_RDMA_NAME_MAX <= GPUD_RDMA_REQUEST_MAX, "names fit");
+_Static_assert(sizeof(struct header) + GPUD_PLACE_NAME_MAX <= GPUD_RDMA_REQUEST_MAX, "names fit");
 
 /* --- writing ------------------------------------------------------------------------------- */
 
@@ -126,7 +138,7 @@ enum gpud_status gpud_rdma_read_request(const uint8_t *bytes, size_t size,
     enum gpud_status status = parse_own(bytes, size, &parsed, error);
     if (status != GPUD_OK)
         return status;
-    if ((parsed.length > 0 && !gpud_rdma_is_name(parsed.text, parsed.length)) ||
+    if ((parsed.length > 0 && !gpud_place_is_name(parsed.text, parsed.length)) ||
         (parsed.number != 0 && parsed.number < GPUD_RDMA_RECEIVES_MIN))
         return malformed(error);
     request->receives = parsed.number;
@@ -155,7 +167,7 @@ static bool are_names(const char *text, size_t length)
     while (at < length) {
         const char *comma = memchr(text + at, ',', length - at);
         size_t end = comma ? (size_t)(comma - text) : length;
-        if (!gpud_rdma_is_name(text + at, end - at))
+        if (!gpud_place_is_name(text + at, end - at))
             return false;
         at = end + 1;
     }
@@ -211,8 +223,7 @@ static void private_data_list_names(const char *names, char *list, size_t room)
 }
 
 enum gpud_status gpud_rdma_explain_refusal(const struct gpud_rdma_refusal *refusal,
-                                           const struct gpud_rdma_place *place,
-                                           struct gpud_error *error)
+                                           const struct gpud_place *place, struct gpud_error *error)
 {
     char list[2 * GPUD_RDMA_NAMES_MAX + 16];
     private_data_list_names(refusal->names, list, sizeof(list));

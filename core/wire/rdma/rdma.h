@@ -8,30 +8,12 @@
 #include "base/base.h"
 #include "device/rdma/rdma.h"
 #include "wire/rdma/kind.h"
+#include "wire/unix/unix.h"
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <time.h>
-
-/* === lookup ================================================================================== */
-/* Looks up a host's addresses by its name without waiting: an answer can take half a minute. */
-
-#define GPUD_RDMA_ADDRESSES_MAX 8
-
-struct gpud_rdma_lookup;
-
-/* Starts a look-up. fd: an eventfd, which stays the caller's; raised when it is done. */
-enum gpud_status gpud_rdma_lookup_begin(const struct gpud_rdma_place *place, int fd,
-                                        struct gpud_rdma_lookup **lookup, struct gpud_error *error);
-
-/* GPUD_AGAIN: not done yet. GPUD_CLOSED: the name has no address, with why. */
-enum gpud_status gpud_rdma_lookup_get(struct gpud_rdma_lookup *lookup,
-                                      struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX],
-                                      size_t *count, struct gpud_error *error);
-
-/* Releases it, done or not; *lookup may be NULL. */
-void gpud_rdma_lookup_end(struct gpud_rdma_lookup **lookup);
 
 /* === state =================================================================================== */
 /* clang-format off */
@@ -39,9 +21,8 @@ void gpud_rdma_lookup_end(struct gpud_rdma_lookup **lookup);
  * called with channel->lock held. Each file calls only those before it:
  *
  *   carrier.c    the ring page between hosts, which thread is woken, links and transfers
- *   channel.c    a connection, from looking up the name to its end
- *   hub.c        listening on a port that several channels and processes share
- *   lookup.c     which channels a port of another host has */
+ *   channel.c    a connection, from looking up the name to its end; which channels a port has
+ *   hub.c        listening on a port that several channels and processes share */
 /* clang-format on */
 
 /* From looking up the name to the connection, for which rdma_cm itself would try for a minute; and
@@ -79,7 +60,7 @@ struct rdma_remote;
 struct rdma_channel {
     struct gpud_channel base; /* first */
     bool is_sender;           /* it was accepted */
-    struct gpud_rdma_place place;
+    struct gpud_place place;
     char where[GPUD_ADDRESS_MAX]; /* of the other end, for people */
     int event;                    /* makes the channel's descriptor readable */
 
@@ -92,8 +73,8 @@ struct rdma_channel {
     int64_t deadline;
     int64_t ask_again; /* when to send a new request; INT64_MAX: never */
     int timer;         /* expires at the earlier of the two */
-    struct gpud_rdma_lookup *lookup;
-    struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX];
+    struct gpud_lookup *lookup;
+    struct sockaddr_storage addresses[GPUD_LOOKUP_MAX];
     size_t address_count, address_next;
     struct rdma_event_channel *events;
     struct rdma_cm_id *id;
@@ -178,7 +159,7 @@ enum gpud_status gpud_rdma_fail_call(struct gpud_error *error, int number, const
 /* === lifetime ================================================================================ */
 
 /* Makes a channel with one reference and no id yet. */
-enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma_place *place,
+enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_place *place,
                                           struct rdma_channel **channel, struct gpud_error *error);
 
 /* Frees a channel without other users, with everything that it owns. */
