@@ -139,14 +139,11 @@ static const struct kind {
     enum gpud_status (*resolve)(const char *text, char place[GPUD_ADDRESS_MAX],
                                 struct gpud_error *error);
     void (*hint)(const char *place, char *hint, size_t size);
-    /* gpud_address_list_port(); NULL if addresses have no port. */
-    enum gpud_status (*list_names)(const char *port, int64_t deadline, struct gpud_address **found,
-                                   size_t *count, size_t *omitted, struct gpud_error *error);
+    gpud_port_ask_fn *ask_names; /* NULL if addresses have no port */
 } kinds[] = {
     {"unix:", &gpud_unix_channel_ops, NULL, gpud_socket_resolve, gpud_socket_hint},
 #ifdef GPUD_WITH_RDMA
-    {"rdma:", &gpud_rdma_channel_ops, &gpud_rdma_scheme, NULL, gpud_rdma_hint,
-     gpud_rdma_list_names},
+    {"rdma:", &gpud_rdma_channel_ops, &gpud_rdma_scheme, NULL, gpud_rdma_hint, gpud_rdma_ask_names},
 #else
     {"rdma:", NULL, NULL, gpud_rdma_refuse},
 #endif
@@ -217,10 +214,12 @@ enum gpud_status gpud_address_list_port(const char *text, int64_t deadline,
 {
     const struct kind *kind = address_find_kind(text);
     char place[GPUD_ADDRESS_MAX];
-    /* Fails in a build without network cards, which has no list_names. */
+    /* Fails in a build without network cards, which cannot ask. */
     enum gpud_status status = resolve(kind, text, place, error);
-    return status == GPUD_OK ? kind->list_names(text, deadline, found, count, omitted, error)
-                             : status;
+    if (status != GPUD_OK)
+        return status;
+    return gpud_port_ask(kind->between_hosts, kind->ops, kind->ask_names, text, deadline, found,
+                         count, omitted, error);
 }
 
 enum gpud_status gpud_address_directory(char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)

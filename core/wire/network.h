@@ -7,11 +7,13 @@
 #define GPUD_WIRE_NETWORK_H
 
 #include "base/base.h"
+#include "wire/unix/unix.h"
 #include "wire/wire.h"
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <time.h>
 
 /* === place =================================================================================== */
 /* Addresses between hosts, as text:
@@ -27,8 +29,9 @@
 
 /* One for each kind between hosts. */
 struct gpud_scheme {
-    const char *name; /* "rdma" */
-    uint16_t port;    /* of an address that gives none */
+    const char *name;  /* "rdma" */
+    uint16_t port;     /* of an address that gives none */
+    const char *notes; /* ".port!": how the entries begin by which processes share a port */
 };
 
 struct gpud_place {
@@ -87,5 +90,126 @@ bool gpud_network_is_own(const struct sockaddr_storage *address);
  */
 void gpud_network_find_card(const struct gpud_scheme *scheme, const char *place, char *pci,
                             size_t size);
+
+/* === port ==================================================================================== */
+/* clang-format off */
+/* Several processes of one user share a port. The system gives it to one of them, its holder; each
+ * of the others listens on a port of its own and notes that one in the user's runtime directory,
+ * for each of its channels. The holder redirects: it refuses a request for such a channel with the
+ * port of the process that sends it, and the receiver connects there.
+ *
+ *     receiver                     holder, port 7174              another process, port 40123
+ *        REQUEST cam2 ────────────────▶ reads the note of cam2
+ *        ◀─────────────── MOVED 40123
+ *        REQUEST cam2 ───────────────────────────────────────────────▶
+ *        ◀─────────────────────────────────────────────────────── REPLY
+ *
+ *     .port!10.0.0.1:7174.4026531840.lock           locked by the holder
+ *     .port!10.0.0.1:7174!cam2 → 4026531840:40123   a note: the network namespace, and the port
+ *     .rdma!10.0.0.1:7174!cam2.lock                 locked while the note is valid, see below
+ *
+ * Connections do not depend on the holder. When it ends, the kernel releases its lock, which wakes
+ * the others, and one of them takes over the lock and the port. Without a runtime directory nothing
+ * is shared, and a second process is refused. Calls for one port come from one thread at a time. */
+/* clang-format on */
+
+/* A channel that this process sends at the port. */
+struct gpud_port_member {
+    struct gpud_port_member *next;
+    const char *name;  /* "": it has none */
+    const char *where; /* its address, "rdma://10.0.0.1:7174/cam1" */
+    bool is_noted;     /* there may be a note of it */
+};
+
+/* A channel or stream at the port: of this process, or of one that shares the port. */
+struct gpud_port_name {
+    char text[GPUD_PLACE_NAME_MAX + 1];
+    struct gpud_port_member *member; /* NULL: another process listens for it, on port `number` */
+    uint16_t number;
+};
+
+/* A process's part in a port. */
+struct gpud_port {
+    const struct gpud_scheme *scheme;
+    char where[GPUD_ADDRESS_MAX]; /* "10.0.0.1:7174" */
+    struct gpud_port_member *members;
+    uint16_t own_number; /* where this process listens while another one has the port */
+
+    char path[GPUD_SOCKET_PATH_MAX]; /* of the lock; "": the port cannot be shared */
+    int lock;                        /* this process is the holder; else -1 */
+    bool waits;                      /* has `wait`: another process is the holder */
+    struct gpud_lock_wait wait;
+
+    /* The channels of other processes, by their notes, in no order. */
+    struct gpud_port_name *others;
+    size_t other_count;
+    int64_t until;           /* when the directory is read again, even if it did not change */
+    struct timespec changed; /* the directory's last change before it was read */
+};
+
+/* Becomes the holder of an address's port, or waits for it to be free. */
+enum gpud_status gpud_port_open(struct gpud_port *port, const struct gpud_scheme *scheme,
+                                const char *address, struct gpud_error *error);
+void gpud_port_close(struct gpud_port *port);
+
+/* Becomes the holder if the port has no holder. GPUD_AGAIN: it has one; poll port->wait.events.
+ * Waits 20 ms at most. */
+enum gpud_status gpud_port_try(struct gpud_port *port, struct gpud_error *error);
+
+/* Makes the note of a channel right, which is needed as long as another process has the port; and
+ * removes it. The caller has the channel's lock. */
+enum gpud_status gpud_port_note(const struct gpud_port *port, const struct gpud_port_member *member,
+                                struct gpud_error *error);
+void gpud_port_forget(const struct gpud_port *port, const struct gpud_port_member *member);
+
+/* Whether another process is found by this channel's name at the port. */
+bool gpud_port_is_elsewhere(const struct gpud_port *port, const struct gpud_port_member *member);
+
+/* This process's channel of that name, or NULL. */
+struct gpud_port_member *gpud_port_member(const struct gpud_port *port, const char *name);
+
+/* The channel that a request is for: one without a name is for the channel without one, or for the
+ * only channel. */
+bool gpud_port_find(struct gpud_port *port, const char *name, struct gpud_port_name *found);
+
+/* Lists all of them in the order of their names. The caller frees it; NULL: out of memory. */
+struct gpud_port_name *gpud_port_list(struct gpud_port *port, size_t *count);
+
+/* --- of another host ------------------------------------------------------------------------ */
+
+/* Asks a port for the names behind place->name, in their order: "cam1,cam2"; a comma at the end:
+ * there are further names. */
+typedef enum gpud_status gpud_port_ask_fn(const struct gpud_place *place, const char *port,
+                                          int64_t deadline, char *names, size_t size,
+                                          struct gpud_error *error);
+
+/* gpud_address_list_port() for a kind that asks so. */
+enum gpud_status gpud_port_ask(const struct gpud_scheme *scheme, const struct gpud_channel_ops *ops,
+                               gpud_port_ask_fn *ask, const char *port, int64_t deadline,
+                               struct gpud_address **found, size_t *count, size_t *omitted,
+                               struct gpud_error *error);
+
+/* === local =================================================================================== */
+/* Lets this user's processes on this host query a channel that is sent over a network, without its
+ * key: a socket beside those of bare names answers queries (gpudirect-info --channels) and accepts
+ * no receiver.
+ *
+ *     .rdma!10.0.0.1:7174!cam1         for rdma://10.0.0.1:7174/cam1
+ *     .rdma!10.0.0.1:7174!cam1.lock    its lock, which names its process */
+
+/* Listens for queries about an address: "rdma://10.0.0.1:7174/cam1". */
+enum gpud_status gpud_local_open(struct gpud_socket_listener *local,
+                                 const struct gpud_scheme *scheme, const char *address,
+                                 struct gpud_error *error);
+
+/* As tell of gpud_channel_ops. */
+void gpud_local_tell(const struct gpud_socket_listener *local);
+
+/* The process that sends the channel: "process 123 (gst-launch-1.0)". */
+void gpud_local_find_sender(const struct gpud_scheme *scheme, const char *address, char *text,
+                            size_t size);
+
+/* The other process of this user that listens on the port, on any address; "" if none is known. */
+void gpud_local_find_port(const struct gpud_scheme *scheme, uint16_t port, char *text, size_t size);
 
 #endif

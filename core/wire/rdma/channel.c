@@ -10,7 +10,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <gpudirect/channel.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -656,7 +655,8 @@ void gpud_rdma_drive_locked(struct rdma_channel *channel)
 
 /* --- beginning ----------------------------------------------------------------------------- */
 
-enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct gpud_error *error)
+/* Begins to connect; the channel is not connected yet. */
+static enum gpud_status begin(struct rdma_channel *channel, struct gpud_error *error)
 {
     set_deadline(channel, gpud_rdma_handshake_deadline);
     if (!gpud_place_to_sockaddr(&channel->place, &channel->addresses[0]))
@@ -869,7 +869,7 @@ static enum gpud_status connect_to(const struct gpud_address *address,
         return status;
     *peer = made->base.peer;
     gpud_print(made->where, "%s", address->place);
-    status = gpud_rdma_channel_connect(made, error);
+    status = begin(made, error);
     if (status == GPUD_OK)
         *channel = &made->base;
     else
@@ -1073,19 +1073,12 @@ const struct gpud_channel_ops gpud_rdma_channel_ops = {
 
 /* === names =================================================================================== */
 
-struct search {
-    const char *port;
-    struct gpud_address *found;
-    size_t count, omitted;
-    char last[GPUD_PLACE_NAME_MAX + 1]; /* of the names so far */
-};
-
 /* Connects until the request is refused, which is the answer. */
 static enum gpud_status await_answer(struct rdma_channel *channel, int64_t deadline,
                                      struct gpud_error *error)
 {
     struct gpud_message message;
-    enum gpud_status status = gpud_rdma_channel_connect(channel, error);
+    enum gpud_status status = begin(channel, error);
     while (status == GPUD_OK) {
         status = channel->base.ops->receive(&channel->base, &message, error);
         if (status != GPUD_AGAIN)
@@ -1103,89 +1096,21 @@ static enum gpud_status await_answer(struct rdma_channel *channel, int64_t deadl
                      channel->where);
 }
 
-/* Asks for the names behind the last one. */
-static enum gpud_status names_ask(const struct search *search, struct gpud_place *place,
-                                  int64_t deadline, struct gpud_rdma_refusal *answer,
-                                  struct gpud_error *error)
+enum gpud_status gpud_rdma_ask_names(const struct gpud_place *place, const char *port,
+                                     int64_t deadline, char *names, size_t size,
+                                     struct gpud_error *error)
 {
     struct rdma_channel *channel;
-    gpud_print(place->name, "%s", search->last);
     enum gpud_status status = gpud_rdma_channel_create(false, place, &channel, error);
     if (status != GPUD_OK)
         return status;
     struct gpud_channel *base = &channel->base;
-    gpud_print(channel->where, "%s", search->port);
+    gpud_print(channel->where, "%s", port);
     channel->asks_names = true;
     status = await_answer(channel, deadline, error);
-    *answer = channel->refusal;
+    gpud_print_n(names, size, "%s", channel->refusal.names);
     gpud_channel_unref(&base);
     return status;
-}
-
-static void add_address(struct search *search, const char *name)
-{
-    struct gpud_address made = {.ops = &gpud_rdma_channel_ops};
-    if (search->count == GPUD_CHANNELS_MAX) {
-        search->omitted++;
-        return;
-    }
-    gpud_print(made.text, "%s%s", search->port, name);
-    if (gpud_place_parse(&gpud_rdma_scheme, made.text, NULL, made.place, NULL) == GPUD_OK)
-        search->found[search->count++] = made;
-}
-
-/* *more: there are further names. GPUD_PEER: they are not in order, and asking might never end. */
-static enum gpud_status take_names(struct search *search, const char *names, bool *more,
-                                   struct gpud_error *error)
-{
-    *more = false;
-    while (*names) {
-        char name[GPUD_PLACE_NAME_MAX + 1];
-        size_t length = strcspn(names, ",");
-        gpud_print(name, "%.*s", (int)length, names);
-        if (strcmp(name, search->last) <= 0)
-            return gpud_fail(error, GPUD_PEER, "%s lists its channels in no order", search->port);
-        memcpy(search->last, name, sizeof(name));
-        add_address(search, name);
-        names += length;
-        *more = names[0] == ',' && names[1] == '\0';
-        names += *names == ',';
-    }
-    return GPUD_OK;
-}
-
-enum gpud_status gpud_rdma_list_names(const char *port, int64_t deadline,
-                                      struct gpud_address **found, size_t *count, size_t *omitted,
-                                      struct gpud_error *error)
-{
-    struct search search = {.port = port};
-    struct gpud_place place;
-    struct gpud_rdma_refusal answer;
-    bool more = true;
-    enum gpud_status status = gpud_place_parse(&gpud_rdma_scheme, port, &place, NULL, error);
-    if (status != GPUD_OK)
-        return status;
-    if (gpud_place_is_wildcard(&place))
-        return gpud_fail(error, GPUD_INVALID,
-                         "%s means every address, to listen on: give the sender's own", place.host);
-    search.found = calloc(GPUD_CHANNELS_MAX, sizeof(*search.found));
-    if (!search.found)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of channels");
-    while (status == GPUD_OK && more && search.omitted == 0) {
-        status = names_ask(&search, &place, deadline, &answer, error);
-        if (status == GPUD_OK)
-            status = take_names(&search, answer.names, &more, error);
-    }
-    if (status == GPUD_OK && search.count == 0)
-        add_address(&search, ""); /* something listens there, so it is a channel without a name */
-    if (status != GPUD_OK) {
-        free(search.found);
-        return status;
-    }
-    *found = search.found;
-    *count = search.count;
-    *omitted = search.omitted;
-    return GPUD_OK;
 }
 
 /* === hint ==================================================================================== */

@@ -81,7 +81,7 @@ enum gpud_rdma_refusal_reason {
     GPUD_RDMA_BUSY,   /* the queue of requests is full */
     GPUD_RDMA_UNABLE, /* out of memory, descriptors, or the card's resources */
     GPUD_RDMA_NAMES,  /* the answer to a request for names */
-    GPUD_RDMA_MOVED,  /* the channel is at another port: see rdma.h */
+    GPUD_RDMA_MOVED,  /* the channel is at another port: see wire/network.h */
 };
 
 struct gpud_rdma_refusal {
@@ -129,10 +129,9 @@ void gpud_rdma_hint(const char *place, char *hint, size_t size);
 /* Asks another host for the names of the channels at one of its ports. It takes no key, as a
  * refusal lists them, too. */
 
-/* port: "rdma://10.0.0.2:7174/". The caller frees *found; *omitted: more than GPUD_CHANNELS_MAX.
- * GPUD_CLOSED: nothing listens there, or its answer did not arrive by the deadline. */
-enum gpud_status gpud_rdma_list_names(const char *port, int64_t deadline,
-                                      struct gpud_address **found, size_t *count, size_t *omitted,
-                                      struct gpud_error *error);
+/* GPUD_CLOSED: nothing listens there, or its answer did not arrive by the deadline. */
+enum gpud_status gpud_rdma_ask_names(const struct gpud_place *place, const char *port,
+                                     int64_t deadline, char *names, size_t size,
+                                     struct gpud_error *error);
 
 #endif

@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct gpud_scheme gpud_rdma_scheme = {.name = "rdma", .port = 7174};
+const struct gpud_scheme gpud_rdma_scheme = {
+    .name = "rdma",
+    .port = 7174,
+    .notes = ".port!",
+};
 
 enum gpud_status gpud_rdma_refuse(const char *text, char place[GPUD_ADDRESS_MAX],
                                   struct gpud_error *error)

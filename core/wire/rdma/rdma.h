@@ -112,9 +112,6 @@ struct rdma_channel {
 
 /* === connect ================================================================================= */
 
-/* Begins to connect; *channel is not connected yet. */
-enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct gpud_error *error);
-
 /* Accepts a request. The channel owns the id from now on; its events go to channel->events.
  * GPUD_AGAIN: the receiver has given up. */
 enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct rdma_cm_id *id,

@@ -300,9 +300,10 @@ static void remove_received_here(struct search *search)
     search->count = kept;
 }
 
-void gpud_registry_entry(const char *prefix, const char *place, char entry[GPUD_REGISTRY_ENTRY_MAX])
+void gpud_registry_entry(const char *prefix, const char *channel,
+                         char entry[GPUD_REGISTRY_ENTRY_MAX])
 {
-    gpud_print_n(entry, GPUD_REGISTRY_ENTRY_MAX, "%s%s", prefix, place + strlen("rdma://"));
+    gpud_print_n(entry, GPUD_REGISTRY_ENTRY_MAX, "%s%s", prefix, channel);
     for (char *c = entry; *c; c++)
         if (*c == '/')
             *c = '!';
@@ -468,7 +469,7 @@ void gpud_received_note(struct gpud_received *received, const char *place)
     received->lock = -1;
     if (gpud_private_directory(directory, sizeof(directory), NULL) != GPUD_OK)
         return;
-    gpud_registry_entry(GPUD_REGISTRY_RECEIVED, place, entry);
+    gpud_registry_entry(GPUD_REGISTRY_RECEIVED, place + strlen("rdma://"), entry);
     int length = gpud_print_n(received->path, sizeof(received->path), "%s/%s!%ld.%u", directory,
                               entry, (long)getpid(), atomic_fetch_add(&number, 1));
     if (length > 0 && (size_t)length < sizeof(received->path))

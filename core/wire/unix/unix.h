@@ -198,8 +198,9 @@ void gpud_received_remove(struct gpud_received *received);
 #define GPUD_REGISTRY_RECEIVED ".received!"
 #define GPUD_REGISTRY_ENTRY_MAX (GPUD_ADDRESS_MAX + sizeof(GPUD_REGISTRY_RECEIVED))
 
-/* With the second prefix, without the process and the number at its end. */
-void gpud_registry_entry(const char *prefix, const char *place,
+/* The entry of a channel "10.0.0.1:7174/cam3"; with the second prefix, without the process and the
+ * number at its end. */
+void gpud_registry_entry(const char *prefix, const char *channel,
                          char entry[GPUD_REGISTRY_ENTRY_MAX]);
 
 /* Makes the link for a path that this process listens on. A bare name needs none. */
