@@ -51,6 +51,13 @@ static inline struct timespec gpud_time_left(int64_t deadline)
     return gpud_timespec(deadline - gpud_now());
 }
 
+/* Sleeps for so many ns, or until a signal. */
+static inline void gpud_nap(int64_t ns)
+{
+    struct timespec time = gpud_timespec(ns);
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
 /* Initialises a condition whose timed waits use this clock. */
 static inline void gpud_cond_init(pthread_cond_t *condition)
 {
@@ -150,6 +157,9 @@ void gpud_fd_let_children_keep(int fd);
 void gpud_event_raise(int fd);
 void gpud_event_drain(int fd);
 
+/* Makes an epoll descriptor readable while fd is. */
+bool gpud_fd_watch(int epoll, int fd);
+
 /* The type of its file, as in st_mode; 0: an object of the kernel's without a file. Unlike fstat()
  * it does not ask a file system in user space, which may never answer. false: errno says why. */
 bool gpud_fd_type(int fd, mode_t *type);
@@ -176,9 +186,14 @@ enum gpud_status gpud_fd_wait_both(int fd, int other, int64_t deadline,
  * boot. All zero: the system does not tell. Fails only if this process has no descriptor left. */
 enum gpud_status gpud_host_read_id(uint8_t id[16], struct gpud_error *error);
 
-/* Containers may have a CLOCK_MONOTONIC with an offset: two processes of a machine share a clock if
- * this number is the same. 0: the system has no time namespaces. */
-uint64_t gpud_host_time_namespace(void);
+/* Identifies this process's namespace of a kind; 0: unknown, or the system has none. A container
+ * may have its own:
+ *
+ *     "time"   CLOCK_MONOTONIC with an offset: two processes of a machine share a clock if this
+ *              number is the same
+ *     "pid"    a process id is unique only in it: two containers may each have a process 1
+ *     "net"    ports of two have nothing to do with each other */
+uint64_t gpud_host_namespace(const char *kind);
 
 /* Whether the kernel may show this process someone else's user (or group) under this number: a user
  * namespace shows all ids that it does not map as 65534. False in the initial namespace, which maps

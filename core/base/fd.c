@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -167,6 +168,12 @@ void gpud_event_drain(int fd)
     uint64_t count;
     ssize_t got = read(fd, &count, sizeof(count));
     (void)got; /* the count does not matter */
+}
+
+bool gpud_fd_watch(int epoll, int fd)
+{
+    struct epoll_event readable = {.events = EPOLLIN};
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &readable) == 0;
 }
 
 bool gpud_fd_type(int fd, mode_t *type)

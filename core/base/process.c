@@ -135,10 +135,12 @@ enum gpud_status gpud_host_read_id(uint8_t id[16], struct gpud_error *error)
     return GPUD_OK;
 }
 
-uint64_t gpud_host_time_namespace(void)
+uint64_t gpud_host_namespace(const char *kind)
 {
+    char path[32];
     struct stat name;
-    return stat("/proc/self/ns/time", &name) == 0 ? (uint64_t)name.st_ino : 0;
+    gpud_print(path, "/proc/self/ns/%s", kind);
+    return stat(path, &name) == 0 ? (uint64_t)name.st_ino : 0;
 }
 
 /* The kernel's overflow id, which stands for all ids that the namespace does not map. */

@@ -25,16 +25,6 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
 bool gpud_endpoints_share_clock(const struct gpud_endpoint *a, const struct gpud_endpoint *b,
                                 bool one_host);
 
-/* Whether both ends are driver's devices, of different kinds. */
-bool gpud_endpoints_are_of_two_drivers(const struct gpud_endpoint *a,
-                                       const struct gpud_endpoint *b);
-
-/* Whether one end's driver can import memory that the other's, of another kind, exports. Names and
- * numbers do not prove that both mean the same GPU: their UUIDs have to be equal, and the canary
- * has to arrive. On refusal *why is a clause. */
-bool gpud_endpoint_imports(const struct gpud_endpoint *importer,
-                           const struct gpud_endpoint *exporter, char why[GPUD_REASON_MAX]);
-
 /* === ops ===================================================================================== */
 /* The contract of a route. A route says between which ends it is possible and where its ring lies.
  * What follows from that (which side allocates, imports, copies and posts) is the same for all, and

@@ -37,7 +37,7 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     endpoint->reach_count = device->reach_count;
     memcpy(endpoint->reach, device->reach, sizeof(endpoint->reach));
     memcpy(endpoint->host, device->context->host, sizeof(endpoint->host));
-    endpoint->time_namespace = gpud_host_time_namespace();
+    endpoint->time_namespace = gpud_host_namespace("time");
 }
 
 static bool has_uuid(const struct gpud_endpoint *end)
@@ -66,13 +66,17 @@ bool gpud_endpoints_share_clock(const struct gpud_endpoint *a, const struct gpud
 
 /* --- two drivers of one GPU ------------------------------------------------------------------- */
 
-bool gpud_endpoints_are_of_two_drivers(const struct gpud_endpoint *a, const struct gpud_endpoint *b)
+/* Whether both ends are driver's devices, of different kinds. */
+static bool are_of_two_drivers(const struct gpud_endpoint *a, const struct gpud_endpoint *b)
 {
     return !((a->caps | b->caps) & GPUD_CAP_HOST) && strcmp(a->kind, b->kind) != 0;
 }
 
-bool gpud_endpoint_imports(const struct gpud_endpoint *importer,
-                           const struct gpud_endpoint *exporter, char why[GPUD_REASON_MAX])
+/* Whether one end's driver can import memory that the other's, of another kind, exports. Names and
+ * numbers do not prove that both mean the same GPU: their UUIDs have to be equal, and the canary
+ * has to arrive. On refusal *why is a clause. */
+static bool imports(const struct gpud_endpoint *importer, const struct gpud_endpoint *exporter,
+                    char why[GPUD_REASON_MAX])
 {
     const struct gpud_endpoint *ends[] = {importer, exporter};
     if (!(exporter->caps & GPUD_CAP_SHARE)) {
@@ -190,9 +194,9 @@ static bool map_can_connect(const struct gpud_endpoint *sender,
 {
     if (!share_machine(sender, receiver, why))
         return false;
-    if (gpud_endpoints_are_of_two_drivers(sender, receiver)) {
+    if (are_of_two_drivers(sender, receiver)) {
         char clause[GPUD_REASON_MAX];
-        if (gpud_endpoint_imports(receiver, sender, clause))
+        if (imports(receiver, sender, clause))
             return true;
         gpud_print_n(why, GPUD_REASON_MAX, "the frames are on %s and are wanted on %s: %s",
                      sender->device, receiver->device, clause);
@@ -240,9 +244,9 @@ static bool peer_can_connect(const struct gpud_endpoint *sender,
 {
     if (!share_machine(sender, receiver, why))
         return false;
-    if (gpud_endpoints_are_of_two_drivers(sender, receiver)) {
+    if (are_of_two_drivers(sender, receiver)) {
         char clause[GPUD_REASON_MAX];
-        if (gpud_endpoint_imports(sender, receiver, clause))
+        if (imports(sender, receiver, clause))
             return true;
         gpud_print_n(why, GPUD_REASON_MAX,
                      "only between GPUs of one vendor, by CUDA or by HIP, or into the same GPU by "

@@ -230,18 +230,14 @@ static void message_report(struct codec *codec, struct gpud_report *report)
     at_most(codec, report->links, GPUD_RECEIVERS_MAX);
 }
 
+/* Word by word, in its order. */
 static void stats(struct codec *codec, struct gpud_link_stats *stats)
 {
-    for (int i = 0; i < GPUD_LATENCY_BUCKETS; i++)
-        u64(codec, &stats->latency_bucket[i]);
-    u64(codec, &stats->latency_sum_ns);
-    u64(codec, &stats->latency_max_ns);
-    u64(codec, &stats->frames);
-    u64(codec, &stats->corrupted);
-    u64(codec, &stats->copies_cpu);
-    u64(codec, &stats->copies_gpu);
-    u64(codec, &stats->waits_cpu);
-    u64(codec, &stats->waits_device);
+    uint64_t word[GPUD_PAGE_STATS];
+    memcpy(word, stats, sizeof(word));
+    for (size_t i = 0; i < GPUD_PAGE_STATS; i++)
+        u64(codec, &word[i]);
+    memcpy(stats, word, sizeof(word));
 }
 
 static void link(struct codec *codec, struct gpud_link_info *link)

@@ -20,14 +20,6 @@
 /* A process that was killed leaves its note, whose lock is free. */
 #define READ_AGAIN (100 * GPUD_MSEC)
 
-/* Ports of two network namespaces have nothing to do with each other, though their processes may
- * share a runtime directory, as containers do. */
-static uint64_t network_namespace(void)
-{
-    struct stat st;
-    return stat("/proc/self/ns/net", &st) == 0 ? st.st_ino : 0;
-}
-
 /* "10.0.0.1:7174/cam1" in "rdma://10.0.0.1:7174/cam1" */
 static const char *without_scheme(const struct gpud_scheme *scheme, const char *address)
 {
@@ -63,7 +55,7 @@ enum gpud_status gpud_port_open(struct gpud_port *port, const struct gpud_scheme
     const char *where = without_scheme(scheme, address);
     *port = (struct gpud_port){.scheme = scheme, .lock = -1};
     gpud_print(port->where, "%.*s", (int)strcspn(where, "/"), where);
-    gpud_print(name, "%s.%llu", port->where, (unsigned long long)network_namespace());
+    gpud_print(name, "%s.%llu", port->where, (unsigned long long)gpud_host_namespace("net"));
     if (gpud_private_directory(directory, sizeof(directory), NULL) != GPUD_OK ||
         !note_path(scheme, directory, name, port->path) ||
         gpud_lock_wait_begin(&port->wait, NULL) != GPUD_OK) {
@@ -112,7 +104,7 @@ static enum gpud_status write_note(const struct gpud_scheme *scheme, const char 
     if (!note_path(scheme, directory, channel, path))
         return gpud_fail(error, GPUD_INVALID, "the name of %s is too long for a file", channel);
     unlink(path); /* also what a process left that was killed */
-    gpud_print(note, "%llu:%u", (unsigned long long)network_namespace(), number);
+    gpud_print(note, "%llu:%u", (unsigned long long)gpud_host_namespace("net"), number);
     if (number && symlink(note, path) < 0)
         return gpud_fail_errno(error, "cannot make the link %s", path);
     return GPUD_OK;
@@ -142,7 +134,7 @@ static uint16_t read_note(const struct gpud_scheme *scheme, const char *director
     if (length <= 0)
         return 0;
     note[length] = '\0';
-    gpud_print(own, "%llu:", (unsigned long long)network_namespace());
+    gpud_print(own, "%llu:", (unsigned long long)gpud_host_namespace("net"));
     if (strncmp(note, own, strlen(own)) != 0)
         return 0;
     unsigned long number = strtoul(note + strlen(own), &end, 10);

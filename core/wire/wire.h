@@ -503,19 +503,12 @@ struct gpud_page {
 #define GPUD_PAGE_ALIGNMENT 4096 /* of either half: they are registered separately */
 
 _Static_assert(sizeof(struct gpud_descriptor) == 832, "part of the protocol");
-
 _Static_assert(sizeof(struct gpud_page_identity) == 64, "part of the protocol");
-
 _Static_assert(sizeof(struct gpud_page_signal) == 64, "part of the protocol");
-
 _Static_assert(offsetof(struct gpud_receiver_half, given_back) == 256, "part of the protocol");
-
 _Static_assert(offsetof(struct gpud_sender_half, published) == 192, "part of the protocol");
-
 _Static_assert(sizeof(struct gpud_receiver_half) == 2 * GPUD_PAGE_ALIGNMENT, "whole pages");
-
 _Static_assert(sizeof(struct gpud_sender_half) == 15 * GPUD_PAGE_ALIGNMENT, "whole pages");
-
 _Static_assert(sizeof(struct gpud_page) == 69632, "part of the protocol");
 
 /* --- the carrier --------------------------------------------------------------------------- */

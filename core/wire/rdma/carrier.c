@@ -357,8 +357,7 @@ bool gpud_rdma_take_kick(struct rdma_channel *channel)
 }
 
 /* === carrier ================================================================================= */
-/* The carrier of ring pages between hosts: carrier.c writes published ranges, and carrier.c wakes a
- * thread that sleeps on a page. */
+/* The carrier of ring pages between hosts. */
 
 #define BEHIND_LOOK GPUD_MSEC        /* poll for room in the queue, for which no event may come */
 #define FAILED_LOOK (20 * GPUD_MSEC) /* after a failure, wake to let the caller notice it */
@@ -485,8 +484,7 @@ const struct gpud_page_carrier gpud_rdma_carrier = {
 };
 
 /* === record ================================================================================== */
-/* A link's record: its page, its registered memory, and writing its frames. carrier.c decides when
- * its registrations are released. */
+/* A link's record: its page, its registered memory, and writing its frames. */
 
 #define DRAIN_MAX GPUD_SEC
 #define DRAIN_SLICE (5 * GPUD_MSEC)

@@ -119,7 +119,7 @@ enum gpud_status gpud_rdma_fail_call(struct gpud_error *error, int number, const
 }
 
 /* === ending ================================================================================== */
-/* Destroying a connection's id, and whether that is possible now; channel.c explains why not. */
+/* Destroying a connection's id, and whether that is possible now; closing, below, says why not. */
 
 /* Whether everything sent has arrived, or never will. */
 static bool rdma_has_arrived_locked(struct rdma_channel *channel)
@@ -167,18 +167,12 @@ void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why)
     if (!channel->rdma)
         return;
     gpud_rdma_fail(channel->rdma, why);
-    if (rdma_has_route_locked(channel)) /* else destroying the id does it, see channel.c */
+    if (rdma_has_route_locked(channel)) /* else destroying the id does it, see closing */
         rdma_disconnect(channel->id);
 }
 
 /* === lifetime ================================================================================ */
 /* Makes and frees a channel, with its descriptors and records. */
-
-static bool watch(const struct rdma_channel *channel, int fd)
-{
-    struct epoll_event readable = {.events = EPOLLIN};
-    return epoll_ctl(channel->base.fd, EPOLL_CTL_ADD, fd, &readable) == 0;
-}
 
 enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_place *place,
                                           struct rdma_channel **channel, struct gpud_error *error)
@@ -202,12 +196,12 @@ enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_plac
     made->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     made->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     enum gpud_status status = GPUD_OK;
-    if (made->base.fd < 0 || made->event < 0 || made->timer < 0 || !watch(made, made->event) ||
-        !watch(made, made->timer))
+    if (made->base.fd < 0 || made->event < 0 || made->timer < 0 ||
+        !gpud_fd_watch(made->base.fd, made->event) || !gpud_fd_watch(made->base.fd, made->timer))
         status = gpud_fail_errno(error, "no descriptors for a connection");
     if (status == GPUD_OK)
         status = gpud_rdma_open_events(&made->events, error);
-    if (status == GPUD_OK && !watch(made, made->events->fd))
+    if (status == GPUD_OK && !gpud_fd_watch(made->base.fd, made->events->fd))
         status = gpud_fail_errno(error, "no descriptors for a connection");
     if (status == GPUD_OK)
         *channel = made;
@@ -344,7 +338,7 @@ static enum gpud_status create_queue_pair(struct rdma_channel *channel, struct g
     rdma_set_option(channel->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
                     sizeof(timeout));
     enum gpud_status status = gpud_rdma_create(channel->id, &channel->rdma, error);
-    if (status == GPUD_OK && !watch(channel, gpud_rdma_get_fd(channel->rdma)))
+    if (status == GPUD_OK && !gpud_fd_watch(channel->base.fd, gpud_rdma_get_fd(channel->rdma)))
         status = gpud_fail_errno(error, "no descriptor to poll");
     return status;
 }
@@ -768,11 +762,6 @@ static struct rdma_channel *closing_take_over(int64_t *pause)
     return over;
 }
 
-static void nap(int64_t pause)
-{
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = pause}, NULL);
-}
-
 static void *closing_run(void *arg)
 {
     gpud_lock_take(&closing_lock);
@@ -781,7 +770,7 @@ static void *closing_run(void *arg)
         struct rdma_channel *over = closing_take_over(&pause);
         gpud_lock_release(&closing_lock);
         if (!over)
-            nap(pause);
+            gpud_nap(pause);
         while (over) {
             struct rdma_channel *one = over;
             over = one->next_closing;
@@ -821,7 +810,7 @@ static void end_later(struct rdma_channel *channel)
     if (started)
         return;
     while (!closing_is_over(channel)) /* without a thread, the caller waits */
-        nap(LOOK);
+        gpud_nap(LOOK);
     closing_finish(channel);
 }
 

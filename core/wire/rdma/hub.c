@@ -220,12 +220,6 @@ static int listen_on_own(struct rdma_hub *hub)
     return 0;
 }
 
-static bool watch(int epoll, int fd)
-{
-    struct epoll_event readable = {.events = EPOLLIN};
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &readable) == 0;
-}
-
 /* Takes over the port when its holder has ended, and listens again where a network card was taken
  * out. GPUD_AGAIN: there is nothing to do, or not yet. GPUD_IO: no receiver can connect. */
 static enum gpud_status attend(struct rdma_hub *hub, struct gpud_error *error)
@@ -339,8 +333,9 @@ static enum gpud_status create_hub(const struct sockaddr_storage *address, const
     bool waits = made->port.waits;
     made->fd = epoll_create1(EPOLL_CLOEXEC);
     made->retry = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (made->fd < 0 || made->retry < 0 || !watch(made->fd, made->events->fd) ||
-        !watch(made->fd, made->retry) || (waits && !watch(made->fd, made->port.wait.events))) {
+    if (made->fd < 0 || made->retry < 0 || !gpud_fd_watch(made->fd, made->events->fd) ||
+        !gpud_fd_watch(made->fd, made->retry) ||
+        (waits && !gpud_fd_watch(made->fd, made->port.wait.events))) {
         status = gpud_fail_errno(error, "no descriptors to listen on %s", where);
         goto fail;
     }
@@ -404,7 +399,7 @@ static enum gpud_status join(struct rdma_listener *listener, const struct sockad
         gpud_lock_release(&hubs_lock);
         bool taken = status == GPUD_IO && why.native == EADDRINUSE;
         if (taken && gpud_now() < deadline) {
-            clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = PAUSE}, NULL);
+            gpud_nap(PAUSE);
             continue;
         }
         if (taken) {
@@ -422,19 +417,6 @@ static enum gpud_status join(struct rdma_listener *listener, const struct sockad
             *error = why;
         return status;
     }
-}
-
-/* Notes for the process that has the port where this one listens. The caller has locked the name,
- * and keeps it locked until it has left. */
-static enum gpud_status announce(struct rdma_listener *listener, struct gpud_error *error)
-{
-    gpud_lock_take(&hubs_lock);
-    enum gpud_status status = gpud_port_note(&listener->hub->port, &listener->member, error);
-    listener->member.is_noted = status == GPUD_OK;
-    if (!listener->hub->port.waits)
-        status = GPUD_OK; /* nothing was to be noted */
-    gpud_lock_release(&hubs_lock);
-    return status;
 }
 
 static void leave(struct rdma_listener *listener)
@@ -496,10 +478,11 @@ static enum gpud_status open_listener(struct rdma_listener *listener,
         return status;
     listener->base.fd = epoll_create1(EPOLL_CLOEXEC);
     listener->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (listener->base.fd < 0 || listener->event < 0 || !watch(listener->base.fd, listener->event))
+    if (listener->base.fd < 0 || listener->event < 0 ||
+        !gpud_fd_watch(listener->base.fd, listener->event))
         return gpud_fail_errno(error, "no descriptors to listen on %s", where);
     status = join(listener, &address, error);
-    if (status == GPUD_OK && !watch(listener->base.fd, listener->hub->fd))
+    if (status == GPUD_OK && !gpud_fd_watch(listener->base.fd, listener->hub->fd))
         status = gpud_fail_errno(error, "no descriptors to listen on %s", where);
     return status;
 }
@@ -512,8 +495,14 @@ static enum gpud_status listen_announce(struct rdma_listener *listener, struct g
     listener->is_local =
         gpud_local_open(&listener->local, &gpud_rdma_scheme, listener->where, &unlisted) == GPUD_OK;
     if (listener->is_local) {
-        watch(listener->base.fd, listener->local.fd);
-        return announce(listener, error);
+        gpud_fd_watch(listener->base.fd, listener->local.fd);
+        gpud_lock_take(&hubs_lock);
+        enum gpud_status status = gpud_port_note(&listener->hub->port, &listener->member, error);
+        listener->member.is_noted = status == GPUD_OK;
+        if (!listener->hub->port.waits)
+            status = GPUD_OK; /* nothing was to be noted */
+        gpud_lock_release(&hubs_lock);
+        return status;
     }
     gpud_lock_take(&hubs_lock);
     bool is_shared = listener->hub->port.waits;

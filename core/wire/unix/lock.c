@@ -30,14 +30,6 @@
 
 /* --- the holder ---------------------------------------------------------------------------- */
 
-/* A process id is unique only in its PID namespace: two containers that share the file may each
- * have a process 1. 0: unknown. */
-static uint64_t pid_namespace(void)
-{
-    struct stat st;
-    return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
-}
-
 /* Reads the number at *text and advances *text past it; 0 if there is none. */
 static uint64_t lock_read_number(const char **text)
 {
@@ -71,7 +63,7 @@ bool gpud_lock_holder(int fd, char text[GPUD_LOCK_HOLDER_MAX])
 
     if (pid == 0) {
         gpud_print_n(text, GPUD_LOCK_HOLDER_MAX, "a process that does not say which");
-    } else if (namespace != pid_namespace()) {
+    } else if (namespace != gpud_host_namespace("pid")) {
         gpud_print_n(text, GPUD_LOCK_HOLDER_MAX, "process %ld of another container", (long)pid);
     } else if (pid == getpid()) {
         gpud_print_n(text, GPUD_LOCK_HOLDER_MAX, "this process itself");
@@ -91,12 +83,6 @@ bool gpud_lock_holder(int fd, char text[GPUD_LOCK_HOLDER_MAX])
 static void path_of(const char *path, char *name, size_t size)
 {
     gpud_print_n(name, size, "%s.lock", path);
-}
-
-static void nap(int64_t time)
-{
-    struct timespec pause = gpud_timespec(time);
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
 /* Refuses what another user has put there: that user could hold the lock for ever, or remove it
@@ -154,7 +140,7 @@ static void show_holder(int fd)
     struct stat st;
     uint64_t limit;
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    gpud_print(text, "%ld %llu\n", (long)getpid(), (unsigned long long)pid_namespace());
+    gpud_print(text, "%ld %llu\n", (long)getpid(), (unsigned long long)gpud_host_namespace("pid"));
     size_t size = strlen(text);
     /* Process and namespace only serve messages, so a failure does not matter. With a second name,
      * the file may be other data. */
@@ -213,7 +199,7 @@ enum gpud_status gpud_lock_file_take(const char *path, int *fd, struct gpud_erro
                 "another sender has the address %s: %s; choose another address, or stop it, or "
                 "let this one wait for it (standby)",
                 path, holder);
-        nap(PAUSE);
+        gpud_nap(PAUSE);
     }
 }
 
@@ -292,7 +278,7 @@ enum gpud_status gpud_lock_wait_try(struct gpud_lock_wait *wait, const char *pat
         if ((!locked && !may_be_free) || gpud_now() >= deadline)
             return GPUD_AGAIN;
         if (!locked)
-            nap(RELEASE_PAUSE);
+            gpud_nap(RELEASE_PAUSE);
     }
 }
 
@@ -309,7 +295,7 @@ pid_t gpud_lock_find(const char *path, bool any_owner)
                     ? read_signature(fd, &namespace)
                     : 0;
     /* A dead holder has released it, and its process id may have been reused. */
-    if (pid && (namespace != pid_namespace() || !has_holder(fd)))
+    if (pid && (namespace != gpud_host_namespace("pid") || !has_holder(fd)))
         pid = 0;
     close(fd);
     return pid;

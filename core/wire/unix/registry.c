@@ -188,8 +188,7 @@ static bool lock(int directory, int64_t patience)
     while (flock(directory, LOCK_EX | LOCK_NB) < 0) {
         if (gpud_now() >= deadline)
             return false;
-        struct timespec pause = gpud_timespec(PAUSE);
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+        gpud_nap(PAUSE);
     }
     return true;
 }
