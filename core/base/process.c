@@ -143,40 +143,32 @@ uint64_t gpud_host_namespace(const char *kind)
     return stat(path, &name) == 0 ? (uint64_t)name.st_ino : 0;
 }
 
-/* The kernel's overflow id, which stands for all ids that the namespace does not map. */
-static unsigned read_overflow_id(const char *path)
+/* The kernel's overflow id stands for all ids that the namespace does not map. Without /proc
+ * nothing is known of a namespace, and it counts as the initial one. */
+static bool is_ambiguous(unsigned id, const char *overflow, const char *map)
 {
-    unsigned id = 65534;
-    FILE *file = fopen(path, "re");
-    if (file) {
-        if (fscanf(file, "%u", &id) != 1)
-            id = 65534;
-        fclose(file);
-    }
-    return id;
-}
-
-/* Without /proc nothing is known of a namespace, and it counts as the initial one. */
-static bool maps_all(const char *path)
-{
+    unsigned unmapped = 65534;
     unsigned long inside, outside, count, sum = 0;
-    FILE *file = fopen(path, "re");
+    FILE *file = fopen(overflow, "re");
+    if (file && fscanf(file, "%u", &unmapped) != 1)
+        unmapped = 65534;
+    if (file)
+        fclose(file);
+    file = id == unmapped ? fopen(map, "re") : NULL;
     if (!file)
-        return true;
+        return false;
     while (fscanf(file, "%lu %lu %lu", &inside, &outside, &count) == 3)
         sum += count;
     fclose(file);
-    return sum >= UINT32_MAX;
+    return sum < UINT32_MAX;
 }
 
 bool gpud_host_user_is_ambiguous(uid_t user)
 {
-    return user == read_overflow_id("/proc/sys/kernel/overflowuid") &&
-           !maps_all("/proc/self/uid_map");
+    return is_ambiguous(user, "/proc/sys/kernel/overflowuid", "/proc/self/uid_map");
 }
 
 bool gpud_host_group_is_ambiguous(gid_t group)
 {
-    return group == read_overflow_id("/proc/sys/kernel/overflowgid") &&
-           !maps_all("/proc/self/gid_map");
+    return is_ambiguous(group, "/proc/sys/kernel/overflowgid", "/proc/self/gid_map");
 }

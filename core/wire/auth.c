@@ -68,11 +68,6 @@ enum gpud_status gpud_auth_begin(struct gpud_auth *auth, enum gpud_auth_role rol
     return GPUD_OK;
 }
 
-bool gpud_auth_is_done(const struct gpud_auth *auth)
-{
-    return auth->state == GPUD_AUTH_DONE;
-}
-
 /* --- MACs ----------------------------------------------------------------------------------- */
 
 static void compute_mac(const struct gpud_auth *auth, enum gpud_auth_role prover,

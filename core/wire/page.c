@@ -89,11 +89,6 @@ void gpud_page_poll_begin(struct gpud_page_end *end)
         end->carrier->poll_begin(end);
 }
 
-void gpud_page_poll_end(struct gpud_page_end *end)
-{
-    gpud_sleep_end(&end->sleeper);
-}
-
 static void write_identity(const struct gpud_page_end *end, struct gpud_page_identity *identity,
                            uint32_t entries)
 {
@@ -191,11 +186,6 @@ bool gpud_page_take(struct gpud_page_tx *view, uint32_t *entry)
         return false;
     *entry = view->free[--view->free_count];
     return true;
-}
-
-void gpud_page_untake(struct gpud_page_tx *view, uint32_t entry)
-{
-    view->free[view->free_count++] = (uint8_t)entry;
 }
 
 /* Model: publish.1 (index) in link.pml. */
@@ -400,12 +390,6 @@ bool gpud_page_is_announced(const struct gpud_page_rx *view)
     uint32_t announced = atomic_load_explicit(&view->page->sender.announced, memory_order_acquire);
     uint32_t ahead = announced - gpud_page_head(view);
     return ahead > 0 && ahead <= credits_of(view);
-}
-
-uint64_t gpud_page_started(const struct gpud_page_rx *view)
-{
-    uint64_t high = atomic_load_explicit(&view->page->sender.start[1], memory_order_acquire);
-    return high << 32 | atomic_load_explicit(&view->page->sender.start[0], memory_order_relaxed);
 }
 
 static int violation(struct gpud_error *error, const char *what)

@@ -162,7 +162,10 @@ enum gpud_status gpud_auth_handle(struct gpud_auth *auth, const uint8_t *bytes, 
 
 /* Whether the other end has proved that it has the key or, without a key, has none either. The
  * sender is done once gpud_auth_next() has returned its VERDICT. */
-bool gpud_auth_is_done(const struct gpud_auth *auth);
+static inline bool gpud_auth_is_done(const struct gpud_auth *auth)
+{
+    return auth->state == GPUD_AUTH_DONE;
+}
 
 /* === message ================================================================================= */
 /* The messages of a control channel: pure encoding and decoding, no I/O.
@@ -602,7 +605,11 @@ void gpud_page_rouse(struct gpud_page_end *end);
 /* Until gpud_page_poll_end() this side polls the connection: the other's next notification arrives
  * there as a KICK. Check the page once more after the call. */
 void gpud_page_poll_begin(struct gpud_page_end *end);
-void gpud_page_poll_end(struct gpud_page_end *end);
+
+static inline void gpud_page_poll_end(struct gpud_page_end *end)
+{
+    gpud_sleep_end(&end->sleeper);
+}
 
 /* --- the sender's view --------------------------------------------------------------------- */
 
@@ -637,7 +644,11 @@ void gpud_page_start(struct gpud_page_tx *view, uint64_t sequence);
  * entries. */
 void gpud_page_raise(struct gpud_page_tx *view, uint32_t credits);
 bool gpud_page_take(struct gpud_page_tx *view, uint32_t *entry);
-void gpud_page_untake(struct gpud_page_tx *view, uint32_t entry);
+
+static inline void gpud_page_untake(struct gpud_page_tx *view, uint32_t entry)
+{
+    view->free[view->free_count++] = (uint8_t)entry;
+}
 
 /* Fill it in between take and publish. */
 static inline struct gpud_descriptor *gpud_page_descriptor(const struct gpud_page_tx *view,
@@ -773,7 +784,12 @@ static inline bool gpud_page_is_taken_back_after(const struct gpud_page_rx *view
 }
 
 /* The sequence before the first frame for this receiver. */
-uint64_t gpud_page_started(const struct gpud_page_rx *view);
+static inline uint64_t gpud_page_started(const struct gpud_page_rx *view)
+{
+    const _Atomic uint32_t *start = view->page->sender.start;
+    uint64_t high = atomic_load_explicit(&start[1], memory_order_acquire);
+    return high << 32 | atomic_load_explicit(&start[0], memory_order_relaxed);
+}
 
 /* Claims the next frame before the position `limit`: 1, *entry and *descriptor (copied once,
  * checked; only meta_size bytes of its meta are valid), 0 none, −1 a violation with its reason in

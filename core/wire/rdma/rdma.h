@@ -18,7 +18,7 @@
 /* === state =================================================================================== */
 /* clang-format off */
 /* The state of a channel that the files of this folder share. Functions that end with _locked are
- * called with channel->lock held. Each file calls only those before it:
+ * called with channel->lock held:
  *
  *   carrier.c    the ring page between hosts, which thread is woken, links and transfers
  *   channel.c    a connection, from looking up the name to its end; which channels a port has
