@@ -968,7 +968,7 @@ struct gpud_verbs_ops {
  * whether the peer is alive holds a reference. Thread-safe, except that only one thread at a time
  * may receive; any thread that releases a frame may send a KICK. */
 
-/* --- addresses: channel.c ------------------------------------------------------------------ */
+/* --- addresses ----------------------------------------------------------------------------- */
 
 #define GPUD_ADDRESS_MAX 120
 

@@ -7,8 +7,6 @@
 
 #include "base/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>

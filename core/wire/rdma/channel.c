@@ -21,12 +21,9 @@
 #include <unistd.h>
 
 /* === events ================================================================================== */
-/* Events of rdma_cm: read without waiting, and acknowledged at once, because an id with an
- * unacknowledged event cannot be destroyed.
- *
- * Their descriptor owns the ids in the kernel: once its last copy is closed, the kernel ends their
- * connections. If a forked child kept one, the queue pair would go on answering for a process that
- * has died, and the peer would wait forever. */
+/* The events' descriptor owns the ids in the kernel: once its last copy is closed, the kernel ends
+ * their connections. If a forked child kept one, the queue pair would go on answering for a process
+ * that has died, and the peer would wait forever. */
 
 enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events, struct gpud_error *error)
 {
