@@ -447,6 +447,35 @@ size_t gpud_message_attachments(struct gpud_message *message,
     return count;
 }
 
+static bool is_ring_of_network(const struct gpud_ring_description *ring)
+{
+    for (uint32_t i = 0; i < ring->memories; i++)
+        if (ring->handle[i].type != GPUD_HANDLE_NETWORK)
+            return false;
+    return true;
+}
+
+static bool is_of_network(const struct gpud_handle *handle)
+{
+    return handle->type == GPUD_HANDLE_NONE || handle->type == GPUD_HANDLE_NETWORK;
+}
+
+bool gpud_message_can_travel(const struct gpud_message *message)
+{
+    switch (message->type) {
+    case GPUD_MESSAGE_OFFER:
+        return is_of_network(&message->offer.page) && is_ring_of_network(&message->offer.ring);
+    case GPUD_MESSAGE_ACCEPT:
+        return is_of_network(&message->accept.page) &&
+               is_of_network(&message->accept.large_metas) &&
+               is_ring_of_network(&message->accept.ring);
+    case GPUD_MESSAGE_GROW:
+        return is_ring_of_network(&message->grow);
+    default:
+        return true;
+    }
+}
+
 const char *gpud_message_name(enum gpud_message_type type)
 {
     static const char *const names[] = {

@@ -360,6 +360,10 @@ enum gpud_status gpud_message_decode(struct gpud_message *message, const uint8_t
 /* Lists the handles that have an attachment, in wire order; returns how many there are. */
 size_t gpud_message_attachments(struct gpud_message *message,
                                 struct gpud_handle *handles[GPUD_MESSAGE_HANDLES]);
+
+/* Whether it can be sent to another host: handles of other kinds than GPUD_HANDLE_NETWORK are valid
+ * only on their own. */
+bool gpud_message_can_travel(const struct gpud_message *message);
 const char *gpud_message_name(enum gpud_message_type type);
 
 /* === page ==================================================================================== */

@@ -865,36 +865,6 @@ static enum gpud_status connect_to(const struct gpud_address *address,
 
 /* --- messages ------------------------------------------------------------------------------ */
 
-static bool is_ring_of_network(const struct gpud_ring_description *ring)
-{
-    for (uint32_t i = 0; i < ring->memories; i++)
-        if (ring->handle[i].type != GPUD_HANDLE_NETWORK)
-            return false;
-    return true;
-}
-
-static bool is_of_network(const struct gpud_handle *handle)
-{
-    return handle->type == GPUD_HANDLE_NONE || handle->type == GPUD_HANDLE_NETWORK;
-}
-
-/* Other kinds of handles are valid only on their host. */
-static bool can_travel(const struct gpud_message *message)
-{
-    switch (message->type) {
-    case GPUD_MESSAGE_OFFER:
-        return is_of_network(&message->offer.page) && is_ring_of_network(&message->offer.ring);
-    case GPUD_MESSAGE_ACCEPT:
-        return is_of_network(&message->accept.page) &&
-               is_of_network(&message->accept.large_metas) &&
-               is_ring_of_network(&message->accept.ring);
-    case GPUD_MESSAGE_GROW:
-        return is_ring_of_network(&message->grow);
-    default:
-        return true;
-    }
-}
-
 static enum gpud_status channel_send_message(struct gpud_channel *base,
                                              struct gpud_message *message, struct gpud_error *error)
 {
@@ -902,7 +872,7 @@ static enum gpud_status channel_send_message(struct gpud_channel *base,
     struct rdma_waiting waiting;
     uint8_t bytes[GPUD_MESSAGE_MAX];
     size_t size;
-    if (!can_travel(message))
+    if (!gpud_message_can_travel(message))
         return gpud_fail(error, GPUD_INVALID,
                          "a %s with memory of this host cannot be sent to another one",
                          gpud_message_name(message->type));
@@ -968,7 +938,7 @@ static enum gpud_status look_once(struct rdma_channel *channel, struct gpud_mess
     }
     if (status == GPUD_OK)
         status = gpud_message_decode(message, bytes, size, error);
-    if (status == GPUD_OK && !can_travel(message))
+    if (status == GPUD_OK && !gpud_message_can_travel(message))
         status = gpud_fail(error, GPUD_PEER, "the peer sent a %s with memory of its own host",
                            gpud_message_name(message->type));
     return status;

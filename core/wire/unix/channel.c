@@ -414,22 +414,22 @@ enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struc
         memcpy(fds + count, CMSG_DATA(part), here * sizeof(int));
         count += here;
     }
-    enum gpud_status status = GPUD_OK;
+    enum gpud_status status;
     if (got == 0 && count == 0)
         return gpud_fail(error, GPUD_CLOSED, "the peer closed the connection");
-    if (header.msg_flags & MSG_TRUNC || (size_t)got > GPUD_MESSAGE_MAX)
+    if (header.msg_flags & MSG_TRUNC || (size_t)got > GPUD_MESSAGE_MAX) {
         status = gpud_fail(error, GPUD_PEER, "the peer sent more than a message holds");
-    /* The control buffer holds as many descriptors as the kernel allows: if some are missing, this
-     * process has reached its limit. */
-    if (status == GPUD_OK && header.msg_flags & MSG_CTRUNC) {
+    } else if (header.msg_flags & MSG_CTRUNC) {
+        /* The control buffer holds as many descriptors as the kernel allows: if some are missing,
+         * this process has reached its limit. */
         getrlimit(RLIMIT_NOFILE, &limit);
         status = gpud_fail(error, GPUD_NO_MEMORY,
                            "no descriptors are left for those that came with a message: this "
                            "process may have %llu; raise its limit (ulimit -n), or close some",
                            (unsigned long long)limit.rlim_cur);
-    }
-    if (status == GPUD_OK)
+    } else {
         status = gpud_message_decode(message, bytes, (size_t)got, error);
+    }
     size_t wanted = status == GPUD_OK ? gpud_message_attachments(message, handles) : 0;
     if (status == GPUD_OK && count != wanted)
         status = gpud_fail(error, GPUD_PEER, "the peer sent %zu descriptors with a %s that has %zu",
@@ -682,8 +682,8 @@ static void channel_begin(struct unix_listener *listener)
     struct gpud_error unlisted; /* not fatal: only lists of channels use it */
     if (gpud_registry_add(listener->socket.path, &unlisted) != GPUD_OK)
         gpud_print(listener->base.note, "not in lists of channels: %s", unlisted.reason);
-    gpud_registry_touch(
-        listener->socket.path); /* watchers saw the socket before it could be queried */
+    /* Watchers saw the socket before it could be queried. */
+    gpud_registry_touch(listener->socket.path);
 }
 
 static enum gpud_status channel_listen_on(const struct gpud_address *address,
