@@ -786,33 +786,32 @@ static void detach(struct gpud_remote *base)
     gpud_rdma_stop_publishing((struct rdma_remote *)base);
 }
 
-/* Waits until the card no longer reads this side's memory. Handles rdma_cm's events meanwhile: they
- * report that the peer closed the connection long before the card's retries run out. */
-static void record_drain(struct rdma_remote *remote)
-{
-    struct rdma_channel *channel = remote->channel;
-    uint64_t posted = gpud_rdma_posted(remote->rdma);
-    int64_t deadline = gpud_deadline(DRAIN_MAX);
-    while (gpud_now() < deadline) {
-        if (gpud_rdma_drain(remote->rdma, posted, gpud_deadline(DRAIN_SLICE), NULL) != GPUD_TIMEOUT)
-            return;
-        gpud_lock_take(&channel->lock);
-        gpud_rdma_drive_locked(channel);
-        gpud_lock_release(&channel->lock);
-    }
-    gpud_lock_take(&channel->lock);
-    gpud_rdma_disconnect_locked(channel, "the peer took more than a second to receive the data");
-    gpud_rdma_end(remote->rdma);
-    gpud_lock_release(&channel->lock);
-}
-
 static void record_destroy(struct gpud_remote *base)
 {
     struct rdma_remote *remote = (struct rdma_remote *)base, **link;
     struct rdma_channel *channel = remote->channel;
     struct gpud_channel *kept = &channel->base;
     gpud_rdma_stop_publishing(remote);
-    record_drain(remote);
+    /* Waits until the card no longer reads this side's memory. Handles rdma_cm's events meanwhile:
+     * they report that the peer closed the connection long before the card's retries run out. */
+    uint64_t posted = gpud_rdma_posted(remote->rdma);
+    int64_t deadline = gpud_deadline(DRAIN_MAX);
+    enum gpud_status status = GPUD_TIMEOUT;
+    while (status == GPUD_TIMEOUT && gpud_now() < deadline) {
+        status = gpud_rdma_drain(remote->rdma, posted, gpud_deadline(DRAIN_SLICE), NULL);
+        if (status == GPUD_TIMEOUT) {
+            gpud_lock_take(&channel->lock);
+            gpud_rdma_drive_locked(channel);
+            gpud_lock_release(&channel->lock);
+        }
+    }
+    if (status == GPUD_TIMEOUT) {
+        gpud_lock_take(&channel->lock);
+        gpud_rdma_disconnect_locked(channel,
+                                    "the peer took more than a second to receive the data");
+        gpud_rdma_end(remote->rdma);
+        gpud_lock_release(&channel->lock);
+    }
     for (uint32_t i = 0; i < remote->source_count; i++)
         gpud_rdma_unregister(&remote->sources[i].region);
     gpud_lock_take(&channel->records_lock);

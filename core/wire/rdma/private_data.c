@@ -212,25 +212,19 @@ uint16_t gpud_rdma_moved_to(const struct gpud_rdma_refusal *refusal)
 
 /* --- reasons ------------------------------------------------------------------------------- */
 
-static void private_data_list_names(const char *names, char *list, size_t room)
-{
-    size_t used = 0;
-    list[0] = '\0';
-    for (const char *at = names; *at;) {
-        size_t length = strcspn(at, ",");
-        gpud_print_n(list + used, room - used, "%s%.*s", used ? ", " : "", (int)length, at);
-        used = strlen(list);
-        at += length;
-        if (*at == ',' && *++at == '\0')
-            gpud_print_n(list + used, room - used, " and more");
-    }
-}
-
 enum gpud_status gpud_rdma_explain_refusal(const struct gpud_rdma_refusal *refusal,
                                            const struct gpud_place *place, struct gpud_error *error)
 {
-    char list[2 * GPUD_RDMA_NAMES_MAX + 16];
-    private_data_list_names(refusal->names, list, sizeof(list));
+    char list[2 * GPUD_RDMA_NAMES_MAX + 16] = ""; /* "cam1, cam2 and more" */
+    size_t used = 0;
+    for (const char *at = refusal->names; *at;) {
+        size_t length = strcspn(at, ",");
+        gpud_print_n(list + used, sizeof(list) - used, "%s%.*s", used ? ", " : "", (int)length, at);
+        used = strlen(list);
+        at += length;
+        if (*at == ',' && *++at == '\0')
+            gpud_print_n(list + used, sizeof(list) - used, " and more");
+    }
     switch (refusal->reason) {
     case GPUD_RDMA_UNKNOWN_NAME:
         return gpud_fail(error, GPUD_CLOSED,
