@@ -91,7 +91,8 @@ struct gpud_session {
 
 /* === state =================================================================================== */
 /* The state that a receiver's files share. It has no thread: everything runs in the thread that
- * acquires, except what is under the lock. Each file uses those above it:
+ * acquires, except what is under the lock. Each file uses those above it, and frames.c the end of a
+ * session:
  *
  *     frames.c    all frames of a session
  *     join.c      from OFFLINE to a tested session, which it makes: a state machine over messages;
