@@ -1147,6 +1147,7 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct news *news,
         ring->buffers[raw.index].posted = false;
         taken = acquire_slot(ring, raw.index);
     } else if (acquire_copied(ring, &raw, &taken, &why) != GPUD_OK) {
+        /* The buffer has come back by itself. */
         return gpud_capture_report(capture, GPUD_CAPTURE_ON_FAILED, &why, error);
     }
     count_arrival(capture, &arrival, true);

@@ -274,7 +274,6 @@ static void add_name(struct gpud_part_info *part, const char *name)
                      name);
 }
 
-/* Devices come first, so that their cards are not listed twice. */
 /* --- what hwloc knows ------------------------------------------------------------------------- */
 
 /* Names the card as the system does, RDMA first: "mlx5_0", "eth0". */

@@ -222,7 +222,7 @@ void gpud_operation_complete_locked(struct operation *operation, enum gpud_statu
         }
         gpud_lock_release(&queue->lock);
     }
-    if (!wanted) {
+    if (!wanted) { /* the queue was destroyed: the operation stays the connection's */
         operation->busy = false;
         if (operation->home)
             gpud_operation_append(operation->home, operation);

@@ -201,9 +201,9 @@ static void *transfer_run(void *arg)
             gpud_lock_take(&list[i]->lock);
             bool lives = list[i]->phase != CONNECTION_ENDED;
             gpud_lock_release(&list[i]->lock);
-            fds[2 + 2 * i].fd = lives ? list[i]->channel->fd : -1;
-            fds[3 + 2 * i].fd = list[i]->event;
-            fds[2 + 2 * i].events = fds[3 + 2 * i].events = POLLIN;
+            fds[2 + 2 * i] =
+                (struct pollfd){.fd = lives ? list[i]->channel->fd : -1, .events = POLLIN};
+            fds[3 + 2 * i] = (struct pollfd){.fd = list[i]->event, .events = POLLIN};
         }
         int64_t until = turn + TURN_MAX;
         if (transfer->accept_pause > now && transfer->accept_pause < until)
