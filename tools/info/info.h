@@ -4,26 +4,19 @@
 /* clang-format off */
 /* What gpudirect-info finds out, and its reports as text and as JSON.
  *
- *     main.c      options; devices, the routes between them, capture nodes, the speed of links
- *     network.c   network cards, as text too
- *     topology.c  how GPUs reach each other's memory; --topology: the buses, and their links;
- *                 the software DirectGMA layer, and which devices need it
+ *     main.c      options; --channels, which needs none of these
+ *     collect.c   devices, the routes and links between them, network and capture cards, the
+ *                 software DirectGMA layer
+ *     text.c      all of it as text; --topology: the buses, and their links
  *     plot.c      --plot: the same as a picture
- *     text.c      all of it as text
- *     json.c      as JSON
- *     channels.c  --channels, which needs none of these */
+ *     json.c      as JSON */
 /* clang-format on */
 #ifndef GPUD_TOOLS_INFO_H
 #define GPUD_TOOLS_INFO_H
 
-#include "channels/channels.h"
-#include "json.h"
-
 #include <gpudirect/gpudirect.h>
 
 #include <glib.h>
-
-/* === what is found out, and text ========================================================== */
 
 #define INFO_DEVICES_MAX 64
 #define INFO_ROUTES_MAX 16
@@ -122,15 +115,22 @@ struct info_report {
     struct gpud_topology_info machine; /* of topology */
 };
 
+/* --- collect.c ----------------------------------------------------------------------------- */
+
 enum gpud_status info_collect(struct info_report *report, bool measure, struct gpud_error *error);
 void info_free(struct info_report *report);
 
-/* open: by the index in the report; NULL for a device that is not open. */
-void info_collect_links(struct info_report *report, struct gpud_device *const *open);
-void info_print_links(const struct info_report *report, int names);
-const struct info_link *info_find_link(const struct info_report *report,
-                                       const struct gpud_device_info *from,
-                                       const struct gpud_device_info *to);
+/* "phb": the name in `nvidia-smi topo -m`, in lower case. */
+const char *info_distance_name(enum gpud_distance distance);
+
+/* "gpu", "network", "capture" */
+const char *info_kind_name(enum gpud_part_kind kind);
+
+/* A part's short name: "cuda:0", "video0", "63:00.0". */
+const char *info_part_name(const struct gpud_part_info *part);
+
+/* The name of the chosen route, or "none". */
+const char *info_chosen_route(const struct info_choice *choice);
 
 /* Whether a link of this name joins GPUs (NVLink, xGMI), rather than PCI. */
 bool info_is_gpu_link(const char *name);
@@ -142,39 +142,8 @@ char *info_link_path(const struct info_link *link);
 /* Neither the host nor an OpenCL device that is the processor. */
 bool info_is_on_bus(const struct gpud_device_info *device);
 
-/* Copies between each two CUDA devices, for one second altogether. */
-void info_measure_links(struct info_report *report);
-
-/* address: as in gpud_device_get_nearest(). */
-void info_find_auto(struct gpud_context *context, const char *address, struct info_auto *found);
-
-/* The cards, their distance from each open device, and how they can use its memory. */
-enum gpud_status info_collect_network(struct info_report *report, struct gpud_context *context,
-                                      struct gpud_device *const *open, struct gpud_error *error);
-void info_free_network(struct info_network *network);
-void info_print_network(const struct info_report *report);
-
 /* Whether links to and from a device are shown: it works, and is on a bus. */
 bool info_has_location(const struct info_report *report, size_t device);
-
-/* Explains the names of links in a matrix, one a line: those for which is_used() is true. */
-void info_print_legend(bool (*is_used)(const struct info_report *report, const char *name),
-                       const struct info_report *report);
-
-/* Call it after listing the devices: the OpenCL loader loads layers at its first call. */
-void info_find_layer(struct info_report *report);
-
-/* Whether the chosen routes differ, or a reason against a better one. */
-bool info_choices_differ(const struct info_choice *a, const struct info_choice *b);
-
-void info_print_text(const struct info_report *report);
-void info_print_json(const struct info_report *report);
-
-/* --- topology.c ---------------------------------------------------------------------------- */
-
-enum gpud_status info_collect_topology(struct info_report *report, struct gpud_context *context,
-                                       struct gpud_error *error);
-void info_print_topology(const struct info_report *report);
 
 static inline const struct gpud_device_link *info_part_link(const struct info_report *report,
                                                             size_t from, size_t to)
@@ -182,14 +151,10 @@ static inline const struct gpud_device_link *info_part_link(const struct info_re
     return report->machine.link[from * report->machine.parts + to];
 }
 
-/* The index of the part at a place on the bus; machine.parts if no part is there. */
-size_t info_find_part(const struct info_report *report, const char *pci);
-
-/* "gpu", "network", "capture" */
-const char *info_kind_name(enum gpud_part_kind kind);
-
-/* A part's short name: "cuda:0", "video0", "63:00.0". */
-const char *info_part_name(const struct gpud_part_info *part);
+/* NULL: none. */
+const struct info_link *info_find_link(const struct info_report *report,
+                                       const struct gpud_device_info *from,
+                                       const struct gpud_device_info *to);
 
 /* The pair of these devices, both open; NULL: none. */
 const struct info_pair *info_find_pair(const struct info_report *report, size_t from, size_t to);
@@ -204,7 +169,22 @@ struct info_objection {
 /* Each reason once; struct info_objection, to be freed by the caller. */
 GArray *info_collect_objections(const struct info_report *report);
 
-/* --- plot.c, draw.c ------------------------------------------------------------------------ */
+/* A reason without the names of its pair. To be freed with g_free(). */
+char *info_find_shape(const char *reason, const char *from, const char *to);
+
+/* --- text.c -------------------------------------------------------------------------------- */
+
+void info_print_text(const struct info_report *report);
+void info_print_topology(const struct info_report *report);
+
+/* Prints text wrapped to start at column `at`, where the cursor already is. */
+void info_print_wrapped(const char *text, int at);
+
+/* --- json.c -------------------------------------------------------------------------------- */
+
+void info_print_json(const struct info_report *report);
+
+/* --- plot.c -------------------------------------------------------------------------------- */
 
 /* The picture, in graphviz's language. To be freed with g_free(). */
 char *info_describe_plot(const struct info_report *report);
@@ -215,41 +195,5 @@ const char *info_plot_format(const char *file);
 /* Draws it. GPUD_UNSUPPORTED: graphviz is not installed. */
 enum gpud_status info_draw_plot(const char *description, const char *file,
                                 struct gpud_error *error);
-
-/* --- print.c ------------------------------------------------------------------------------- */
-
-/* Prints text wrapped to start at column `at`, where the cursor already is. */
-void info_print_wrapped(const char *text, int at);
-
-/* The name of the chosen route, or "none". */
-const char *info_chosen_route(const struct info_choice *choice);
-
-/* Length of the longest device name, at least 4. */
-int info_longest_name(const struct info_report *report);
-
-/* "phb": the name in `nvidia-smi topo -m`, in lower case. */
-const char *info_distance_name(enum gpud_distance distance);
-
-/* === json =================================================================================== */
-/* Members of the report's JSON object that have files of their own, or that several of them
- * share. */
-
-/* In networkjson.c: the member "network". */
-void info_add_network(JsonBuilder *builder, const struct info_report *report);
-
-/* In topologyjson.c: the member "topology". */
-void info_add_topology(JsonBuilder *builder, const struct info_report *report);
-
-/* === channels ================================================================================ */
-/* gpudirect-info --channels: senders and their receivers.
- * What is asked, and the JSON, is in tools/channels, which gpudirect-monitor shares. */
-
-struct info_channels_options {
-    struct channels_scope scope;
-    bool json, metrics, watch; /* watch: every second until Ctrl-C */
-};
-
-/* Returns the exit status. */
-int info_show_channels(const struct info_channels_options *options);
 
 #endif

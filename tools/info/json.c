@@ -4,6 +4,8 @@
 /* The report as JSON. */
 #include "info.h"
 
+#include "json.h"
+
 /* The member "auto": what device=auto means for frames over a card. */
 static inline void add_auto(JsonBuilder *builder, const struct info_auto *nearest)
 {
@@ -116,7 +118,7 @@ static void add_exports(JsonBuilder *builder, const struct info_report *report)
     json_builder_end_array(builder);
 }
 
-void info_add_network(JsonBuilder *builder, const struct info_report *report)
+static void add_network(JsonBuilder *builder, const struct info_report *report)
 {
     const struct info_network *network = &report->network;
     json_begin_object(builder, "network");
@@ -145,16 +147,6 @@ static void add_words(JsonBuilder *builder, const char *key, const char *text)
             json_builder_add_string_value(builder, *word);
     json_builder_end_array(builder);
     g_strfreev(words);
-}
-
-const char *info_kind_name(enum gpud_part_kind kind)
-{
-    static const char *const names[] = {
-        [GPUD_PART_GPU] = "gpu",
-        [GPUD_PART_NETWORK] = "network",
-        [GPUD_PART_CAPTURE] = "capture",
-    };
-    return (size_t)kind < G_N_ELEMENTS(names) ? names[kind] : "unknown";
 }
 
 static void add_part(JsonBuilder *builder, const struct gpud_part_info *part)
@@ -191,7 +183,7 @@ static void add_link(JsonBuilder *builder, const struct info_report *report, siz
     json_builder_end_object(builder);
 }
 
-void info_add_topology(JsonBuilder *builder, const struct info_report *report)
+static void add_topology(JsonBuilder *builder, const struct info_report *report)
 {
     json_begin_object(builder, "topology");
     json_put_text(builder, "reason", report->machine.reason);
@@ -400,8 +392,8 @@ static void add_report(JsonBuilder *builder, const struct info_report *report)
     for (guint i = 0; i < report->captures->len; i++)
         add_capture(builder, &g_array_index(report->captures, struct info_capture, i));
     json_builder_end_array(builder);
-    info_add_topology(builder, report);
-    info_add_network(builder, report);
+    add_topology(builder, report);
+    add_network(builder, report);
     add_layer(builder, &report->layer);
     json_builder_end_object(builder);
 }

@@ -1,329 +1,338 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirect-info: options, and what is collected and measured for all reports. */
+/* gpudirect-info: the devices of this machine, and which route frames would take between them; with
+ * --channels, senders and their receivers as text, which needs no report. */
 #include "info.h"
 
-#include "ceilings/ceilings.h"
-#include "clock.h"
+#include "channels/channels.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <locale.h>
-#include <math.h>
+#include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-/* === measure ================================================================================= */
-/* Measures links between GPUs of one vendor: copies back to back, by the driver alone. */
+/* === channels ================================================================================ */
+/* The library has removed control characters from the senders' words. */
 
-#define SIZE ((size_t)64 << 20)
-#define BUDGET GPUD_SEC
-#define COPIES_MAX 256
-#define DEADLINE (10 * GPUD_SEC)
+#define PERIOD GPUD_SEC
 
-struct copier {
-    struct raw_driver *driver;
-    unsigned entered;
-    raw_address source, target;
-    raw_stream stream;
-    char *reason;
-    size_t reason_size;
+struct info_channels_options {
+    struct channels_scope scope;
+    bool json, metrics, watch; /* watch: every second until Ctrl-C */
 };
 
-static bool succeeded(struct copier *copier, const char *what, int result)
+/* --- one channel ------------------------------------------------------------------------------ */
+
+static void append_time(GString *line, uint64_t ns)
 {
-    if (result != 0)
-        raw_say(copier->driver, copier->reason, copier->reason_size, what, result);
-    return result == 0;
+    if (ns < 1000 * GPUD_USEC)
+        g_string_append_printf(line, "%" PRIu64 " µs", ns / (uint64_t)GPUD_USEC);
+    else if (ns < 10 * (uint64_t)GPUD_SEC)
+        g_string_append_printf(line, "%" PRIu64 " ms", ns / (uint64_t)GPUD_MSEC);
+    else
+        g_string_append_printf(line, "%" PRIu64 " s", ns / (uint64_t)GPUD_SEC);
 }
 
-/* The source is made current last: its stream copies. */
-static bool set_up(struct copier *copier, unsigned from, unsigned to)
+static void append_process(GString *line, int64_t pid, const char *program, const char *host)
 {
-    struct raw_driver *driver = copier->driver;
-    if (!raw_enter(driver, to, copier->reason, copier->reason_size))
-        return false;
-    copier->entered++;
-    if (!succeeded(copier, "memory on the GPU", raw_alloc(driver, &copier->target, SIZE)) ||
-        !raw_enter(driver, from, copier->reason, copier->reason_size))
-        return false;
-    copier->entered++;
-    /* Without peer access the driver copies through the host, and that copy is measured. */
-    (void)raw_enable_peer(driver, to);
-    return succeeded(copier, "memory on the GPU", raw_alloc(driver, &copier->source, SIZE)) &&
-           succeeded(copier, "a stream", raw_stream_create(driver, &copier->stream));
+    if (host[0])
+        g_string_append_printf(line, "%s on %s", program[0] ? program : "a process", host);
+    else if (pid > 0 && program[0])
+        g_string_append_printf(line, "process %" PRId64 " (%s)", pid, program);
+    else if (pid > 0)
+        g_string_append_printf(line, "process %" PRId64, pid);
+    else
+        g_string_append_printf(line, "%s in another container", program[0] ? program : "a process");
 }
 
-static void tear_down(struct copier *copier)
+static void append_user(GString *line, int64_t user)
 {
-    struct raw_driver *driver = copier->driver;
-    if (copier->entered == 2) {
-        if (copier->stream)
-            raw_stream_destroy(driver, copier->stream);
-        if (copier->source)
-            raw_free(driver, copier->source);
-        raw_leave(driver);
-    }
-    if (copier->entered >= 1) {
-        if (copier->target)
-            raw_free(driver, copier->target);
-        raw_leave(driver);
-    }
-}
-
-static bool measure_copy(struct copier *copier, unsigned copies)
-{
-    int result = 0;
-    for (unsigned i = 0; i < copies && result == 0; i++)
-        result = raw_copy(copier->driver, copier->target, copier->source, SIZE, copier->stream);
-    if (!succeeded(copier, "a copy", result))
-        return false;
-    if (raw_finish(copier->driver, copier->stream, clock_now() + DEADLINE, &result))
-        return true;
-    return succeeded(copier, "a copy from GPU to GPU", result);
-}
-
-/* Bytes per second over about `budget`, after copies that make mappings and raise clocks. */
-static double measure_rate(struct copier *copier, int64_t budget)
-{
-    if (!measure_copy(copier, 2))
-        return NAN;
-    int64_t start = clock_now();
-    if (!measure_copy(copier, 2))
-        return NAN;
-    int64_t each = MAX((clock_now() - start) / 2, 1);
-    unsigned copies = (unsigned)CLAMP(budget / each, 2, COPIES_MAX);
-    start = clock_now();
-    if (!measure_copy(copier, copies))
-        return NAN;
-    return (double)copies * (double)SIZE * 1e9 / (double)(clock_now() - start);
-}
-
-/* The driver that copies between these GPUs; NULL: none does. */
-static struct raw_driver *driver_of(const struct info_link *link, unsigned *from, unsigned *to)
-{
-    struct raw_driver *driver = raw_driver_of(link->from->name, from);
-    return raw_driver_of(link->to->name, to) == driver ? driver : NULL;
-}
-
-static void measure_measure(struct info_link *link, int64_t budget, struct info_report *report)
-{
-    unsigned from, to;
-    struct copier copier = {.driver = driver_of(link, &from, &to),
-                            .reason = report->measure_reason,
-                            .reason_size = sizeof(report->measure_reason)};
-    if (!copier.driver || !raw_open(copier.driver, copier.reason, copier.reason_size))
+    if (user < 0 || user == geteuid())
         return;
-    if (set_up(&copier, from, to))
-        link->measured = measure_rate(&copier, budget);
-    tear_down(&copier);
+    const struct passwd *known = getpwuid((uid_t)user);
+    if (known)
+        g_string_append_printf(line, " of %s", known->pw_name);
+    else
+        g_string_append_printf(line, " of user %" PRId64, user);
 }
 
-void info_measure_links(struct info_report *report)
+static void append_media(GString *line, const struct gpud_media *media)
 {
-    unsigned count = 0, from, to;
-    for (guint i = 0; i < report->links->len; i++)
-        count += driver_of(&g_array_index(report->links, struct info_link, i), &from, &to) != NULL;
+    const struct gpud_layout *layout = &media->picture.layout;
+    char text[GPUD_MEDIA_TEXT_MAX];
+    if (media->kind == GPUD_MEDIA_PICTURE)
+        g_string_append_printf(line, "%s %ux%u", layout->format, layout->width, layout->height);
+    else if (gpud_media_to_string(media, text, sizeof(text), NULL) == GPUD_OK)
+        g_string_append(line, text);
+}
+
+static void describe_channel(GString *line, const struct gpud_channel_info *info)
+{
+    if (info->configured)
+        append_media(line, &info->media);
+    else
+        g_string_append(line, "no format yet");
+    if (info->rate > 0)
+        g_string_append_printf(line, ", %.4g/s", info->rate);
+    if (info->age_ns != GPUD_TIME_NONE) {
+        g_string_append_printf(line, ", %" PRIu64 " frames, the last one ", info->frames);
+        append_time(line, info->age_ns);
+        g_string_append(line, " ago");
+    } else {
+        g_string_append(line, ", no frame yet");
+    }
+    if (info->ended)
+        g_string_append(line, ", its stream has ended");
+    if (info->dropped)
+        g_string_append_printf(line, ", %" PRIu64 " dropped for slow receivers", info->dropped);
+    g_string_append(line, "; ");
+    append_process(line, info->pid, info->name[0] ? info->name : info->program, "");
+    append_user(line, info->user);
+    g_string_append_printf(line, ", on %s", info->device);
+    if (info->links == 0)
+        g_string_append(line, "; no receivers");
+}
+
+static void channels_describe_link(GString *line, const struct gpud_link_info *link)
+{
+    append_process(line, link->pid, link->name, link->host);
+    if (link->phase == GPUD_PHASE_CONNECTING) {
+        g_string_append(line, ": connecting");
+        return;
+    }
+    g_string_append_printf(line, ": %s to %s, %" PRIu64 " frames, %" PRIu64 " dropped, holds %u",
+                           link->path, link->device, link->delivered, link->dropped, link->held);
+    if (link->waiting)
+        g_string_append_printf(line, ", %" PRIu64 " wait for it", link->waiting);
+    if (link->latency_ns) {
+        g_string_append(line, ", latency ");
+        append_time(line, link->latency_ns);
+    }
+    if (link->phase == GPUD_PHASE_LEAVING)
+        g_string_append(line, "; it said goodbye");
+    if (link->fallback_reason[0])
+        g_string_append_printf(line, "; not better, because %s", link->fallback_reason);
+}
+
+static void print_channel(const struct gpud_channel_list *channels, uint32_t index, int names)
+{
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    GString *line = g_string_new(NULL);
+    gpud_channel_list_get_info(channels, index, &info, NULL);
+    if (info.answered)
+        describe_channel(line, &info);
+    else
+        g_string_assign(line, info.reason);
+    printf("  %-*s  ", names, info.address);
+    info_print_wrapped(line->str, names + 4);
+    for (uint32_t i = 0; i < info.links; i++) {
+        g_string_truncate(line, 0);
+        channels_describe_link(line, info.link[i]);
+        printf("%*s→ ", names + 4, "");
+        info_print_wrapped(line->str, names + 6);
+    }
+    g_string_free(line, TRUE);
+}
+
+/* --- receivers without a sender ----------------------------------------------------------------
+ */
+
+static void print_waiting(const GPtrArray *folders)
+{
+    GPtrArray *waiters = channels_collect_waiting(folders);
+    gint64 now = g_get_real_time();
+    int names = 4;
+    for (guint i = 0; i < waiters->len; i++)
+        names = MAX(names, (int)strlen(((struct channels_waiter *)waiters->pdata[i])->address));
+    if (waiters->len > 0)
+        printf("Receivers that wait for a sender\n");
+    for (guint i = 0; i < waiters->len; i++) {
+        const struct channels_waiter *waiter = waiters->pdata[i];
+        GString *line = g_string_new(NULL);
+        append_process(line, waiter->pid, waiter->name, "");
+        g_string_append_printf(line, ", for %" PRId64 " s",
+                               MAX(now - waiter->since, 0) / G_USEC_PER_SEC);
+        printf("  %-*s  ", MIN(names, 40), waiter->address);
+        info_print_wrapped(line->str, MIN(names, 40) + 4);
+        g_string_free(line, TRUE);
+    }
+    g_ptr_array_unref(waiters);
+}
+
+/* --- the list ------------------------------------------------------------------------------ */
+
+/* The folder of an address's socket; NULL: it has none. To be freed with g_free(). */
+static char *path_of(const struct channels_folder *folder, const char *address)
+{
+    if (g_str_has_prefix(address, "unix:"))
+        return g_path_get_dirname(address + strlen("unix:"));
+    return strchr(address, ':') ? NULL : g_strdup(folder->search.directory);
+}
+
+/* Channels are sorted by folder, and each folder gets a heading. */
+static void print_channels(const struct channels_folder *folder)
+{
+    size_t names = 4;
+    char *path = NULL;
+    for (uint32_t i = 0; i < folder->count; i++) {
+        struct gpud_channel_info info = GPUD_INFO_INIT(info);
+        gpud_channel_list_get_info(folder->channels, i, &info, NULL);
+        names = MAX(names, strlen(info.address));
+    }
+    for (uint32_t i = 0; i < folder->count; i++) {
+        struct gpud_channel_info info = GPUD_INFO_INIT(info);
+        gpud_channel_list_get_info(folder->channels, i, &info, NULL);
+        char *own = path_of(folder, info.address);
+        if (own && g_strcmp0(own, path) != 0)
+            printf("Channels in %s\n", own);
+        g_free(path);
+        path = own;
+        print_channel(folder->channels, i, (int)MIN(names, 40));
+    }
+    g_free(path);
+}
+
+/* A sender may be out of sight, so an empty list says where it did not look. */
+static void print_nothing(const struct channels_scope *scope,
+                          const struct gpud_channel_search_info *search)
+{
+    if (search->note[0]) {
+        printf("%c", g_ascii_toupper(search->note[0]));
+        info_print_wrapped(search->note + 1, 0);
+        return;
+    }
+    printf("No sender: there is no channel in %s\n", search->directory);
+    if (!scope->folders)
+        info_print_wrapped(
+            scope->all_users
+                ? "Not seen from here: senders in other containers, with another "
+                  "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
+                  "them, --directory FOLDER all with a socket there."
+                : "Not seen from here: senders of other users, in other containers, with another "
+                  "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
+                  "them, --directory FOLDER all with a socket there, and --all-users, as root, "
+                  "those of all users.",
+            0);
+}
+
+static void print_folders(const struct channels_scope *scope, const GPtrArray *folders)
+{
+    const struct channels_folder *first = folders->pdata[0];
+    size_t count = 0;
+    for (guint i = 0; i < folders->len; i++) {
+        const struct channels_folder *folder = folders->pdata[i];
+        print_channels(folder);
+        count += folder->count;
+    }
     if (count == 0)
-        g_strlcpy(report->measure_reason,
-                  "this machine has fewer than two CUDA devices, and fewer than two HIP devices",
-                  sizeof(report->measure_reason));
-    for (guint i = 0; count && i < report->links->len; i++)
-        measure_measure(&g_array_index(report->links, struct info_link, i), BUDGET / count, report);
-}
-
-/* === collect ================================================================================= */
-/* Collects the report. Devices are opened, not only listed: some show only then what they lack. */
-
-static void find_routes(struct gpud_device *from, struct gpud_device *to, bool same_process,
-                        struct info_choice *choice)
-{
-    choice->route[0].size = sizeof(choice->route[0]);
-    size_t count = gpud_route_explain(from, to, same_process, choice->route, INFO_ROUTES_MAX);
-    choice->count = MIN(count, INFO_ROUTES_MAX);
-    choice->chosen = 0;
-    while (choice->chosen < choice->count && !choice->route[choice->chosen].possible)
-        choice->chosen++;
-}
-
-bool info_choices_differ(const struct info_choice *a, const struct info_choice *b)
-{
-    if (a->chosen != b->chosen || a->count != b->count)
-        return true;
-    for (size_t i = 0; i < a->chosen; i++)
-        if (strcmp(a->route[i].reason, b->route[i].reason) != 0)
-            return true;
-    return false;
-}
-
-static void collect_pairs(struct info_report *report, struct gpud_device **open)
-{
-    for (size_t from = 0; from < report->devices; from++) {
-        for (size_t to = 0; to < report->devices; to++) {
-            if (!open[from] || !open[to])
-                continue;
-            struct info_pair pair = {.from = &report->device[from], .to = &report->device[to]};
-            struct gpud_device_link link = GPUD_INFO_INIT(link);
-            gpud_device_get_link(open[from], open[to], &link);
-            pair.distance = link.distance;
-            find_routes(open[from], open[to], false, &pair.between);
-            find_routes(open[from], open[to], true, &pair.within);
-            g_array_append_val(report->pairs, pair);
-        }
+        print_nothing(scope, &first->search);
+    print_waiting(folders);
+    for (guint i = 0; i < folders->len; i++) {
+        const struct channels_folder *folder = folders->pdata[i];
+        if (folder->count > 0 && folder->search.note[0])
+            printf("%s: %s\n", folder->search.directory, folder->search.note);
     }
 }
 
-static void collect_open_device(struct gpud_context *context, struct gpud_device_info *info,
-                                struct gpud_device **device)
+/* --- once, or once a second ------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stopped;
+
+static void channels_stop(int signal)
+{
+    stopped = 1;
+}
+
+/* Waits for the next period, or until a signal. */
+static void wait_for_period(struct timespec *next)
+{
+    next->tv_sec += PERIOD / GPUD_SEC;
+    while (!stopped && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL) != 0)
+        ;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec > next->tv_sec) /* skips missed periods */
+        *next = now;
+}
+
+static void print_metrics(const GPtrArray *folders)
+{
+    GPtrArray *channels = metrics_collect(folders);
+    GString *text = metrics_format(channels, false);
+    fputs(text->str, stdout);
+    g_ptr_array_unref(channels);
+    g_string_free(text, TRUE);
+}
+
+/* Of a channel that was asked for by its address: whether it answers. */
+static bool answers(const struct channels_scope *scope, const GPtrArray *folders)
+{
+    const struct channels_folder *first = folders->pdata[0];
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    if (!scope->address || g_str_has_suffix(scope->address, "/")) /* all of a port */
+        return true;
+    if (first->count > 0)
+        gpud_channel_list_get_info(first->channels, 0, &info, NULL);
+    return info.answered;
+}
+
+/* *found: see answers(). */
+static bool channels_show(const struct info_channels_options *options, bool *found)
 {
     struct gpud_error error;
-    if (gpud_device_open(context, info->name, device, &error) != GPUD_OK) {
-        info->available = false;
-        g_strlcpy(info->reason, error.reason, sizeof(info->reason));
-        return;
+    bool terminal = options->watch && !options->json && isatty(STDOUT_FILENO);
+    GPtrArray *folders = channels_ask(&options->scope, &error);
+    if (!folders) {
+        fprintf(stderr, "gpudirect-info: %s\n", error.reason);
+        return false;
     }
-    gpud_device_get_info(*device, info);
+    if (terminal)
+        fputs("\033[H\033[2J", stdout);
+    if (options->metrics)
+        print_metrics(folders);
+    else if (options->json)
+        channels_print_json(folders, !options->watch);
+    else
+        print_folders(&options->scope, folders);
+    if (options->watch && !options->json && !terminal)
+        putchar('\n');
+    *found = answers(&options->scope, folders);
+    g_ptr_array_unref(folders);
+    return fflush(stdout) == 0;
 }
 
-/* A network card has a name for each of its parts: "mlx5_0" and "eth0". */
-static void collect_add_card(struct info_location *location, const struct gpud_part_info *part,
-                             enum gpud_distance distance)
+/* Returns the exit status. */
+static int info_show_channels(const struct info_channels_options *options)
 {
-    char *names = g_strdup_printf("%s %s", part->name, part->others);
-    char **each = g_strsplit(g_strchomp(names), " ", part->kind == GPUD_PART_NETWORK ? 0 : 2);
-    size_t count = part->kind == GPUD_PART_NETWORK ? g_strv_length(each) : 1;
-    for (size_t i = 0; i < count && location->cards < G_N_ELEMENTS(location->card); i++) {
-        struct info_near *card = &location->card[location->cards++];
-        *card = (struct info_near){.part = part, .distance = distance};
-        g_strlcpy(card->name, each[i], sizeof(card->name));
+    struct timespec next;
+    if (options->scope.all_users && geteuid() != 0) {
+        fprintf(stderr, "gpudirect-info: --all-users needs root: the folders of other users are "
+                        "closed to this one (sudo gpudirect-info --channels --all-users)\n");
+        return EXIT_FAILURE;
     }
-    g_strfreev(each);
-    g_free(names);
-}
-
-/* host: may be NULL. */
-static void find_location(const struct info_report *report, const struct gpud_device *device,
-                          const struct gpud_device *host, const char *pci,
-                          struct info_location *location)
-{
-    struct gpud_device_locality locality = GPUD_INFO_INIT(locality);
-    struct gpud_device_link link = GPUD_INFO_INIT(link);
-    size_t own = info_find_part(report, pci);
-    gpud_device_get_locality(device, &locality);
-    location->numa_node = locality.numa_node;
-    g_strlcpy(location->cpus, locality.cpus, sizeof(location->cpus));
-    if (host) {
-        gpud_device_get_link(device, host, &link);
-        location->host = link.distance;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    if (options->watch) {
+        const struct sigaction action = {.sa_handler = channels_stop};
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
     }
-    for (size_t i = 0; own < report->machine.parts && i < report->machine.parts; i++)
-        if (report->machine.part[i]->kind != GPUD_PART_GPU)
-            collect_add_card(location, report->machine.part[i],
-                             info_part_link(report, own, i)->distance);
-}
-
-static enum gpud_status collect_devices(struct info_report *report, struct gpud_context *context,
-                                        bool measure, struct gpud_error *error)
-{
-    struct gpud_device *open[INFO_DEVICES_MAX] = {NULL};
-    struct gpud_device_list *list;
-    uint32_t count;
-    enum gpud_status status = gpud_device_list_create(context, &list, &count, error);
-    if (status != GPUD_OK)
-        return status;
-    report->devices = MIN(count, INFO_DEVICES_MAX);
-    for (uint32_t i = 0; i < report->devices; i++) {
-        report->device[i].size = sizeof(report->device[i]);
-        gpud_device_list_get_info(list, i, &report->device[i], NULL);
-        if (report->device[i].available)
-            collect_open_device(context, &report->device[i], &open[i]);
+    bool found, shown = channels_show(options, &found);
+    while (shown && options->watch && !stopped) {
+        wait_for_period(&next);
+        if (!stopped)
+            shown = channels_show(options, &found);
     }
-    gpud_device_list_destroy(&list);
-    const struct gpud_device *host = NULL;
-    for (size_t i = 0; i < report->devices && !host; i++)
-        if (strcmp(report->device[i].name, "host") == 0)
-            host = open[i];
-    for (size_t i = 0; i < report->devices; i++) {
-        report->location[i] = (struct info_location){.numa_node = -1};
-        if (open[i] && info_is_on_bus(&report->device[i]))
-            find_location(report, open[i], host, report->device[i].pci, &report->location[i]);
-    }
-    collect_pairs(report, open);
-    info_collect_links(report, open);
-    status = info_collect_network(report, context, open, error);
-    if (measure)
-        info_measure_links(report);
-    for (size_t i = 0; i < report->devices; i++)
-        gpud_device_close(&open[i]);
-    return status;
-}
-
-static void collect_capture(struct info_report *report, struct gpud_context *context,
-                            const struct gpud_capture_card_list *cards, uint32_t index)
-{
-    struct info_capture found = {.info = GPUD_INFO_INIT(found.info)};
-    gpud_capture_card_list_get_info(cards, index, &found.info, NULL);
-    info_find_auto(context, found.info.address, &found.nearest);
-    g_array_append_val(report->captures, found);
-}
-
-static enum gpud_status collect_captures(struct info_report *report, struct gpud_context *context,
-                                         struct gpud_error *error)
-{
-    uint32_t count;
-    enum gpud_status status = gpud_capture_card_list_create(context, &report->cards, &count, error);
-    if (status != GPUD_OK)
-        return status;
-    for (uint32_t i = 0; i < count; i++)
-        collect_capture(report, context, report->cards, i);
-    return GPUD_OK;
-}
-
-/* The report says what a device cannot do; the log would repeat it. */
-static void log_nothing(void *user, enum gpud_log_level level, const char *area, const char *text)
-{
-}
-
-enum gpud_status info_collect(struct info_report *report, bool measure, struct gpud_error *error)
-{
-    struct gpud_context_params params = GPUD_PARAMS_INIT(params);
-    params.log = g_getenv("GPUDIRECT_LOG") ? NULL : log_nothing;
-    struct gpud_context *context;
-    enum gpud_status status = gpud_context_create(&params, &context, error);
-    if (status != GPUD_OK)
-        return status;
-    report->pairs = g_array_new(FALSE, FALSE, sizeof(struct info_pair));
-    report->captures = g_array_new(FALSE, FALSE, sizeof(struct info_capture));
-    report->links = g_array_new(FALSE, FALSE, sizeof(struct info_link));
-    status = info_collect_topology(report, context, error);
-    if (status == GPUD_OK)
-        status = collect_devices(report, context, measure, error);
-    if (status == GPUD_OK)
-        status = collect_captures(report, context, error);
-    info_find_layer(report);
-    gpud_context_destroy(&context);
-    if (status != GPUD_OK)
-        info_free(report);
-    return status;
-}
-
-void info_free(struct info_report *report)
-{
-    g_array_unref(report->pairs);
-    g_array_unref(report->links);
-    g_array_unref(report->captures);
-    gpud_capture_card_list_destroy(&report->cards);
-    info_free_network(&report->network);
-    gpud_topology_destroy(&report->topology);
-    g_ptr_array_unref(report->layer.helps);
-    g_free(report->layer.path);
-    g_free(report->layer.loaded);
-    g_free(report->layer.hint);
+    /* Metrics have a value for a channel that is not there, and a watch waits for it to appear. */
+    return shown && (found || options->metrics || options->watch) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* === main ==================================================================================== */
-/* gpudirect-info: the devices of this machine, and which route frames would take between them. */
 
 #define EXIT_USAGE 2
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The report as text. */
+/* The report as text: aligned columns, long sentences wrapped within their column. */
 #include "info.h"
 
 #include <stdio.h>
@@ -34,7 +34,8 @@ void info_print_wrapped(const char *text, int at)
     g_free(valid);
 }
 
-int info_longest_name(const struct info_report *report)
+/* Length of the longest device name, at least 4. */
+static int longest_name(const struct info_report *report)
 {
     size_t longest = 4;
     for (size_t i = 0; i < report->devices; i++)
@@ -42,24 +43,342 @@ int info_longest_name(const struct info_report *report)
     return (int)longest;
 }
 
-const char *info_chosen_route(const struct info_choice *choice)
+/* === links =================================================================================== */
+/* What connects GPUs, as a matrix like that of `nvidia-smi topo -m`. */
+
+static bool has_links(const struct info_report *report, const struct gpud_device_info *device)
 {
-    return choice->chosen < choice->count ? choice->route[choice->chosen].name : "none";
+    for (guint i = 0; i < report->links->len; i++)
+        if (g_array_index(report->links, struct info_link, i).from == device)
+            return true;
+    return false;
 }
 
-const char *info_distance_name(enum gpud_distance distance)
+static void links_print_row(const struct info_report *report, const struct gpud_device_info *from,
+                            int width)
 {
-    static const char *const names[] = {
-        [GPUD_DISTANCE_UNKNOWN] = "unknown", [GPUD_DISTANCE_SELF] = "self",
-        [GPUD_DISTANCE_PIX] = "pix",         [GPUD_DISTANCE_PXB] = "pxb",
-        [GPUD_DISTANCE_PHB] = "phb",         [GPUD_DISTANCE_NODE] = "node",
-        [GPUD_DISTANCE_SYS] = "sys",
+    printf("  %-*s", width, from ? from->name : "");
+    for (size_t i = 0; i < report->devices; i++) {
+        const struct gpud_device_info *to = &report->device[i];
+        if (!has_links(report, to))
+            continue;
+        const struct info_link *link = from ? info_find_link(report, from, to) : NULL;
+        printf("%-*s", width, !from ? to->name : link ? link->link.name : "X");
+    }
+    putchar('\n');
+}
+
+/* Explains the names of links in a matrix, one a line: those for which is_used() is true. */
+static void print_legend(bool (*is_used)(const struct info_report *report, const char *name),
+                         const struct info_report *report)
+{
+    static const char *const legend[][2] = {
+        {"NV", "NV#: so many NVLinks"},
+        {"XGMI", "XGMI: AMD's link between GPUs; XGMI#: over # of them in turn"},
+        {"PIX", "PIX: behind one PCIe bridge or switch"},
+        {"PXB", "PXB: behind several PCIe switches, below one port of the host's"},
+        {"PHB", "PHB: behind one PCIe host bridge"},
+        {"NODE", "NODE: in one NUMA node, across its host bridges"},
+        {"SYS", "SYS: across NUMA nodes"},
+        {"?", "?: the position of one of them is unknown"},
     };
-    return (size_t)distance < G_N_ELEMENTS(names) ? names[distance] : "unknown";
+    for (size_t k = 0; k < G_N_ELEMENTS(legend); k++)
+        if (is_used(report, legend[k][0]))
+            printf("  %s\n", legend[k][1]);
+}
+
+/* "NV18" counts as "NV". */
+static bool is_link_name(const struct info_report *report, const char *name)
+{
+    for (guint i = 0; i < report->links->len; i++)
+        if (g_str_has_prefix(g_array_index(report->links, struct info_link, i).link.name, name))
+            return true;
+    return false;
+}
+
+/* "cuda:0" and "cuda:1", not "opencl:0" and "cuda:0". */
+static bool is_one_kind(const struct info_link *link)
+{
+    size_t length = strcspn(link->from->name, ":");
+    return strncmp(link->from->name, link->to->name, length + 1) == 0;
+}
+
+static void print_access(const struct info_link *link, int names)
+{
+    GString *text = g_string_new(NULL);
+    if (!link->link.direct) {
+        g_string_printf(text, "no access: %s", link->link.reason);
+    } else {
+        char *path = info_link_path(link);
+        if (path)
+            g_string_append(text, path);
+        if (info_is_gpu_link(link->link.name))
+            g_string_append_printf(text, " (PCI: %s)", info_distance_name(link->link.distance));
+        g_string_append(text, path ? ": writes directly" : "writes directly");
+        g_free(path);
+        if (link->link.rank >= 0)
+            g_string_append_printf(text, ", rank %d", link->link.rank);
+        if (link->link.bandwidth > 0)
+            g_string_append_printf(text, ", up to %.0f GB/s", link->link.bandwidth / 1e9);
+        g_string_append(text, link->link.atomics ? ", atomics" : ", no atomics");
+    }
+    if (link->measured > 0)
+        g_string_append_printf(text, "; measured %.1f GB/s", link->measured / 1e9);
+    printf("  %-*s → %-*s  ", names, link->from->name, names, link->to->name);
+    info_print_wrapped(text->str, 2 * names + 7);
+    g_string_free(text, TRUE);
+}
+
+static void print_matrix(const struct info_report *report, int names)
+{
+    int width = MAX(names, 4) + 2;
+    links_print_row(report, NULL, width);
+    for (size_t i = 0; i < report->devices; i++)
+        if (has_links(report, &report->device[i]))
+            links_print_row(report, &report->device[i], width);
+    puts("\n  X: one and the same GPU");
+    print_legend(is_link_name, report);
+    puts("");
+    for (guint i = 0; i < report->links->len; i++) {
+        const struct info_link *link = &g_array_index(report->links, struct info_link, i);
+        if (link->link.direct || is_one_kind(link))
+            print_access(link, names);
+    }
+    puts("");
+}
+
+/* How far the host and cards are from a GPU. */
+static void print_location(const struct gpud_device_info *device,
+                           const struct info_location *location, int names)
+{
+    printf("  %-*s → host: distance %s", names, device->name, info_distance_name(location->host));
+    if (location->numa_node >= 0)
+        printf("; it is next to NUMA node %d", location->numa_node);
+    if (location->cpus[0])
+        printf("%s CPUs %s", location->numa_node < 0 ? "; it is next to" : ",", location->cpus);
+    else if (location->numa_node < 0)
+        printf("; its position is unknown");
+    putchar('\n');
+    for (size_t i = 0; i < location->cards; i++) {
+        const struct info_near *card = &location->card[i];
+        printf("  %*s → %s (%s, at %s): distance %s\n", names, "", card->name,
+               info_kind_name(card->part->kind), card->part->pci,
+               info_distance_name(card->distance));
+    }
+}
+
+static void print_links(const struct info_report *report, int names)
+{
+    size_t on_bus = 0;
+    for (size_t i = 0; i < report->devices; i++)
+        on_bus += info_has_location(report, i);
+    if (on_bus > 0)
+        puts("\nLinks");
+    if (report->links->len > 0)
+        print_matrix(report, names);
+    else if (on_bus > 0)
+        puts("  one GPU: there is no other to link it with");
+    for (size_t i = 0; i < report->devices; i++)
+        if (info_has_location(report, i))
+            print_location(&report->device[i], &report->location[i], names);
+    if (report->measure_reason[0]) {
+        printf("\nNot measured: ");
+        info_print_wrapped(report->measure_reason, 14);
+    }
+}
+
+/* === network cards =========================================================================== */
+
+static void print_line(int at, GString *line)
+{
+    printf("%*s", at, "");
+    info_print_wrapped(line->str, at);
+    g_string_free(line, TRUE);
+}
+
+static void print_gid(const struct gpud_network_gid_info *gid, int at)
+{
+    static const char *const kinds[] = {
+        [GPUD_GID_INFINIBAND] = "InfiniBand",
+        [GPUD_GID_ROCE_V1] = "RoCE v1",
+        [GPUD_GID_ROCE_V2] = "RoCE v2",
+    };
+    GString *line = g_string_new(NULL);
+    g_string_printf(line, "GID %u: %s", gid->index,
+                    (size_t)gid->kind < G_N_ELEMENTS(kinds) ? kinds[gid->kind] : "?");
+    g_string_append_printf(line, ", %s", gid->address[0] ? gid->address : gid->text);
+    if (gid->netdev[0])
+        g_string_append_printf(line, ", %s", gid->netdev);
+    print_line(at, line);
+}
+
+static void print_port(const struct gpud_network_port_info *info, int at)
+{
+    static const char *const layers[] = {
+        [GPUD_LINK_LAYER_ETHERNET] = "Ethernet",
+        [GPUD_LINK_LAYER_INFINIBAND] = "InfiniBand",
+    };
+    GString *line = g_string_new(NULL);
+    g_string_printf(line, "port %u: %s", info->number, info->state[0] ? info->state : "unknown");
+    if ((size_t)info->link_layer < G_N_ELEMENTS(layers) && layers[info->link_layer])
+        g_string_append_printf(line, ", %s", layers[info->link_layer]);
+    if (info->netdev[0])
+        g_string_append_printf(line, ", %s", info->netdev);
+    if (info->rate > 0)
+        g_string_append_printf(line, ", %g Gbit/s", info->rate / 1e3);
+    if (info->mtu > 0)
+        g_string_append_printf(line, ", MTU %u", info->mtu);
+    if (info->message_max > 0)
+        g_string_append_printf(line, ", messages of up to %.0f MB",
+                               (double)info->message_max / 1e6);
+    print_line(at, line);
+    if (info->reason[0])
+        print_line(at + 2, g_string_new(info->reason));
+    for (uint32_t i = 0; i < info->gids; i++)
+        print_gid(info->gid[i], at + 2);
+}
+
+static void print_way(const char *way, bool there, const char *reason, int at)
+{
+    GString *line = g_string_new(NULL);
+    g_string_printf(line, "GPU memory by %s: %s%s", way, there ? "yes" : "no, ",
+                    there ? "" : reason);
+    print_line(at, line);
+}
+
+static void print_card(const struct info_card *card, int names)
+{
+    const struct gpud_network_card_info *info = &card->info;
+    int at = names + 4;
+    GString *line = g_string_new(info->software ? "software" : info->model);
+    if (info->driver[0])
+        g_string_append_printf(line, "%sdriver %s", line->len ? ", " : "", info->driver);
+    if (info->firmware[0])
+        g_string_append_printf(line, "%sfirmware %s", line->len ? ", " : "", info->firmware);
+    if (info->pci[0])
+        g_string_append_printf(line, "%sat %s", line->len ? ", " : "", info->pci);
+    if (info->numa_node >= 0)
+        g_string_append_printf(line, "%sNUMA node %d", line->len ? ", " : "", info->numa_node);
+    printf("  %-*s  ", names, info->name);
+    info_print_wrapped(line->len ? line->str : "nothing is known of it", at);
+    g_string_free(line, TRUE);
+    if (!info->available) {
+        line = g_string_new(NULL);
+        g_string_printf(line, "not available: %s", info->reason);
+        print_line(at, line);
+    }
+    for (uint32_t i = 0; i < info->ports; i++)
+        print_port(info->port[i], at);
+    if (info->available) {
+        print_way("dma-buf", info->dmabuf, info->no_dmabuf, at);
+        print_way("peermem", info->peermem, info->no_peermem, at);
+    }
+    if (card->nearest.reason[0]) {
+        line = g_string_new(NULL);
+        g_string_printf(line, "device=auto: %s", card->nearest.reason);
+        print_line(at, line);
+    }
+}
+
+/* The same names as in the matrix of links. */
+static char *distance_text(enum gpud_distance distance)
+{
+    return distance == GPUD_DISTANCE_UNKNOWN ? g_strdup("?")
+                                             : g_ascii_strup(info_distance_name(distance), -1);
+}
+
+static bool is_distance(const struct info_report *report, const char *name)
+{
+    bool found = false;
+    for (guint i = 0; i < report->network.cards->len; i++) {
+        const struct info_card *card = &g_array_index(report->network.cards, struct info_card, i);
+        for (size_t device = 0; device < report->devices; device++) {
+            char *text = distance_text(card->distance[device]);
+            found |= info_has_location(report, device) && strcmp(text, name) == 0;
+            g_free(text);
+        }
+    }
+    return found;
+}
+
+/* card NULL: the heading. */
+static void network_print_row(const struct info_report *report, const struct info_card *card,
+                              int names)
+{
+    GString *line = g_string_new(NULL);
+    g_string_printf(line, "  %-*s", names + 2, card ? card->info.name : "");
+    for (size_t i = 0; i < report->devices; i++) {
+        if (!info_has_location(report, i))
+            continue;
+        const char *device = report->device[i].name;
+        char *text = card ? distance_text(card->distance[i]) : g_strdup(device);
+        g_string_append_printf(line, "%-*s", (int)MAX(strlen(device), 4) + 2, text);
+        g_free(text);
+    }
+    puts(g_strchomp(line->str));
+    g_string_free(line, TRUE);
+}
+
+/* How far each card is from each GPU. */
+static void print_distances(const struct info_report *report, int names)
+{
+    bool any = false;
+    for (size_t i = 0; i < report->devices; i++)
+        any |= info_has_location(report, i);
+    if (!any)
+        return;
+    puts("");
+    network_print_row(report, NULL, names);
+    for (guint i = 0; i < report->network.cards->len; i++)
+        network_print_row(report, &g_array_index(report->network.cards, struct info_card, i),
+                          names);
+    puts("");
+    print_legend(is_distance, report);
+}
+
+static void print_sentence(const char *label, const char *text)
+{
+    printf("  %s: ", label);
+    info_print_wrapped(text, (int)strlen(label) + 4);
+}
+
+/* The other half of "GPU memory by dma-buf", which is printed for each card. */
+static void print_exports(const struct info_report *report)
+{
+    for (size_t i = 0; i < report->devices; i++) {
+        const struct info_export *export = &report->network.export[i];
+        if (!info_has_location(report, i))
+            continue;
+        GString *line = g_string_new(NULL);
+        g_string_printf(line, "memory of %s as a dma-buf, for a card: %s%s", report->device[i].name,
+                        export->dmabuf ? "yes" : "no, ", export->reason);
+        print_line(2, line);
+    }
+}
+
+static void print_network(const struct info_report *report)
+{
+    const struct info_network *network = &report->network;
+    size_t names = 4;
+    puts("\nNetwork cards");
+    if (network->cards->len == 0) {
+        print_sentence("none", network->host.reason);
+        print_exports(report);
+        return;
+    }
+    for (guint i = 0; i < network->cards->len; i++)
+        names = MAX(names, strlen(g_array_index(network->cards, struct info_card, i).info.name));
+    for (guint i = 0; i < network->cards->len; i++)
+        print_card(&g_array_index(network->cards, struct info_card, i), (int)names);
+    if (!network->host.usable)
+        print_sentence("none can be used now", network->host.reason);
+    if (network->host.pin_reason[0])
+        print_sentence("too little memory", network->host.pin_reason);
+    print_exports(report);
+    print_distances(report, (int)names);
 }
 
 /* === text ==================================================================================== */
-/* The report as text: aligned columns, long sentences wrapped within their column. */
 
 /* --- devices ---------------------------------------------------------------------------------- */
 
@@ -106,6 +425,17 @@ static void print_reasons(const struct info_choice *choice, int at)
     }
 }
 
+/* Whether the chosen routes differ, or a reason against a better one. */
+static bool choices_differ(const struct info_choice *a, const struct info_choice *b)
+{
+    if (a->chosen != b->chosen || a->count != b->count)
+        return true;
+    for (size_t i = 0; i < a->chosen; i++)
+        if (strcmp(a->route[i].reason, b->route[i].reason) != 0)
+            return true;
+    return false;
+}
+
 /* The distance between the two, and the link. */
 static void print_distance(const struct info_report *report, const struct info_pair *pair)
 {
@@ -135,7 +465,7 @@ static void print_routes(const struct info_report *report, int names)
     bool differ = false;
     for (guint i = 0; i < report->pairs->len; i++) {
         const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
-        if (!info_choices_differ(&pair->between, &pair->within))
+        if (!choices_differ(&pair->between, &pair->within))
             continue;
         differ = true;
         printf("  %-*s → %-*s  %s\n", names, pair->from->name, names, pair->to->name,
@@ -253,12 +583,232 @@ static void print_layer(const struct info_layer *layer)
 
 void info_print_text(const struct info_report *report)
 {
-    int names = info_longest_name(report);
+    int names = longest_name(report);
     printf("gpudirect %s\n", gpud_version_string());
     print_devices(report, names);
-    info_print_links(report, names);
-    info_print_network(report);
+    print_links(report, names);
+    print_network(report);
     print_routes(report, names);
     print_captures(report);
     print_layer(&report->layer);
+}
+
+/* === topology ================================================================================ */
+/* What is on this machine's buses, the link from each to each, and the resulting routes, in the
+ * form of `nvidia-smi topo -m` and `rocm-smi --showtopo`. */
+
+/* --- the matrix ------------------------------------------------------------------------------- */
+
+static int column_width(const struct info_report *report)
+{
+    size_t longest = strlen("XGMI2");
+    for (size_t i = 0; i < report->machine.parts; i++)
+        longest = MAX(longest, strlen(info_part_name(report->machine.part[i])));
+    return (int)longest + 2;
+}
+
+static void print_place(const struct gpud_part_info *part)
+{
+    if (part->numa_node >= 0)
+        printf("%-6d", part->numa_node);
+    else
+        printf("%-6s", "-");
+    puts(part->cpus[0] ? part->cpus : "-");
+}
+
+static void topology_print_matrix(const struct info_report *report)
+{
+    int width = column_width(report);
+    printf("  %-*s", width, "");
+    for (size_t i = 0; i < report->machine.parts; i++)
+        printf("%-*s", width, info_part_name(report->machine.part[i]));
+    puts("NUMA  CPUs");
+    for (size_t i = 0; i < report->machine.parts; i++) {
+        printf("  %-*s", width, info_part_name(report->machine.part[i]));
+        for (size_t j = 0; j < report->machine.parts; j++) {
+            const struct gpud_device_link *link = info_part_link(report, i, j);
+            printf("%-*s", width, link->name);
+        }
+        print_place(report->machine.part[i]);
+    }
+    puts("");
+}
+
+static bool is_name_used(const struct info_report *report, const char *name)
+{
+    for (size_t i = 0; i < report->machine.parts; i++) {
+        for (size_t j = 0; j < report->machine.parts; j++) {
+            const struct gpud_device_link *link = info_part_link(report, i, j);
+            if (g_str_has_prefix(link->name, name))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+static void print_part(const struct gpud_part_info *part, int width)
+{
+    static const char *const kinds[] = {
+        [GPUD_PART_GPU] = "GPU",
+        [GPUD_PART_NETWORK] = "network card",
+        [GPUD_PART_CAPTURE] = "capture card",
+    };
+    GString *line = g_string_new(kinds[part->kind]);
+    if (part->description[0])
+        g_string_append_printf(line, ", %s", part->description);
+    g_string_append_printf(line, ", at %s", part->pci);
+    if (part->others[0])
+        g_string_append_printf(line, ", also %s", part->others);
+    if (part->hive)
+        g_string_append_printf(line, ", xGMI hive %" G_GINT64_MODIFIER "x", part->hive);
+    if (part->memory > part->visible)
+        g_string_append_printf(line, ", small BAR: %.2f of %.1f GB on the bus",
+                               (double)part->visible / 1e9, (double)part->memory / 1e9);
+    else if (part->memory)
+        g_string_append_printf(line, ", %.0f GB, all on the bus", (double)part->memory / 1e9);
+    printf("  %-*s", width, info_part_name(part));
+    info_print_wrapped(line->str, width + 2);
+    g_string_free(line, TRUE);
+}
+
+static void print_nodes(const struct info_report *report)
+{
+    for (size_t i = 0; i < report->machine.nodes; i++)
+        printf("  NUMA node %d: CPUs %s, %.1f GB\n", report->machine.node[i]->number,
+               report->machine.node[i]->cpus[0] ? report->machine.node[i]->cpus : "none",
+               (double)report->machine.node[i]->memory / 1e9);
+}
+
+/* --- why GPUs do not reach each other --------------------------------------------------------- */
+
+struct gap {
+    size_t from, to;
+    char reason[GPUD_REASON_MAX];
+    char *shape;
+    unsigned pairs;
+};
+
+static void clear_gap(gpointer gap)
+{
+    g_free(((struct gap *)gap)->shape);
+}
+
+/* Some reasons name devices, others bus addresses. */
+static char *find_shape_of_gap(const struct gpud_part_info *from, const struct gpud_part_info *to,
+                               const char *reason)
+{
+    char *named = info_find_shape(reason, from->name, to->name);
+    char *shape = info_find_shape(named, from->pci, to->pci);
+    g_free(named);
+    return shape;
+}
+
+static void add_gap(GArray *gaps, const struct info_report *report, size_t from, size_t to,
+                    const char *reason)
+{
+    char *shape = find_shape_of_gap(report->machine.part[from], report->machine.part[to], reason);
+    for (guint i = 0; i < gaps->len; i++) {
+        struct gap *known = &g_array_index(gaps, struct gap, i);
+        if (strcmp(known->shape, shape) == 0) {
+            known->pairs++;
+            g_free(shape);
+            return;
+        }
+    }
+    struct gap made = {.from = from, .to = to, .shape = shape, .pairs = 1};
+    g_strlcpy(made.reason, reason, sizeof(made.reason));
+    g_array_append_val(gaps, made);
+}
+
+static void print_first(const char *from, const char *to, unsigned pairs, const char *reason)
+{
+    GString *line = g_string_new(NULL);
+    g_string_printf(line, "%s → %s", from, to);
+    if (pairs > 1)
+        g_string_append_printf(line, " and %u more", pairs - 1);
+    g_string_append_printf(line, ": %s", reason);
+    fputs("  ", stdout);
+    info_print_wrapped(line->str, 4);
+    g_string_free(line, TRUE);
+}
+
+static void print_gaps(const struct info_report *report)
+{
+    GArray *gaps = g_array_new(FALSE, FALSE, sizeof(struct gap));
+    g_array_set_clear_func(gaps, clear_gap);
+    for (size_t i = 0; i < report->machine.parts; i++) {
+        for (size_t j = 0; j < report->machine.parts; j++) {
+            const struct gpud_device_link *link = info_part_link(report, i, j);
+            if (link->reason[0])
+                add_gap(gaps, report, i, j, link->reason);
+        }
+    }
+    if (gaps->len > 0)
+        puts("\nGPUs that do not write each other's memory");
+    for (guint i = 0; i < gaps->len; i++) {
+        const struct gap *gap = &g_array_index(gaps, struct gap, i);
+        print_first(info_part_name(report->machine.part[gap->from]),
+                    info_part_name(report->machine.part[gap->to]), gap->pairs, gap->reason);
+    }
+    g_array_unref(gaps);
+}
+
+/* --- routes ----------------------------------------------------------------------------------- */
+
+static void topology_print_routes(const struct info_report *report)
+{
+    int width = MAX(longest_name(report), (int)strlen("directgma")) + 2;
+    puts("\nRoutes between two processes, from the left to the top");
+    for (size_t from = 0; from <= report->devices; from++) {
+        const struct gpud_device_info *row = from ? &report->device[from - 1] : NULL;
+        if (row && !row->available)
+            continue;
+        GString *line = g_string_new(NULL);
+        g_string_printf(line, "  %-*s", width, row ? row->name : "");
+        for (size_t to = 0; to < report->devices; to++) {
+            if (!report->device[to].available)
+                continue;
+            const struct info_pair *pair = row ? info_find_pair(report, from - 1, to) : NULL;
+            g_string_append_printf(line, "%-*s", width,
+                                   !row   ? report->device[to].name
+                                   : pair ? info_chosen_route(&pair->between)
+                                          : "?");
+        }
+        puts(g_strchomp(line->str));
+        g_string_free(line, TRUE);
+    }
+    GArray *objections = info_collect_objections(report);
+    if (objections->len > 0)
+        puts("");
+    for (guint i = 0; i < objections->len; i++) {
+        const struct info_objection *one = &g_array_index(objections, struct info_objection, i);
+        char *text = g_strdup_printf("not %s: %s", one->route, one->reason);
+        print_first(one->from, one->to, one->pairs, text);
+        g_free(text);
+    }
+    g_array_unref(objections);
+}
+
+void info_print_topology(const struct info_report *report)
+{
+    printf("gpudirect %s\n\nTopology\n", gpud_version_string());
+    if (report->machine.parts > 0)
+        topology_print_matrix(report);
+    else
+        puts("  no GPU, network card or capture card is on a bus here");
+    for (size_t i = 0; i < report->machine.parts; i++)
+        print_part(report->machine.part[i], column_width(report));
+    print_nodes(report);
+    if (report->machine.parts > 1) {
+        puts("");
+        print_legend(is_name_used, report);
+    }
+    if (report->machine.reason[0]) {
+        fputs("\nNot known: ", stdout);
+        info_print_wrapped(report->machine.reason, 11);
+    }
+    print_gaps(report);
+    topology_print_routes(report);
 }
