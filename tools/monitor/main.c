@@ -9,8 +9,7 @@
  *                 gone and what is expected; the model as JSON, and as metrics
  *     server.c    HTTP: the page (page/), JSON, thumbnails, metrics
  *     pictures.c  receivers that take a picture, or the levels of sound, a second; the picture as
- *                 JPEG, by ../gstpicture.c
- *     content.c   whether it moves, is lit, is loud
+ *                 JPEG, by ../gstpicture.c; whether it moves, is lit, is loud
  *     tui.c       the model on a terminal  */
 /* clang-format on */
 #include "monitor/monitor.h"

@@ -220,6 +220,8 @@ void monitor_poll_stop(struct monitor_poll *poll)
 
 /* === model =================================================================================== */
 
+/* Without a frame for so long it is the signal that is missing. */
+#define SEEN_AGE (5 * G_USEC_PER_SEC)
 /* Without a frame for so long a channel has no signal. */
 #define SIGNAL_AGE (2 * (uint64_t)GPUD_SEC)
 /* A loss is over when there was none for so long. */
@@ -787,6 +789,21 @@ static void forget_channels(struct monitor_model *model)
 /* --- how channels are --------------------------------------------------------------------------
  */
 
+static double age(gint64 now, gint64 since)
+{
+    return since ? (double)(now - since) / G_USEC_PER_SEC : NAN;
+}
+
+static struct monitor_content_ages find_ages(const struct monitor_content *content)
+{
+    gint64 now = g_get_monotonic_time();
+    if (!content->seen || now - content->seen > SEEN_AGE)
+        return (struct monitor_content_ages){NAN, NAN, NAN};
+    return (struct monitor_content_ages){.frozen_s = age(now, content->moved),
+                                         .black_s = age(now, content->lit),
+                                         .silent_s = age(now, content->loud)};
+}
+
 /* Of the receiver that loses the largest part of its frames. */
 static double find_loss(const struct monitor_channel *channel)
 {
@@ -986,7 +1003,7 @@ void monitor_model_update(struct monitor_model *model, gint64 asked, GPtrArray *
             add_gap(&channel->series);
             channel->content = (struct monitor_content){0};
         }
-        channel->ages = monitor_content_find_ages(&channel->content);
+        channel->ages = find_ages(&channel->content);
         model_judge(channel);
     }
     g_ptr_array_sort(model->channels, compare_channels);
