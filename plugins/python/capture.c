@@ -32,7 +32,8 @@ static enum gpud_status capture_get_fd(PyObject *object, int *fd, struct gpud_er
 
 GUARD_READ_INFO(capture)
 
-static const struct guard_ops guard_ops = {"capture", capture_destroy, capture_get_fd, read_info};
+static const struct guard_ops guard_ops = {"capture", capture_destroy, capture_get_fd,
+                                           capture_read_info};
 
 /* --- controls ------------------------------------------------------------------------------ */
 

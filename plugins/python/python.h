@@ -239,29 +239,6 @@ void *error_raise_text(enum gpud_status status, const char *text);
 /* Raises gpudirect.TakenBack. Returns NULL. */
 void *error_raise_taken_back(void);
 
-/* === events ================================================================================== */
-/* Events that the library reports without the GIL, until a handler can be called with it. */
-
-struct event;
-
-/* Zeroed: none. */
-struct events {
-    struct event *first, *last;
-};
-
-/* Copies an event; one for which there is no memory is lost. */
-void events_note(struct events *events, uint32_t member, const struct gpud_user_event *user);
-
-/* All of them, which the caller delivers. */
-struct events events_take(struct events *events);
-
-/* Calls handler(member, kind, data), or handler(kind, data), for each, with the GIL. NULL: drops
- * them. Those behind one whose handler raises are lost: -1. */
-int events_deliver(struct events events, PyObject *handler, bool with_member);
-
-/* A converter for PyArg_Parse's "O&": something to call, or None, which is NULL; borrowed. */
-int events_parse_handler(PyObject *object, void *handler);
-
 /* === frame =================================================================================== */
 /* gpudirect.Frame: a received, captured or lent frame. */
 
@@ -304,7 +281,7 @@ struct guard {
 
 /* Defines read_info() for struct NAME, whose members are called NAME and info. */
 #define GUARD_READ_INFO(name)                                               \
-    static void read_info(PyObject *object)                                 \
+    static void name##_read_info(PyObject *object)                          \
     {                                                                       \
         struct name *self = (struct name *)object;                          \
         self->info = (struct gpud_##name##_info)GPUD_INFO_INIT(self->info); \
@@ -360,16 +337,6 @@ int guard_parse_timeout(PyObject *object, void *timeout_ns);
 /* A sender's receivers, as dicts. */
 
 PyObject *links_to_list(const struct gpud_link_info *const *link, size_t count);
-
-/* === memory ================================================================================== */
-/* Memory of the application's for the frames of a receiver. */
-
-/* Asks alloc(slot, bytes) for the memory of a slot: a writable buffer, which is kept as long as the
- * library uses it, or the number of memory of the device. With the GIL, which it
- * gives up meanwhile. On failure an exception is set, too. */
-enum gpud_status memory_ask(PyObject *alloc, struct gpud_device *device,
-                            const struct gpud_layout *layout, uint32_t slot,
-                            struct gpud_memory **memory, struct gpud_error *error);
 
 /* === receiver ================================================================================ */
 /* gpudirect._gpudirect.Receiver, which the package's own class extends. */

@@ -1,11 +1,213 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* What receives: a Receiver, and a Group of them; their events, and memory of the application's. */
 #include "python.h"
 
+#include <gpudirect/group.h>
 #include <gpudirect/receiver.h>
 
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* === events ================================================================================== */
+/* Events that the library reports without the GIL, until a handler can be called with it. */
+
+struct event {
+    struct event *next;
+    uint32_t member, kind;
+    size_t size;
+    char data[];
+};
+
+/* Zeroed: none. */
+struct events {
+    struct event *first, *last;
+};
+
+/* Copies an event; one for which there is no memory is lost. */
+static void events_note(struct events *events, uint32_t member, const struct gpud_user_event *user)
+{
+    struct event *event = malloc(sizeof(*event) + user->size);
+    if (!event)
+        return;
+    event->next = NULL;
+    event->member = member;
+    event->kind = user->kind;
+    event->size = user->size;
+    if (user->size)
+        memcpy(event->data, user->data, user->size);
+    if (events->first)
+        events->last->next = event;
+    else
+        events->first = event;
+    events->last = event;
+}
+
+/* All of them, which the caller delivers. */
+static struct events events_take(struct events *events)
+{
+    struct events taken = *events;
+    *events = (struct events){NULL, NULL};
+    return taken;
+}
+
+static PyObject *events_call(PyObject *handler, const struct event *event, bool with_member)
+{
+    unsigned member = event->member, kind = event->kind;
+    Py_ssize_t size = (Py_ssize_t)event->size;
+    if (with_member)
+        return PyObject_CallFunction(handler, "IIy#", member, kind, event->data, size);
+    return PyObject_CallFunction(handler, "Iy#", kind, event->data, size);
+}
+
+/* Calls handler(member, kind, data), or handler(kind, data), for each, with the GIL. NULL: drops
+ * them. Those behind one whose handler raises are lost: -1. */
+static int events_deliver(struct events events, PyObject *handler, bool with_member)
+{
+    int result = 0;
+    /* A handler may drop the last reference to the object that has it. */
+    Py_XINCREF(handler);
+    while (events.first) {
+        struct event *event = events.first;
+        events.first = event->next;
+        PyObject *done = handler && result == 0 ? events_call(handler, event, with_member) : NULL;
+        if (handler && !done)
+            result = -1;
+        Py_XDECREF(done);
+        free(event);
+    }
+    Py_XDECREF(handler);
+    return result;
+}
+
+/* A converter for PyArg_Parse's "O&": something to call, or None, which is NULL; borrowed. */
+static int events_parse_handler(PyObject *object, void *handler)
+{
+    PyObject **result = handler;
+    *result = NULL;
+    if (object == Py_None)
+        return 1;
+    if (!PyCallable_Check(object)) {
+        PyErr_Format(PyExc_TypeError, "%R is no function to call: give one, or None", object);
+        return 0;
+    }
+    *result = object;
+    return 1;
+}
+
+/* === memory ================================================================================== */
+/* Memory of the application's for the frames of a receiver. */
+
+struct block {
+    struct block *next;
+    Py_buffer buffer;
+};
+
+/* The library drops memory in any thread, perhaps while another one has the GIL and waits for the
+ * library. So buffers are released by the interpreter, when it comes to it. */
+static _Atomic(struct block *) dropped;
+
+static int release_dropped(void *unused)
+{
+    struct block *block = atomic_exchange(&dropped, NULL);
+    while (block) {
+        struct block *next = block->next;
+        PyBuffer_Release(&block->buffer);
+        free(block);
+        block = next;
+    }
+    return 0;
+}
+
+static void memory_drop(void *user)
+{
+    struct block *block = user;
+    block->next = atomic_load(&dropped);
+    while (!atomic_compare_exchange_weak(&dropped, &block->next, block))
+        ;
+    /* With too many calls pending it fails: the next format or release finds the block. */
+    if (Py_IsInitialized())
+        Py_AddPendingCall(release_dropped, NULL);
+}
+
+static struct gpud_memory *memory_wrap(struct gpud_device *device, void *native, uint64_t bytes,
+                                       struct block *block)
+{
+    struct gpud_memory *memory = NULL;
+    struct gpud_error error;
+    enum gpud_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status =
+        gpud_memory_wrap(device, native, bytes, block ? memory_drop : NULL, block, &memory, &error);
+    Py_END_ALLOW_THREADS
+    return status == GPUD_OK ? memory : error_raise(&error);
+}
+
+static struct gpud_memory *wrap_buffer(struct gpud_device *device, PyObject *object, uint64_t bytes)
+{
+    struct block *block = calloc(1, sizeof(*block));
+    struct gpud_memory *memory = NULL;
+    if (!block) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (PyObject_GetBuffer(object, &block->buffer, PyBUF_WRITABLE) < 0) {
+        free(block);
+        return NULL;
+    }
+    if ((uint64_t)block->buffer.len < bytes)
+        PyErr_Format(PyExc_ValueError, "alloc() gave %zd bytes, and a frame has %llu",
+                     block->buffer.len, (unsigned long long)bytes);
+    else
+        memory = memory_wrap(device, block->buffer.buf, bytes, block);
+    if (!memory) {
+        PyBuffer_Release(&block->buffer);
+        free(block);
+    }
+    return memory;
+}
+
+static struct gpud_memory *wrap_object(struct gpud_device *device, PyObject *object, uint64_t bytes)
+{
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
+    if (PyLong_Check(object)) {
+        void *native = PyLong_AsVoidPtr(object);
+        return PyErr_Occurred() ? NULL : memory_wrap(device, native, bytes, NULL);
+    }
+    gpud_device_get_info(device, &info);
+    if (strcmp(info.name, "host") == 0)
+        return wrap_buffer(device, object, bytes);
+    PyErr_Format(PyExc_TypeError,
+                 "alloc() gives the number of memory on %s, such as a tensor's data_ptr() or an "
+                 "int_ptr, not %R",
+                 info.name, object);
+    return NULL;
+}
+
+/* Asks alloc(slot, bytes) for the memory of a slot: a writable buffer, which is kept as long as the
+ * library uses it, or the number of memory of the device. With the GIL, which it
+ * gives up meanwhile. On failure an exception is set, too. */
+static enum gpud_status memory_ask(PyObject *alloc, struct gpud_device *device,
+                                   const struct gpud_layout *layout, uint32_t slot,
+                                   struct gpud_memory **memory, struct gpud_error *error)
+{
+    release_dropped(NULL);
+    PyObject *object =
+        PyObject_CallFunction(alloc, "IK", (unsigned)slot, (unsigned long long)layout->size);
+    *memory = object ? wrap_object(device, object, layout->size) : NULL;
+    Py_XDECREF(object);
+    if (*memory)
+        return GPUD_OK;
+    if (error)
+        *error = (struct gpud_error){
+            .status = GPUD_INVALID, .origin = "alloc", .reason = "alloc() raised an exception"};
+    return GPUD_INVALID;
+}
+
+/* === receiver ================================================================================ */
+/* gpudirect._gpudirect.Receiver, which the package's own class extends. */
 
 struct receiver {
     struct guarded base;
@@ -24,7 +226,7 @@ struct receiver {
     char loss[GPUD_REASON_MAX]; /* last told, and no frame came since; "": none */
 };
 
-static PyTypeObject *type;
+static PyTypeObject *receiver_type;
 
 /* --- inside gpud_receiver_acquire(), without the GIL --------------------------------------- */
 
@@ -48,12 +250,12 @@ static enum gpud_status receiver_alloc(void *user, const struct gpud_layout *lay
     struct receiver *self = user;
     PyGILState_STATE state = PyGILState_Ensure();
     enum gpud_status status = memory_ask(self->alloc, self->device, layout, slot, memory, error);
-    /* An exception stays set in this thread, for finish_slice(). */
+    /* An exception stays set in this thread, for receiver_finish_slice(). */
     PyGILState_Release(state);
     return status;
 }
 
-struct call {
+struct receiver_call {
     struct receiver *self;
     bool loop; /* a step of an iteration */
     struct gpud_frame *frame;
@@ -64,7 +266,7 @@ struct call {
 };
 
 /* A sender that fails again and again for one reason is told of once. */
-static void note_loss(struct call *call, const struct gpud_error *error)
+static void note_loss(struct receiver_call *call, const struct gpud_error *error)
 {
     struct receiver *self = call->self;
     if (!self->ended && strcmp(self->loss, error->reason) != 0)
@@ -75,7 +277,7 @@ static void note_loss(struct call *call, const struct gpud_error *error)
 static enum gpud_status receiver_acquire_slice(void *user, int64_t timeout_ns,
                                                struct gpud_error *error)
 {
-    struct call *call = user;
+    struct receiver_call *call = user;
     struct receiver *self = call->self;
     enum gpud_status status =
         gpud_receiver_acquire(self->receiver, timeout_ns, &call->frame, error);
@@ -97,7 +299,7 @@ static enum gpud_status receiver_acquire_slice(void *user, int64_t timeout_ns,
 
 /* --- with the GIL -------------------------------------------------------------------------- */
 
-static int tell_loss(struct call *call)
+static int tell_loss(struct receiver_call *call)
 {
     struct gpud_error loss = call->loss;
     call->loss.status = GPUD_OK;
@@ -112,9 +314,9 @@ static int tell_loss(struct call *call)
     return done ? 0 : -1;
 }
 
-static int finish_slice(void *user)
+static int receiver_finish_slice(void *user)
 {
-    struct call *call = user;
+    struct receiver_call *call = user;
     struct events events = call->events;
     call->events = (struct events){NULL, NULL};
     bool raised = PyErr_Occurred() != NULL; /* by alloc() */
@@ -137,19 +339,19 @@ static enum gpud_status receiver_get_fd(PyObject *object, int *fd, struct gpud_e
 
 GUARD_READ_INFO(receiver)
 
-static const struct guard_ops guard_ops = {"receiver", receiver_destroy, receiver_get_fd,
-                                           read_info};
+static const struct guard_ops receiver_guard_ops = {"receiver", receiver_destroy, receiver_get_fd,
+                                                    receiver_read_info};
 
 static PyObject *receiver_acquire(struct receiver *self, int64_t timeout_ns, bool loop,
                                   enum gpud_status *status)
 {
-    struct call call = {.self = self, .loop = loop};
+    struct receiver_call call = {.self = self, .loop = loop};
     PyObject *frame = NULL;
     *status = GPUD_CLOSED;
     if (!guard_enter(&self->base))
         return NULL;
-    int result = guard_wait(&self->base, timeout_ns, true, receiver_acquire_slice, finish_slice,
-                            &call, status);
+    int result = guard_wait(&self->base, timeout_ns, true, receiver_acquire_slice,
+                            receiver_finish_slice, &call, status);
     if (result == 0 && !call.media) {
         PyErr_NoMemory();
         result = -1;
@@ -287,7 +489,7 @@ static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *name
     params.max_frame_size = max_frame_size;
     params.require_direct = direct;
     params.by_lines = by_lines;
-    struct receiver *self = (struct receiver *)guard_new(own, &guard_ops);
+    struct receiver *self = (struct receiver *)guard_new(own, &receiver_guard_ops);
     if (!self)
         return NULL;
     self->timeout_ns = timeout_ns;
@@ -300,7 +502,7 @@ static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *name
     return (PyObject *)self;
 }
 
-static int traverse(PyObject *object, visitproc visit, void *arg)
+static int receiver_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(((struct receiver *)object)->on_event);
@@ -327,7 +529,7 @@ static void receiver_free(PyObject *object)
     guard_free(object);
 }
 
-static PyMethodDef methods[] = {
+static PyMethodDef receiver_methods[] = {
     {"acquire", (PyCFunction)(void (*)(void))receiver_method_acquire, METH_VARARGS | METH_KEYWORDS,
      "acquire($self, /, timeout=None)\n--\n\n"
      "The next frame. Waits without the GIL, so many seconds at most, and connects first where\n"
@@ -347,36 +549,518 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-static PyGetSetDef attributes[] = {
+static PyGetSetDef receiver_attributes[] = {
     {"info", receiver_get_info, NULL,
      "State and counters, as gpud_receiver_info has them; of a closed one, the last.", NULL},
     {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},
     {0},
 };
 
-static PyType_Slot slots[] = {
+static PyType_Slot receiver_slots[] = {
     {Py_tp_new, receiver_make},
     {Py_tp_dealloc, receiver_free},
-    {Py_tp_traverse, traverse},
+    {Py_tp_traverse, receiver_traverse},
     {Py_tp_clear, receiver_clear},
     {Py_tp_iter, PyObject_SelfIter},
     {Py_tp_iternext, receiver_next},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, attributes},
+    {Py_tp_methods, receiver_methods},
+    {Py_tp_getset, receiver_attributes},
     {Py_tp_doc, "The C part of gpudirect.Receiver."},
     {0},
 };
 
-static PyType_Spec spec = {
+static PyType_Spec receiver_spec = {
     .name = "gpudirect._gpudirect.Receiver",
     .basicsize = sizeof(struct receiver),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
+    .slots = receiver_slots,
 };
 
 int receiver_init(PyObject *module)
 {
-    if (!type)
-        type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return type ? PyModule_AddObjectRef(module, "Receiver", (PyObject *)type) : -1;
+    if (!receiver_type)
+        receiver_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &receiver_spec, NULL);
+    return receiver_type ? PyModule_AddObjectRef(module, "Receiver", (PyObject *)receiver_type)
+                         : -1;
+}
+
+/* === group =================================================================================== */
+/* gpudirect.Group: receivers that hand on instants together. They are the group's own, so that
+ * nothing else can acquire from them. */
+
+struct group {
+    struct guarded base;
+    struct gpud_group *group;
+    struct gpud_receiver *receivers[GPUD_GROUP_MEMBERS_MAX];
+    struct gpud_group_info info[GPUD_GROUP_MEMBERS_MAX + 1]; /* see guard_read_info() */
+    uint32_t count;
+    int64_t timeout_ns; /* of a step of the iteration */
+    uint32_t preferred;
+    bool allow_old_dlpack;
+    PyObject *on_event, *time; /* or NULL */
+    /* guarded by guard.turn: the library calls on_event() inside an acquire */
+    char paths[GPUD_GROUP_MEMBERS_MAX][32];
+    struct media *media[GPUD_GROUP_MEMBERS_MAX]; /* NULL: none was announced */
+    struct events events;
+};
+
+static PyTypeObject *group_type;
+
+static const char *const states[] = {"present", "late", "skipped", "apart", "absent", "ended"};
+
+/* --- inside gpud_group_acquire(), without the GIL ------------------------------------------ */
+
+static void group_on_event(void *user, uint32_t member, enum gpud_event event, const void *data)
+{
+    struct group *self = user;
+    if (event == GPUD_EVENT_CONNECTED) {
+        memcpy(self->paths[member], ((const struct gpud_peer_info *)data)->path,
+               sizeof(self->paths[member]));
+    } else if (event == GPUD_EVENT_FORMAT) {
+        media_unref(self->media[member]);
+        self->media[member] = media_new(&((const struct gpud_format_event *)data)->media);
+    } else if (event == GPUD_EVENT_USER && self->on_event) {
+        events_note(&self->events, member, data);
+    }
+}
+
+struct group_call {
+    struct group *self;
+    struct gpud_group_request request;
+    struct gpud_group_instant instant;
+    struct media *media[GPUD_GROUP_MEMBERS_MAX];
+    char paths[GPUD_GROUP_MEMBERS_MAX][32];
+    struct events events;
+};
+
+static enum gpud_status group_acquire_slice(void *user, int64_t timeout_ns,
+                                            struct gpud_error *error)
+{
+    struct group_call *call = user;
+    struct group *self = call->self;
+    enum gpud_status status =
+        gpud_group_acquire(self->group, &call->request, timeout_ns, &call->instant, error);
+    for (uint32_t i = 0; i < self->count && status == GPUD_OK; i++)
+        if (call->instant.frames[i] && self->media[i])
+            call->media[i] = media_ref(self->media[i]);
+    memcpy(call->paths, self->paths, sizeof(call->paths));
+    call->events = events_take(&self->events);
+    return status;
+}
+
+/* --- in a thread of the group ---------------------------------------------------------------- */
+
+static PyObject *group_describe(const struct gpud_frame_info *info)
+{
+    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:I,s:K,s:y#}", "pts", convert_time(info->pts_ns), "dts",
+                         convert_time(info->dts_ns), "duration", convert_time(info->duration_ns),
+                         "offset", convert_time(info->offset), "flags", (unsigned)info->flags,
+                         "number", (unsigned long long)info->sequence, "meta",
+                         (const char *)info->meta, (Py_ssize_t)info->meta_size);
+}
+
+/* What raises has no caller: it is printed, and the frame has no time. */
+static uint64_t get_time(void *user, uint32_t member, const struct gpud_frame_info *info)
+{
+    struct group *self = user;
+    uint64_t time = GPUD_TIME_NONE;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *frame = group_describe(info);
+    PyObject *result =
+        frame ? PyObject_CallFunction(self->time, "IO", (unsigned)member, frame) : NULL;
+    if (result && result != Py_None)
+        time = PyLong_AsUnsignedLongLong(result);
+    if (PyErr_Occurred()) {
+        time = GPUD_TIME_NONE;
+        PyErr_WriteUnraisable(self->time);
+    }
+    Py_XDECREF(result);
+    Py_XDECREF(frame);
+    PyGILState_Release(state);
+    return time;
+}
+
+/* --- with the GIL -------------------------------------------------------------------------- */
+
+static int group_finish_slice(void *user)
+{
+    struct group_call *call = user;
+    struct events events = call->events;
+    call->events = (struct events){NULL, NULL};
+    return events_deliver(events, call->self->on_event, true);
+}
+
+static void group_destroy(PyObject *object)
+{
+    struct group *self = (struct group *)object;
+    gpud_group_destroy(&self->group);
+    for (uint32_t i = 0; i < self->count; i++)
+        gpud_receiver_destroy(&self->receivers[i]);
+}
+
+static enum gpud_status group_get_fd(PyObject *object, int *fd, struct gpud_error *error)
+{
+    struct gpud_group_info info = GPUD_INFO_INIT(info);
+    gpud_group_get_info(((struct group *)object)->group, 0, &info);
+    *fd = info.fd;
+    return GPUD_OK;
+}
+
+static void group_read_info(PyObject *object)
+{
+    struct group *self = (struct group *)object;
+    /* Behind the members, all of them. */
+    for (uint32_t i = 0; self->group && i <= self->count; i++) {
+        self->info[i] = (struct gpud_group_info)GPUD_INFO_INIT(self->info[i]);
+        gpud_group_get_info(self->group, i, &self->info[i]);
+    }
+}
+
+static const struct guard_ops group_guard_ops = {"group", group_destroy, group_get_fd,
+                                                 group_read_info};
+
+/* The member's frame, which is taken out of the call, or None; NULL with an exception. */
+static PyObject *make_frame(struct group_call *call, uint32_t member)
+{
+    struct gpud_frame *frame = call->instant.frames[member];
+    call->instant.frames[member] = NULL;
+    if (!frame)
+        return Py_NewRef(Py_None);
+    if (!call->media[member]) {
+        gpud_frame_release(&frame);
+        return PyErr_NoMemory();
+    }
+    struct hold *hold = hold_new(frame, call->media[member], false);
+    if (!hold)
+        return NULL;
+    hold->allow_old_dlpack = call->self->allow_old_dlpack;
+    memcpy(hold->route, call->paths[member], sizeof(hold->route));
+    return frame_new(hold, NULL);
+}
+
+static PyObject *make_state(enum gpud_group_state state)
+{
+    bool known = (unsigned)state < sizeof(states) / sizeof(states[0]);
+    return PyUnicode_FromString(known ? states[state] : "unknown");
+}
+
+static PyObject *make_instant(struct group_call *call)
+{
+    const struct gpud_group_instant *instant = &call->instant;
+    uint32_t count = call->self->count;
+    PyObject *frames = PyTuple_New(count), *all_states = PyTuple_New(count);
+    for (uint32_t i = 0; i < count && frames && all_states; i++) {
+        PyObject *frame = make_frame(call, i), *state = make_state(instant->states[i]);
+        /* Both calls own what they are given, also if it is NULL. */
+        if (PyTuple_SetItem(frames, i, frame) < 0 || !frame)
+            Py_CLEAR(frames);
+        if (PyTuple_SetItem(all_states, i, state) < 0 || !state)
+            Py_CLEAR(all_states);
+    }
+    if (!frames || !all_states) {
+        Py_XDECREF(frames);
+        Py_XDECREF(all_states);
+        return NULL;
+    }
+    return Py_BuildValue("(KNINNI)", (unsigned long long)instant->time_ns, frames,
+                         (unsigned)instant->member, PyBool_FromLong(instant->discontinuity),
+                         all_states, (unsigned)instant->skip);
+}
+
+static PyObject *group_acquire(struct group *self, const struct gpud_group_request *request,
+                               int64_t timeout_ns, enum gpud_status *status)
+{
+    struct group_call call = {
+        .self = self, .request = *request, .instant = {.size = sizeof(call.instant)}};
+    *status = GPUD_CLOSED;
+    if (!guard_enter(&self->base))
+        return NULL;
+    int result = guard_wait(&self->base, timeout_ns, true, group_acquire_slice, group_finish_slice,
+                            &call, status);
+    PyObject *instant = result == 0 ? make_instant(&call) : NULL;
+    for (uint32_t i = 0; i < self->count; i++) {
+        gpud_frame_release(&call.instant.frames[i]);
+        media_unref(call.media[i]);
+    }
+    guard_leave(&self->base);
+    return instant;
+}
+
+static struct gpud_group_request next_of(const struct group *self)
+{
+    return (struct gpud_group_request){.size = sizeof(struct gpud_group_request),
+                                       .preferred = self->preferred};
+}
+
+static PyObject *group_method_acquire(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"timeout", "newest", "at", NULL};
+    struct group *self = (struct group *)object;
+    struct gpud_group_request request = next_of(self);
+    int64_t timeout_ns = INT64_MAX;
+    int newest = 0;
+    PyObject *at = Py_None;
+    enum gpud_status status;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|O&$pO:acquire", keywords, guard_parse_timeout,
+                                     &timeout_ns, &newest, &at))
+        return NULL;
+    if (newest)
+        request.select = GPUD_GROUP_NEWEST;
+    if (at != Py_None) {
+        request.select = GPUD_GROUP_AT;
+        request.time_ns = PyLong_AsUnsignedLongLong(at);
+        if (PyErr_Occurred())
+            return NULL;
+    }
+    return group_acquire(self, &request, timeout_ns, &status);
+}
+
+static PyObject *group_method_poll(PyObject *object, PyObject *unused)
+{
+    struct gpud_group_request request = next_of((struct group *)object);
+    enum gpud_status status;
+    PyObject *instant = group_acquire((struct group *)object, &request, 0, &status);
+    if (instant || status != GPUD_TIMEOUT)
+        return instant;
+    PyErr_Clear();
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *group_next(PyObject *object)
+{
+    struct group *self = (struct group *)object;
+    struct gpud_group_request request = next_of(self);
+    enum gpud_status status;
+    PyObject *instant = group_acquire(self, &request, self->timeout_ns, &status);
+    if (!instant && status == GPUD_CLOSED && !PyErr_ExceptionMatches(PyExc_RuntimeError))
+        PyErr_Clear();
+    return instant;
+}
+
+static PyObject *member_info(const struct group *self, uint32_t member)
+{
+    const struct gpud_group_info info = self->info[member];
+    return Py_BuildValue(
+        "{s:N,s:I,s:I,s:K,s:K,s:K,s:K,s:L,s:L,s:N,s:N,s:K,s:K,s:N}", "connected",
+        PyBool_FromLong(info.connected), "held", info.held, "room", info.room, "frames",
+        info.frames, "handed_on", info.handed_on, "untimed", info.untimed, "missed", info.missed,
+        "behind_ns", (long long)info.behind_ns, "offset_ns", (long long)info.offset_ns, "reason",
+        convert_text(info.reason), "frozen", PyBool_FromLong(info.frozen), "ignored", info.ignored,
+        "late", info.late, "warning", convert_text(info.warning));
+}
+
+static PyObject *group_get_info(PyObject *object, void *closure)
+{
+    struct group *self = (struct group *)object;
+    if (!guard_read_info(&self->base))
+        return NULL;
+    const struct gpud_group_info info = self->info[self->count];
+    PyObject *members = PyTuple_New(self->count);
+    for (uint32_t i = 0; i < self->count && members; i++) {
+        PyObject *member = member_info(self, i);
+        if (PyTuple_SetItem(members, i, member) < 0 || !member)
+            Py_CLEAR(members);
+    }
+    if (!members)
+        return NULL;
+    return Py_BuildValue(
+        "{s:L,s:L,s:K,s:K,s:K,s:K,s:N}", "tolerance_ns", (long long)info.tolerance_ns, "latency_ns",
+        (long long)info.latency_ns, "instants", info.instants, "incomplete", info.incomplete,
+        "discontinuities", info.discontinuities, "switches", info.switches, "members", members);
+}
+
+static PyObject *get_preferred(PyObject *object, void *closure)
+{
+    return PyLong_FromUnsignedLong(((struct group *)object)->preferred);
+}
+
+static int set_preferred(PyObject *object, PyObject *value, void *closure)
+{
+    struct group *self = (struct group *)object;
+    unsigned long preferred = value ? PyLong_AsUnsignedLong(value) : self->count;
+    if (PyErr_Occurred())
+        return -1;
+    if (preferred >= self->count) {
+        PyErr_Format(PyExc_ValueError, "preferred is a member: 0 to %u", self->count - 1);
+        return -1;
+    }
+    self->preferred = (uint32_t)preferred;
+    return 0;
+}
+
+/* --- the type ------------------------------------------------------------------------------ */
+
+/* What is to be created: without the GIL. */
+struct creation {
+    struct group *self;
+    struct gpud_context *context;
+    const char *addresses[GPUD_GROUP_MEMBERS_MAX], *devices[GPUD_GROUP_MEMBERS_MAX];
+    struct gpud_receiver_params receiver;
+    struct gpud_group_params group;
+};
+
+static enum gpud_status group_create(struct creation *creation, struct gpud_error *error)
+{
+    struct group *self = creation->self;
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = 0; i < self->count && status == GPUD_OK; i++) {
+        creation->receiver.address = creation->addresses[i];
+        creation->receiver.device = creation->devices[i];
+        status = gpud_receiver_create(creation->context, &creation->receiver, &self->receivers[i],
+                                      error);
+    }
+    creation->group.on_event = group_on_event;
+    creation->group.time = self->time ? get_time : NULL;
+    creation->group.user = self;
+    if (status == GPUD_OK)
+        status = gpud_group_create(creation->context, &creation->group, self->receivers,
+                                   self->count, &self->group, error);
+    return status;
+}
+
+/* members: a tuple of pairs of texts, which are borrowed. */
+static bool read_members(struct creation *creation, PyObject *members)
+{
+    Py_ssize_t count = PyTuple_Size(members);
+    if (count < 1 || count > GPUD_GROUP_MEMBERS_MAX) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_ValueError, "a group has 1 to %d members", GPUD_GROUP_MEMBERS_MAX);
+        return false;
+    }
+    creation->self->count = (uint32_t)count;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!PyArg_ParseTuple(PyTuple_GetItem(members, i), "sO&", &creation->addresses[i],
+                              convert_parse_device, &creation->devices[i]))
+            return false;
+    return true;
+}
+
+static PyObject *group_make(PyTypeObject *own, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {
+        "members", "any",      "history",   "tolerance",     "latency",        "freeze_timeout",
+        "timeout", "name",     "slots",     "slow_receiver", "require_direct", "route",
+        "access",  "psk_file", "busy_poll", "on_event",      "time",           "allow_old_dlpack",
+        NULL};
+    struct creation creation = {.receiver = {.size = sizeof(creation.receiver)},
+                                .group = {.size = sizeof(creation.group)}};
+    PyObject *members, *handler = NULL, *time = NULL;
+    int any = 0, direct = 0, allow_old = 0;
+    int64_t timeout_ns = INT64_MAX;
+    struct gpud_error error;
+    enum gpud_status status;
+    if (!PyArg_ParseTupleAndKeywords(
+            args, names, "O!pIO&O&O&O&zIO&pzzzO&O&O&p:Group", keywords, &PyTuple_Type, &members,
+            &any, &creation.group.history, guard_parse_timeout, &creation.group.tolerance_ns,
+            guard_parse_timeout, &creation.group.latency_ns, guard_parse_timeout,
+            &creation.group.freeze_timeout_ns, guard_parse_timeout, &timeout_ns,
+            &creation.receiver.name, &creation.receiver.slots, convert_parse_policy,
+            &creation.receiver.slow_receiver, &direct, &creation.receiver.route,
+            &creation.receiver.access, &creation.receiver.psk_file, convert_parse_busy_poll,
+            &creation.receiver.busy_poll_ns, events_parse_handler, &handler, events_parse_handler,
+            &time, &allow_old))
+        return NULL;
+    creation.receiver.require_direct = direct;
+    creation.group.mode = any ? GPUD_GROUP_ANY : GPUD_GROUP_ALL;
+    creation.context = context_get();
+    if (!creation.context)
+        return NULL;
+    struct group *self = creation.self = (struct group *)guard_new(own, &group_guard_ops);
+    if (!self)
+        return NULL;
+    self->timeout_ns = timeout_ns;
+    self->allow_old_dlpack = allow_old;
+    self->on_event = Py_XNewRef(handler);
+    self->time = Py_XNewRef(time);
+    if (!read_members(&creation, members)) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = group_create(&creation, &error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK) {
+        Py_DECREF(self);
+        return error_raise(&error);
+    }
+    return (PyObject *)self;
+}
+
+static int group_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((struct group *)object)->on_event);
+    Py_VISIT(((struct group *)object)->time);
+    return 0;
+}
+
+/* The group's threads call `time` until it is closed. */
+static int group_clear(PyObject *object)
+{
+    guard_close((struct guarded *)object);
+    Py_CLEAR(((struct group *)object)->on_event);
+    Py_CLEAR(((struct group *)object)->time);
+    return 0;
+}
+
+static void group_free(PyObject *object)
+{
+    struct group *self = (struct group *)object;
+    PyObject_GC_UnTrack(object);
+    group_clear(object);
+    for (uint32_t i = 0; i < self->count; i++)
+        media_unref(self->media[i]);
+    guard_free(object);
+}
+
+static PyMethodDef group_methods[] = {
+    {"acquire", (PyCFunction)(void (*)(void))group_method_acquire, METH_VARARGS | METH_KEYWORDS,
+     "acquire($self, /, timeout=None, *, newest=False, at=None)\n--\n\n"
+     "The next instant; the newest; or that at a time in ns, which may be read again while the\n"
+     "history has it. Waits without the GIL, so many seconds at most. Raises Timeout; Closed at\n"
+     "the end of the last stream, after which the next call waits for the next one."},
+    {"poll", group_method_poll, METH_NOARGS,
+     "poll($self, /)\n--\n\nThe next instant, or None if no instant is complete. Does not wait."},
+    {"fileno", guard_method_fileno, METH_NOARGS,
+     "fileno($self, /)\n--\n\nA descriptor to poll, readable when poll() may return an instant."},
+    {"close", guard_method_close, METH_NOARGS,
+     "close($self, /)\n--\n\nDisconnects. Frames that are held stay valid. Calls that wait in "
+     "other threads raise Closed."},
+    {0},
+};
+
+static PyGetSetDef group_attributes[] = {
+    {"info", group_get_info, NULL,
+     "State and counters, as gpud_group_info has them; of a closed one, the last.", NULL},
+    {"preferred", get_preferred, set_preferred,
+     "Mode \"any\": the member that is taken if it is in time.", NULL},
+    {"closed", guard_get_closed, NULL, "Whether it was closed.", NULL},
+    {0},
+};
+
+static PyType_Slot group_slots[] = {
+    {Py_tp_new, group_make},
+    {Py_tp_dealloc, group_free},
+    {Py_tp_traverse, group_traverse},
+    {Py_tp_clear, group_clear},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, group_next},
+    {Py_tp_methods, group_methods},
+    {Py_tp_getset, group_attributes},
+    {Py_tp_doc, "The C part of gpudirect.Group."},
+    {0},
+};
+
+static PyType_Spec group_spec = {
+    .name = "gpudirect._gpudirect.Group",
+    .basicsize = sizeof(struct group),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = group_slots,
+};
+
+int group_init(PyObject *module)
+{
+    if (!group_type)
+        group_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &group_spec, NULL);
+    return group_type ? PyModule_AddObjectRef(module, "Group", (PyObject *)group_type) : -1;
 }

@@ -26,7 +26,8 @@ static enum gpud_status sender_get_fd(PyObject *object, int *fd, struct gpud_err
 
 GUARD_READ_INFO(sender)
 
-static const struct guard_ops guard_ops = {"sender", sender_destroy, sender_get_fd, read_info};
+static const struct guard_ops guard_ops = {"sender", sender_destroy, sender_get_fd,
+                                           sender_read_info};
 
 /* --- the format ---------------------------------------------------------------------------- */
 
