@@ -17,8 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* === names =================================================================================== */
-
 const char *info_distance_name(enum gpud_distance distance)
 {
     static const char *const names[] = {
@@ -58,19 +56,15 @@ bool info_is_gpu_link(const char *name)
     return g_str_has_prefix(name, "NV") || g_str_has_prefix(name, "XGMI");
 }
 
-static const char *link_family(const char *name)
-{
-    return g_str_has_prefix(name, "NV") ? "nvlink" : info_is_gpu_link(name) ? "xgmi" : "pcie";
-}
-
 char *info_link_path(const struct info_link *link)
 {
     if (strcmp(link->link.name, "?") == 0 || strcmp(link->link.name, "X") == 0)
         return NULL;
-    return g_strdup_printf("%s %s", link_family(link->link.name), link->link.name);
+    const char *family = g_str_has_prefix(link->link.name, "NV") ? "nvlink"
+                         : info_is_gpu_link(link->link.name)     ? "xgmi"
+                                                                 : "pcie";
+    return g_strdup_printf("%s %s", family, link->link.name);
 }
-
-/* === questions =============================================================================== */
 
 bool info_is_on_bus(const struct gpud_device_info *device)
 {
@@ -104,8 +98,10 @@ const struct info_pair *info_find_pair(const struct info_report *report, size_t 
     return NULL;
 }
 
-/* A reason without the names of its pair. To be freed with g_free(). */
-char *info_find_shape(const char *reason, const char *from, const char *to)
+/* --- reasons -------------------------------------------------------------------------------- */
+
+/* A reason without the names of its pair. */
+static char *find_shape(const char *reason, const char *from, const char *to)
 {
     GString *shape = g_string_new(reason);
     g_string_replace(shape, from, "\1", 0);
@@ -118,43 +114,67 @@ static void clear_objection(gpointer objection)
     g_free(((struct info_objection *)objection)->shape);
 }
 
-static void add_objection(GArray *found, const struct info_pair *pair,
-                          const struct gpud_route_info *route)
+static GArray *new_objections(void)
 {
-    char *shape = info_find_shape(route->reason, pair->from->name, pair->to->name);
+    GArray *found = g_array_new(FALSE, FALSE, sizeof(struct info_objection));
+    g_array_set_clear_func(found, clear_objection);
+    return found;
+}
+
+/* Takes the shape of `made`. */
+static void add_objection(GArray *found, struct info_objection made)
+{
     for (guint i = 0; i < found->len; i++) {
         struct info_objection *known = &g_array_index(found, struct info_objection, i);
-        if (strcmp(known->route, route->name) == 0 && strcmp(known->shape, shape) == 0) {
+        if (g_strcmp0(known->route, made.route) == 0 && strcmp(known->shape, made.shape) == 0) {
             known->pairs++;
-            g_free(shape);
+            g_free(made.shape);
             return;
         }
     }
-    struct info_objection made = {.from = pair->from->name,
-                                  .to = pair->to->name,
-                                  .route = route->name,
-                                  .reason = route->reason,
-                                  .shape = shape,
-                                  .pairs = 1};
+    made.pairs = 1;
     g_array_append_val(found, made);
 }
 
 GArray *info_collect_objections(const struct info_report *report)
 {
-    GArray *found = g_array_new(FALSE, FALSE, sizeof(struct info_objection));
-    g_array_set_clear_func(found, clear_objection);
+    GArray *found = new_objections();
     for (guint i = 0; i < report->pairs->len; i++) {
         const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
-        /* That frames are on another device is the question, not an objection. */
-        for (size_t k = 0; k < pair->between.chosen; k++)
-            if (pair->from != pair->to && info_is_on_bus(pair->from) && info_is_on_bus(pair->to) &&
-                strcmp(pair->between.route[k].name, "map") != 0)
-                add_objection(found, pair, &pair->between.route[k]);
+        const char *from = pair->from->name, *to = pair->to->name;
+        if (pair->from == pair->to || !info_is_on_bus(pair->from) || !info_is_on_bus(pair->to))
+            continue;
+        for (size_t k = 0; k < pair->between.chosen; k++) {
+            const struct gpud_route_info *route = &pair->between.route[k];
+            /* That frames are on another device is the question, not an objection. */
+            if (strcmp(route->name, "map") != 0)
+                add_objection(found, (struct info_objection){from, to, route->name, route->reason,
+                                                             find_shape(route->reason, from, to)});
+        }
     }
     return found;
 }
 
-/* === links =================================================================================== */
+GArray *info_collect_gaps(const struct info_report *report)
+{
+    GArray *found = new_objections();
+    for (size_t i = 0; i < report->machine.parts; i++) {
+        for (size_t j = 0; j < report->machine.parts; j++) {
+            const struct gpud_part_info *from = report->machine.part[i];
+            const struct gpud_part_info *to = report->machine.part[j];
+            const char *reason = info_part_link(report, i, j)->reason;
+            if (!reason[0])
+                continue;
+            /* Some reasons name devices, others bus addresses. */
+            char *named = find_shape(reason, from->name, to->name);
+            add_objection(found,
+                          (struct info_objection){info_part_name(from), info_part_name(to), NULL,
+                                                  reason, find_shape(named, from->pci, to->pci)});
+            g_free(named);
+        }
+    }
+    return found;
+}
 
 /* The index of the part at a place on the bus; machine.parts if no part is there. */
 static size_t find_part(const struct info_report *report, const char *pci)
@@ -164,24 +184,6 @@ static size_t find_part(const struct info_report *report, const char *pci)
            g_ascii_strcasecmp(report->machine.part[at]->pci, pci) != 0)
         at++;
     return at;
-}
-
-/* open: by the index in the report; NULL for a device that is not open. */
-static void collect_links(struct info_report *report, struct gpud_device *const *open)
-{
-    for (size_t from = 0; from < report->devices; from++) {
-        for (size_t to = 0; to < report->devices; to++) {
-            struct info_link link = {.from = &report->device[from],
-                                     .to = &report->device[to],
-                                     .link = GPUD_INFO_INIT(link.link),
-                                     .measured = NAN};
-            if (from == to || !open[from] || !open[to] || !info_is_on_bus(link.from) ||
-                !info_is_on_bus(link.to))
-                continue;
-            gpud_device_get_link(open[from], open[to], &link.link);
-            g_array_append_val(report->links, link);
-        }
-    }
 }
 
 /* === measure ================================================================================= */
@@ -277,31 +279,27 @@ static struct raw_driver *driver_of(const struct info_link *link, unsigned *from
     return raw_driver_of(link->to->name, to) == driver ? driver : NULL;
 }
 
-static void measure_measure(struct info_link *link, int64_t budget, struct info_report *report)
-{
-    unsigned from, to;
-    struct copier copier = {.driver = driver_of(link, &from, &to),
-                            .reason = report->measure_reason,
-                            .reason_size = sizeof(report->measure_reason)};
-    if (!copier.driver || !raw_open(copier.driver, copier.reason, copier.reason_size))
-        return;
-    if (set_up(&copier, from, to))
-        link->measured = measure_rate(&copier, budget);
-    tear_down(&copier);
-}
-
 /* Copies between each two CUDA devices, for one second altogether. */
 static void measure_links(struct info_report *report)
 {
+    struct info_link *links = (struct info_link *)(void *)report->links->data;
     unsigned count = 0, from, to;
     for (guint i = 0; i < report->links->len; i++)
-        count += driver_of(&g_array_index(report->links, struct info_link, i), &from, &to) != NULL;
+        count += driver_of(&links[i], &from, &to) != NULL;
     if (count == 0)
         g_strlcpy(report->measure_reason,
                   "this machine has fewer than two CUDA devices, and fewer than two HIP devices",
                   sizeof(report->measure_reason));
-    for (guint i = 0; count && i < report->links->len; i++)
-        measure_measure(&g_array_index(report->links, struct info_link, i), BUDGET / count, report);
+    for (guint i = 0; count && i < report->links->len; i++) {
+        struct copier copier = {.driver = driver_of(&links[i], &from, &to),
+                                .reason = report->measure_reason,
+                                .reason_size = sizeof(report->measure_reason)};
+        if (!copier.driver || !raw_open(copier.driver, copier.reason, copier.reason_size))
+            continue;
+        if (set_up(&copier, from, to))
+            links[i].measured = measure_rate(&copier, BUDGET / count);
+        tear_down(&copier);
+    }
 }
 
 /* === network ================================================================================= */
@@ -318,33 +316,6 @@ static void find_auto(struct gpud_context *context, const char *address, struct 
         g_strlcpy(found->device, info.name, sizeof(found->device));
     else
         g_strlcpy(found->reason, error.reason, sizeof(found->reason));
-}
-
-static void try_export(struct gpud_device *device, struct info_export *export)
-{
-    struct gpud_memory *memory = NULL;
-    struct gpud_error error;
-    uint64_t offset;
-    int fd;
-    enum gpud_status status =
-        gpud_memory_alloc(device, TRIAL_SIZE, GPUD_MEMORY_PLAIN, &memory, &error);
-    if (status == GPUD_OK)
-        status = gpud_memory_export_dmabuf(memory, 0, TRIAL_SIZE, &fd, &offset, &error);
-    export->dmabuf = status == GPUD_OK;
-    if (status == GPUD_OK)
-        close(fd);
-    else
-        g_strlcpy(export->reason, error.reason, sizeof(export->reason));
-    gpud_memory_unref(&memory);
-}
-
-static enum gpud_distance find_distance(const struct info_report *report,
-                                        const struct gpud_device_info *device,
-                                        const struct gpud_network_card_info *card)
-{
-    size_t from = find_part(report, device->pci), to = find_part(report, card->pci);
-    bool known = from < report->machine.parts && to < report->machine.parts;
-    return known ? info_part_link(report, from, to)->distance : GPUD_DISTANCE_UNKNOWN;
 }
 
 /* The cards, their distance from each open device, and how they can use its memory. */
@@ -367,14 +338,31 @@ static enum gpud_status collect_network(struct info_report *report, struct gpud_
         gpud_network_card_list_get_info(cards, i, &card->info, NULL);
         if (card->info.pci[0])
             find_auto(context, card->info.pci, &card->nearest);
-        for (size_t device = 0; device < report->devices; device++)
-            if (open[device])
-                card->distance[device] =
-                    find_distance(report, &report->device[device], &card->info);
+        size_t to = find_part(report, card->info.pci);
+        for (size_t device = 0; device < report->devices; device++) {
+            size_t from = find_part(report, report->device[device].pci);
+            if (open[device] && from < report->machine.parts && to < report->machine.parts)
+                card->distance[device] = info_part_link(report, from, to)->distance;
+        }
     }
-    for (size_t device = 0; device < report->devices; device++)
-        if (open[device] && info_has_location(report, device))
-            try_export(open[device], &network->export[device]);
+    for (size_t device = 0; device < report->devices; device++) {
+        struct info_export *export = &network->export[device];
+        struct gpud_memory *memory = NULL;
+        struct gpud_error refusal;
+        uint64_t offset;
+        int fd;
+        if (!open[device] || !info_has_location(report, device))
+            continue;
+        export->dmabuf =
+            gpud_memory_alloc(open[device], TRIAL_SIZE, GPUD_MEMORY_PLAIN, &memory, &refusal) ==
+                GPUD_OK &&
+            gpud_memory_export_dmabuf(memory, 0, TRIAL_SIZE, &fd, &offset, &refusal) == GPUD_OK;
+        if (export->dmabuf)
+            close(fd);
+        else
+            g_strlcpy(export->reason, refusal.reason, sizeof(export->reason));
+        gpud_memory_unref(&memory);
+    }
     return GPUD_OK;
 }
 
@@ -384,26 +372,19 @@ static enum gpud_status collect_network(struct info_report *report, struct gpud_
 
 #define LAYER "libgpudirect-dgma-layer.so"
 
-static char *absolute(const char *directory, const char *below)
-{
-    char *joined = g_build_filename(directory, below, LAYER, NULL);
-    char *resolved = realpath(joined, NULL);
-    char *path = g_strdup(resolved);
-    free(resolved);
-    g_free(joined);
-    return path;
-}
-
 static char *find_beside_library(void)
 {
+    static const char *const places[] = {"gpudirect", "", "../plugins/dgma-layer"};
     Dl_info library;
     if (!dladdr((void *)gpud_version_string, &library) || !library.dli_fname)
         return NULL;
     char *directory = g_path_get_dirname(library.dli_fname);
-    static const char *const places[] = {"gpudirect", "", "../plugins/dgma-layer"};
     char *path = NULL;
-    for (size_t i = 0; i < G_N_ELEMENTS(places) && !path; i++)
-        path = absolute(directory, places[i]);
+    for (size_t i = 0; i < G_N_ELEMENTS(places) && !path; i++) {
+        char *joined = g_build_filename(directory, places[i], LAYER, NULL);
+        path = realpath(joined, NULL);
+        g_free(joined);
+    }
     g_free(directory);
     return path;
 }
@@ -456,49 +437,27 @@ static void find_routes(struct gpud_device *from, struct gpud_device *to, bool s
         choice->chosen++;
 }
 
+/* The routes from each open device to each, and the links between those on a bus. */
 static void collect_pairs(struct info_report *report, struct gpud_device **open)
 {
     for (size_t from = 0; from < report->devices; from++) {
         for (size_t to = 0; to < report->devices; to++) {
+            struct info_pair pair = {.from = &report->device[from], .to = &report->device[to]};
+            struct info_link link = {.from = pair.from,
+                                     .to = pair.to,
+                                     .link = GPUD_INFO_INIT(link.link),
+                                     .measured = NAN};
             if (!open[from] || !open[to])
                 continue;
-            struct info_pair pair = {.from = &report->device[from], .to = &report->device[to]};
-            struct gpud_device_link link = GPUD_INFO_INIT(link);
-            gpud_device_get_link(open[from], open[to], &link);
-            pair.distance = link.distance;
+            gpud_device_get_link(open[from], open[to], &link.link);
+            pair.distance = link.link.distance;
             find_routes(open[from], open[to], false, &pair.between);
             find_routes(open[from], open[to], true, &pair.within);
             g_array_append_val(report->pairs, pair);
+            if (from != to && info_is_on_bus(link.from) && info_is_on_bus(link.to))
+                g_array_append_val(report->links, link);
         }
     }
-}
-
-static void collect_open_device(struct gpud_context *context, struct gpud_device_info *info,
-                                struct gpud_device **device)
-{
-    struct gpud_error error;
-    if (gpud_device_open(context, info->name, device, &error) != GPUD_OK) {
-        info->available = false;
-        g_strlcpy(info->reason, error.reason, sizeof(info->reason));
-        return;
-    }
-    gpud_device_get_info(*device, info);
-}
-
-/* A network card has a name for each of its parts: "mlx5_0" and "eth0". */
-static void collect_add_card(struct info_location *location, const struct gpud_part_info *part,
-                             enum gpud_distance distance)
-{
-    char *names = g_strdup_printf("%s %s", part->name, part->others);
-    char **each = g_strsplit(g_strchomp(names), " ", part->kind == GPUD_PART_NETWORK ? 0 : 2);
-    size_t count = part->kind == GPUD_PART_NETWORK ? g_strv_length(each) : 1;
-    for (size_t i = 0; i < count && location->cards < G_N_ELEMENTS(location->card); i++) {
-        struct info_near *card = &location->card[location->cards++];
-        *card = (struct info_near){.part = part, .distance = distance};
-        g_strlcpy(card->name, each[i], sizeof(card->name));
-    }
-    g_strfreev(each);
-    g_free(names);
 }
 
 /* host: may be NULL. */
@@ -516,21 +475,24 @@ static void find_location(const struct info_report *report, const struct gpud_de
         gpud_device_get_link(device, host, &link);
         location->host = link.distance;
     }
-    for (size_t i = 0; own < report->machine.parts && i < report->machine.parts; i++)
-        if (report->machine.part[i]->kind != GPUD_PART_GPU)
-            collect_add_card(location, report->machine.part[i],
-                             info_part_link(report, own, i)->distance);
-}
-
-static enum gpud_status collect_topology(struct info_report *report, struct gpud_context *context,
-                                         struct gpud_error *error)
-{
-    enum gpud_status status = gpud_topology_create(context, &report->topology, error);
-    if (status != GPUD_OK)
-        return status;
-    report->machine.size = sizeof(report->machine);
-    gpud_topology_get_info(report->topology, &report->machine);
-    return GPUD_OK;
+    for (size_t i = 0; own < report->machine.parts && i < report->machine.parts; i++) {
+        const struct gpud_part_info *part = report->machine.part[i];
+        bool is_network = part->kind == GPUD_PART_NETWORK;
+        if (part->kind == GPUD_PART_GPU)
+            continue;
+        /* A network card has a name for each of its parts: "mlx5_0" and "eth0". */
+        char *names = g_strdup_printf("%s %s", part->name, part->others);
+        char **each = g_strsplit(g_strchomp(names), " ", is_network ? 0 : 2);
+        size_t count = is_network ? g_strv_length(each) : 1;
+        for (size_t k = 0; k < count && location->cards < G_N_ELEMENTS(location->card); k++) {
+            struct info_near *card = &location->card[location->cards++];
+            *card = (struct info_near){.part = part,
+                                       .distance = info_part_link(report, own, i)->distance};
+            g_strlcpy(card->name, each[k], sizeof(card->name));
+        }
+        g_strfreev(each);
+        g_free(names);
+    }
 }
 
 static enum gpud_status collect_devices(struct info_report *report, struct gpud_context *context,
@@ -544,10 +506,17 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
         return status;
     report->devices = MIN(count, INFO_DEVICES_MAX);
     for (uint32_t i = 0; i < report->devices; i++) {
-        report->device[i].size = sizeof(report->device[i]);
-        gpud_device_list_get_info(list, i, &report->device[i], NULL);
-        if (report->device[i].available)
-            collect_open_device(context, &report->device[i], &open[i]);
+        struct gpud_device_info *info = &report->device[i];
+        struct gpud_error refusal;
+        info->size = sizeof(*info);
+        gpud_device_list_get_info(list, i, info, NULL);
+        if (info->available &&
+            gpud_device_open(context, info->name, &open[i], &refusal) == GPUD_OK) {
+            gpud_device_get_info(open[i], info);
+        } else if (info->available) {
+            info->available = false;
+            g_strlcpy(info->reason, refusal.reason, sizeof(info->reason));
+        }
     }
     gpud_device_list_destroy(&list);
     const struct gpud_device *host = NULL;
@@ -560,22 +529,12 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
             find_location(report, open[i], host, report->device[i].pci, &report->location[i]);
     }
     collect_pairs(report, open);
-    collect_links(report, open);
     status = collect_network(report, context, open, error);
     if (measure)
         measure_links(report);
     for (size_t i = 0; i < report->devices; i++)
         gpud_device_close(&open[i]);
     return status;
-}
-
-static void collect_capture(struct info_report *report, struct gpud_context *context,
-                            const struct gpud_capture_card_list *cards, uint32_t index)
-{
-    struct info_capture found = {.info = GPUD_INFO_INIT(found.info)};
-    gpud_capture_card_list_get_info(cards, index, &found.info, NULL);
-    find_auto(context, found.info.address, &found.nearest);
-    g_array_append_val(report->captures, found);
 }
 
 static enum gpud_status collect_captures(struct info_report *report, struct gpud_context *context,
@@ -585,8 +544,12 @@ static enum gpud_status collect_captures(struct info_report *report, struct gpud
     enum gpud_status status = gpud_capture_card_list_create(context, &report->cards, &count, error);
     if (status != GPUD_OK)
         return status;
-    for (uint32_t i = 0; i < count; i++)
-        collect_capture(report, context, report->cards, i);
+    for (uint32_t i = 0; i < count; i++) {
+        struct info_capture found = {.info = GPUD_INFO_INIT(found.info)};
+        gpud_capture_card_list_get_info(report->cards, i, &found.info, NULL);
+        find_auto(context, found.info.address, &found.nearest);
+        g_array_append_val(report->captures, found);
+    }
     return GPUD_OK;
 }
 
@@ -606,9 +569,12 @@ enum gpud_status info_collect(struct info_report *report, bool measure, struct g
     report->pairs = g_array_new(FALSE, FALSE, sizeof(struct info_pair));
     report->captures = g_array_new(FALSE, FALSE, sizeof(struct info_capture));
     report->links = g_array_new(FALSE, FALSE, sizeof(struct info_link));
-    status = collect_topology(report, context, error);
-    if (status == GPUD_OK)
+    status = gpud_topology_create(context, &report->topology, error);
+    if (status == GPUD_OK) {
+        report->machine.size = sizeof(report->machine);
+        gpud_topology_get_info(report->topology, &report->machine);
         status = collect_devices(report, context, measure, error);
+    }
     if (status == GPUD_OK)
         status = collect_captures(report, context, error);
     find_layer(report);
@@ -629,7 +595,7 @@ void info_free(struct info_report *report)
         g_array_unref(report->network.cards);
     gpud_topology_destroy(&report->topology);
     g_ptr_array_unref(report->layer.helps);
-    g_free(report->layer.path);
+    free(report->layer.path);
     g_free(report->layer.loaded);
     g_free(report->layer.hint);
 }

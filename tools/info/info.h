@@ -94,7 +94,7 @@ struct info_network {
 };
 
 struct info_layer {
-    char *path;       /* NULL: not found */
+    char *path;       /* NULL: not found; for free() */
     char *loaded;     /* the path of the loaded layer; NULL: not loaded */
     GPtrArray *helps; /* names of the devices that need it; they belong to the report */
     char *hint; /* a command line that loads it; NULL if no device needs it, or it is loaded */
@@ -159,18 +159,19 @@ const struct info_link *info_find_link(const struct info_report *report,
 /* The pair of these devices, both open; NULL: none. */
 const struct info_pair *info_find_pair(const struct info_report *report, size_t from, size_t to);
 
-/* A reason against a better route, and how many pairs of different GPUs it concerns. */
+/* A reason, and how many pairs of different GPUs it concerns. */
 struct info_objection {
     const char *from, *to; /* the first such pair */
-    const char *route, *reason;
+    const char *route;     /* the better route that it is against; NULL: any access */
+    const char *reason;
     char *shape; /* the reason without the two names, which is the same for other pairs */
     unsigned pairs;
 };
-/* Each reason once; struct info_objection, to be freed by the caller. */
-GArray *info_collect_objections(const struct info_report *report);
 
-/* A reason without the names of its pair. To be freed with g_free(). */
-char *info_find_shape(const char *reason, const char *from, const char *to);
+/* Each reason once; struct info_objection, to be freed by the caller. Against better routes between
+ * devices, and against access of parts to each other's memory. */
+GArray *info_collect_objections(const struct info_report *report);
+GArray *info_collect_gaps(const struct info_report *report);
 
 /* --- text.c -------------------------------------------------------------------------------- */
 
@@ -178,7 +179,7 @@ void info_print_text(const struct info_report *report);
 void info_print_topology(const struct info_report *report);
 
 /* Prints text wrapped to start at column `at`, where the cursor already is. */
-void info_print_wrapped(const char *text, int at);
+void info_print_wrapped(int at, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* --- json.c -------------------------------------------------------------------------------- */
 
@@ -186,14 +187,11 @@ void info_print_json(const struct info_report *report);
 
 /* --- plot.c -------------------------------------------------------------------------------- */
 
-/* The picture, in graphviz's language. To be freed with g_free(). */
-char *info_describe_plot(const struct info_report *report);
-
 /* "svg" or "png", by the file's name; NULL: another. */
 const char *info_plot_format(const char *file);
 
-/* Draws it. GPUD_UNSUPPORTED: graphviz is not installed. */
-enum gpud_status info_draw_plot(const char *description, const char *file,
+/* GPUD_UNSUPPORTED: graphviz is not installed. */
+enum gpud_status info_draw_plot(const struct info_report *report, const char *file,
                                 struct gpud_error *error);
 
 #endif

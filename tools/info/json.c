@@ -18,23 +18,6 @@ static inline void add_auto(JsonBuilder *builder, const struct info_auto *neares
 /* === networkjson ============================================================================= */
 /* Network cards as JSON. */
 
-static void add_gid(JsonBuilder *builder, const struct gpud_network_gid_info *gid)
-{
-    static const char *const kinds[] = {
-        [GPUD_GID_INFINIBAND] = "infiniband",
-        [GPUD_GID_ROCE_V1] = "roce-v1",
-        [GPUD_GID_ROCE_V2] = "roce-v2",
-    };
-    json_builder_begin_object(builder);
-    json_put_int(builder, "index", gid->index);
-    json_put_string(builder, "kind",
-                    (size_t)gid->kind < G_N_ELEMENTS(kinds) ? kinds[gid->kind] : NULL);
-    json_put_string(builder, "gid", gid->text);
-    json_put_text(builder, "address", gid->address);
-    json_put_text(builder, "netdev", gid->netdev);
-    json_builder_end_object(builder);
-}
-
 static void add_port(JsonBuilder *builder, const struct gpud_network_port_info *info)
 {
     static const char *const layers[] = {
@@ -54,25 +37,24 @@ static void add_port(JsonBuilder *builder, const struct gpud_network_port_info *
     json_put_positive(builder, "message_max_bytes", info->message_max);
     json_put_text(builder, "netdev", info->netdev);
     json_begin_array(builder, "gids");
-    for (uint32_t i = 0; i < info->gids; i++)
-        add_gid(builder, info->gid[i]);
-    json_builder_end_array(builder);
-    json_builder_end_object(builder);
-}
-
-static void add_distances(JsonBuilder *builder, const struct info_report *report,
-                          const struct info_card *card)
-{
-    json_begin_array(builder, "distances");
-    for (size_t i = 0; i < report->devices; i++) {
-        if (!info_has_location(report, i))
-            continue;
+    for (uint32_t i = 0; i < info->gids; i++) {
+        const struct gpud_network_gid_info *gid = info->gid[i];
+        static const char *const kinds[] = {
+            [GPUD_GID_INFINIBAND] = "infiniband",
+            [GPUD_GID_ROCE_V1] = "roce-v1",
+            [GPUD_GID_ROCE_V2] = "roce-v2",
+        };
         json_builder_begin_object(builder);
-        json_put_string(builder, "to", report->device[i].name);
-        json_put_string(builder, "distance", info_distance_name(card->distance[i]));
+        json_put_int(builder, "index", gid->index);
+        json_put_string(builder, "kind",
+                        (size_t)gid->kind < G_N_ELEMENTS(kinds) ? kinds[gid->kind] : NULL);
+        json_put_string(builder, "gid", gid->text);
+        json_put_text(builder, "address", gid->address);
+        json_put_text(builder, "netdev", gid->netdev);
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);
+    json_builder_end_object(builder);
 }
 
 static void networkjson_add_card(JsonBuilder *builder, const struct info_report *report,
@@ -97,25 +79,18 @@ static void networkjson_add_card(JsonBuilder *builder, const struct info_report 
     for (uint32_t i = 0; i < info->ports; i++)
         add_port(builder, info->port[i]);
     json_builder_end_array(builder);
-    add_distances(builder, report, card);
-    add_auto(builder, &card->nearest);
-    json_builder_end_object(builder);
-}
-
-static void add_exports(JsonBuilder *builder, const struct info_report *report)
-{
-    json_begin_array(builder, "exports");
+    json_begin_array(builder, "distances");
     for (size_t i = 0; i < report->devices; i++) {
-        const struct info_export *export = &report->network.export[i];
         if (!info_has_location(report, i))
             continue;
         json_builder_begin_object(builder);
-        json_put_string(builder, "device", report->device[i].name);
-        json_put_bool(builder, "dmabuf", export->dmabuf);
-        json_put_text(builder, "no_dmabuf", export->reason);
+        json_put_string(builder, "to", report->device[i].name);
+        json_put_string(builder, "distance", info_distance_name(card->distance[i]));
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);
+    add_auto(builder, &card->nearest);
+    json_builder_end_object(builder);
 }
 
 static void add_network(JsonBuilder *builder, const struct info_report *report)
@@ -131,7 +106,18 @@ static void add_network(JsonBuilder *builder, const struct info_report *report)
     for (guint i = 0; i < network->cards->len; i++)
         networkjson_add_card(builder, report, &g_array_index(network->cards, struct info_card, i));
     json_builder_end_array(builder);
-    add_exports(builder, report);
+    json_begin_array(builder, "exports");
+    for (size_t i = 0; i < report->devices; i++) {
+        const struct info_export *export = &report->network.export[i];
+        if (!info_has_location(report, i))
+            continue;
+        json_builder_begin_object(builder);
+        json_put_string(builder, "device", report->device[i].name);
+        json_put_bool(builder, "dmabuf", export->dmabuf);
+        json_put_text(builder, "no_dmabuf", export->reason);
+        json_builder_end_object(builder);
+    }
+    json_builder_end_array(builder);
     json_builder_end_object(builder);
 }
 
@@ -149,40 +135,6 @@ static void add_words(JsonBuilder *builder, const char *key, const char *text)
     g_strfreev(words);
 }
 
-static void add_part(JsonBuilder *builder, const struct gpud_part_info *part)
-{
-    char *hive = part->hive ? g_strdup_printf("0x%" G_GINT64_MODIFIER "x", part->hive) : NULL;
-    json_builder_begin_object(builder);
-    json_put_string(builder, "name", part->name);
-    json_put_string(builder, "kind", info_kind_name(part->kind));
-    add_words(builder, "others", part->others);
-    json_put_text(builder, "description", part->description);
-    json_put_string(builder, "pci", part->pci);
-    json_put_int(builder, "numa_node", part->numa_node);
-    json_put_text(builder, "cpus", part->cpus);
-    add_words(builder, "bridges", part->bridges);
-    json_put_string(builder, "hive", hive);
-    json_put_positive(builder, "memory_bytes", part->memory);
-    json_put_positive(builder, "visible_bytes", part->visible);
-    json_builder_end_object(builder);
-    g_free(hive);
-}
-
-static void add_link(JsonBuilder *builder, const struct info_report *report, size_t from, size_t to)
-{
-    const struct gpud_device_link *link = info_part_link(report, from, to);
-    json_builder_begin_object(builder);
-    json_put_string(builder, "from", report->machine.part[from]->name);
-    json_put_string(builder, "to", report->machine.part[to]->name);
-    json_put_string(builder, "link", link->name);
-    json_put_bool(builder, "direct", link->direct);
-    json_put_positive(builder, "hops", link->hops);
-    json_put_positive(builder, "weight", link->weight);
-    json_put_rate(builder, "bandwidth_bytes_per_second", link->bandwidth);
-    json_put_text(builder, "reason", link->reason);
-    json_builder_end_object(builder);
-}
-
 static void add_topology(JsonBuilder *builder, const struct info_report *report)
 {
     json_begin_object(builder, "topology");
@@ -197,14 +149,41 @@ static void add_topology(JsonBuilder *builder, const struct info_report *report)
     }
     json_builder_end_array(builder);
     json_begin_array(builder, "parts");
-    for (size_t i = 0; i < report->machine.parts; i++)
-        add_part(builder, report->machine.part[i]);
+    for (size_t i = 0; i < report->machine.parts; i++) {
+        const struct gpud_part_info *part = report->machine.part[i];
+        char *hive = part->hive ? g_strdup_printf("0x%" G_GINT64_MODIFIER "x", part->hive) : NULL;
+        json_builder_begin_object(builder);
+        json_put_string(builder, "name", part->name);
+        json_put_string(builder, "kind", info_kind_name(part->kind));
+        add_words(builder, "others", part->others);
+        json_put_text(builder, "description", part->description);
+        json_put_string(builder, "pci", part->pci);
+        json_put_int(builder, "numa_node", part->numa_node);
+        json_put_text(builder, "cpus", part->cpus);
+        add_words(builder, "bridges", part->bridges);
+        json_put_string(builder, "hive", hive);
+        json_put_positive(builder, "memory_bytes", part->memory);
+        json_put_positive(builder, "visible_bytes", part->visible);
+        json_builder_end_object(builder);
+        g_free(hive);
+    }
     json_builder_end_array(builder);
     json_begin_array(builder, "links");
     for (size_t i = 0; i < report->machine.parts; i++)
         for (size_t j = 0; j < report->machine.parts; j++)
-            if (i != j)
-                add_link(builder, report, i, j);
+            if (i != j) {
+                const struct gpud_device_link *link = info_part_link(report, i, j);
+                json_builder_begin_object(builder);
+                json_put_string(builder, "from", report->machine.part[i]->name);
+                json_put_string(builder, "to", report->machine.part[j]->name);
+                json_put_string(builder, "link", link->name);
+                json_put_bool(builder, "direct", link->direct);
+                json_put_positive(builder, "hops", link->hops);
+                json_put_positive(builder, "weight", link->weight);
+                json_put_rate(builder, "bandwidth_bytes_per_second", link->bandwidth);
+                json_put_text(builder, "reason", link->reason);
+                json_builder_end_object(builder);
+            }
     json_builder_end_array(builder);
     json_builder_end_object(builder);
 }
@@ -224,21 +203,6 @@ static void add_distance(JsonBuilder *builder, const char *to, const char *kind,
     json_builder_end_object(builder);
 }
 
-/* Empty for devices that are not on a bus. */
-static void json_add_distances(JsonBuilder *builder, const struct gpud_device_info *device,
-                               const struct info_location *location)
-{
-    json_begin_array(builder, "distances");
-    if (device->available && info_is_on_bus(device))
-        add_distance(builder, "host", "host", NULL, location->host);
-    for (size_t i = 0; i < location->cards; i++) {
-        const struct info_near *card = &location->card[i];
-        add_distance(builder, card->name, info_kind_name(card->part->kind), card->part->pci,
-                     card->distance);
-    }
-    json_builder_end_array(builder);
-}
-
 static void add_device(JsonBuilder *builder, const struct gpud_device_info *device,
                        const struct info_location *location)
 {
@@ -248,7 +212,16 @@ static void add_device(JsonBuilder *builder, const struct gpud_device_info *devi
     json_put_text(builder, "pci", device->pci);
     json_put_int(builder, "numa_node", location->numa_node);
     json_put_text(builder, "cpus", location->cpus);
-    json_add_distances(builder, device, location);
+    /* Empty for devices that are not on a bus. */
+    json_begin_array(builder, "distances");
+    if (device->available && info_is_on_bus(device))
+        add_distance(builder, "host", "host", NULL, location->host);
+    for (size_t i = 0; i < location->cards; i++) {
+        const struct info_near *card = &location->card[i];
+        add_distance(builder, card->name, info_kind_name(card->part->kind), card->part->pci,
+                     card->distance);
+    }
+    json_builder_end_array(builder);
     json_put_bool(builder, "available", device->available);
     json_put_bool(builder, "direct_writes", device->direct_writes);
     json_put_text(builder, "reason", device->reason);
@@ -309,32 +282,6 @@ static void json_add_link(JsonBuilder *builder, const struct info_link *link)
     json_builder_end_object(builder);
 }
 
-static void add_mode(JsonBuilder *builder, const struct gpud_capture_mode *mode)
-{
-    json_builder_begin_object(builder);
-    json_put_string(builder, "format", mode->format);
-    json_put_int(builder, "width_min", mode->width_min);
-    json_put_int(builder, "width_max", mode->width_max);
-    json_put_int(builder, "width_step", mode->width_step);
-    json_put_int(builder, "height_min", mode->height_min);
-    json_put_int(builder, "height_max", mode->height_max);
-    json_put_int(builder, "height_step", mode->height_step);
-    json_put_int(builder, "fps_num", mode->fps_num);
-    json_put_int(builder, "fps_den", mode->fps_den);
-    json_builder_end_object(builder);
-}
-
-static void add_way(JsonBuilder *builder, const struct gpud_capture_card_path *path)
-{
-    json_builder_begin_object(builder);
-    json_put_string(builder, "device", path->device);
-    json_put_bool(builder, "direct", path->direct);
-    json_put_string(builder, "path", path->path);
-    json_put_string(builder, "reason", path->direct ? NULL : path->reason);
-    json_put_string(builder, "distance", info_distance_name(path->distance));
-    json_builder_end_object(builder);
-}
-
 static void add_capture(JsonBuilder *builder, const struct info_capture *capture)
 {
     const struct gpud_capture_card_info *info = &capture->info;
@@ -347,33 +294,40 @@ static void add_capture(JsonBuilder *builder, const struct info_capture *capture
     json_put_bool(builder, "signal", info->signal);
     json_put_string(builder, "signal_reason", info->signal ? NULL : info->signal_reason);
     json_begin_array(builder, "modes");
-    for (size_t i = 0; i < info->modes; i++)
-        add_mode(builder, info->mode[i]);
+    for (size_t i = 0; i < info->modes; i++) {
+        const struct gpud_capture_mode *mode = info->mode[i];
+        json_builder_begin_object(builder);
+        json_put_string(builder, "format", mode->format);
+        json_put_int(builder, "width_min", mode->width_min);
+        json_put_int(builder, "width_max", mode->width_max);
+        json_put_int(builder, "width_step", mode->width_step);
+        json_put_int(builder, "height_min", mode->height_min);
+        json_put_int(builder, "height_max", mode->height_max);
+        json_put_int(builder, "height_step", mode->height_step);
+        json_put_int(builder, "fps_num", mode->fps_num);
+        json_put_int(builder, "fps_den", mode->fps_den);
+        json_builder_end_object(builder);
+    }
     json_builder_end_array(builder);
     json_begin_array(builder, "paths");
-    for (size_t i = 0; i < info->paths; i++)
-        add_way(builder, info->path[i]);
+    for (size_t i = 0; i < info->paths; i++) {
+        const struct gpud_capture_card_path *path = info->path[i];
+        json_builder_begin_object(builder);
+        json_put_string(builder, "device", path->device);
+        json_put_bool(builder, "direct", path->direct);
+        json_put_string(builder, "path", path->path);
+        json_put_string(builder, "reason", path->direct ? NULL : path->reason);
+        json_put_string(builder, "distance", info_distance_name(path->distance));
+        json_builder_end_object(builder);
+    }
     json_builder_end_array(builder);
     add_auto(builder, &capture->nearest);
     json_builder_end_object(builder);
 }
 
-static void add_layer(JsonBuilder *builder, const struct info_layer *layer)
+void info_print_json(const struct info_report *report)
 {
-    json_begin_object(builder, "dgma_layer");
-    json_put_string(builder, "path", layer->path);
-    json_put_bool(builder, "loaded", layer->loaded != NULL);
-    json_put_string(builder, "loaded_path", layer->loaded);
-    json_begin_array(builder, "helps");
-    for (guint i = 0; i < layer->helps->len; i++)
-        json_builder_add_string_value(builder, layer->helps->pdata[i]);
-    json_builder_end_array(builder);
-    json_put_string(builder, "hint", layer->hint);
-    json_builder_end_object(builder);
-}
-
-static void add_report(JsonBuilder *builder, const struct info_report *report)
-{
+    JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
     json_put_string(builder, "version", gpud_version_string());
     json_begin_array(builder, "devices");
@@ -394,13 +348,17 @@ static void add_report(JsonBuilder *builder, const struct info_report *report)
     json_builder_end_array(builder);
     add_topology(builder, report);
     add_network(builder, report);
-    add_layer(builder, &report->layer);
+    const struct info_layer *layer = &report->layer;
+    json_begin_object(builder, "dgma_layer");
+    json_put_string(builder, "path", layer->path);
+    json_put_bool(builder, "loaded", layer->loaded != NULL);
+    json_put_string(builder, "loaded_path", layer->loaded);
+    json_begin_array(builder, "helps");
+    for (guint i = 0; i < layer->helps->len; i++)
+        json_builder_add_string_value(builder, layer->helps->pdata[i]);
+    json_builder_end_array(builder);
+    json_put_string(builder, "hint", layer->hint);
     json_builder_end_object(builder);
-}
-
-void info_print_json(const struct info_report *report)
-{
-    JsonBuilder *builder = json_builder_new();
-    add_report(builder, report);
+    json_builder_end_object(builder);
     json_print(builder, true);
 }

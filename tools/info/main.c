@@ -22,9 +22,10 @@
 
 #define PERIOD GPUD_SEC
 
-struct info_channels_options {
-    struct channels_scope scope;
-    bool json, metrics, watch; /* watch: every second until Ctrl-C */
+struct options {
+    gboolean channels, metrics, json, watch, measure, topology, all_users, version;
+    char *plot, **folders;
+    const char *address;
 };
 
 /* --- one channel ------------------------------------------------------------------------------ */
@@ -51,33 +52,18 @@ static void append_process(GString *line, int64_t pid, const char *program, cons
         g_string_append_printf(line, "%s in another container", program[0] ? program : "a process");
 }
 
-static void append_user(GString *line, int64_t user)
-{
-    if (user < 0 || user == geteuid())
-        return;
-    const struct passwd *known = getpwuid((uid_t)user);
-    if (known)
-        g_string_append_printf(line, " of %s", known->pw_name);
-    else
-        g_string_append_printf(line, " of user %" PRId64, user);
-}
-
-static void append_media(GString *line, const struct gpud_media *media)
-{
-    const struct gpud_layout *layout = &media->picture.layout;
-    char text[GPUD_MEDIA_TEXT_MAX];
-    if (media->kind == GPUD_MEDIA_PICTURE)
-        g_string_append_printf(line, "%s %ux%u", layout->format, layout->width, layout->height);
-    else if (gpud_media_to_string(media, text, sizeof(text), NULL) == GPUD_OK)
-        g_string_append(line, text);
-}
-
 static void describe_channel(GString *line, const struct gpud_channel_info *info)
 {
-    if (info->configured)
-        append_media(line, &info->media);
-    else
+    const struct gpud_layout *layout = &info->media.picture.layout;
+    bool foreign = info->user >= 0 && info->user != geteuid();
+    const struct passwd *known = foreign ? getpwuid((uid_t)info->user) : NULL;
+    char text[GPUD_MEDIA_TEXT_MAX];
+    if (!info->configured)
         g_string_append(line, "no format yet");
+    else if (info->media.kind == GPUD_MEDIA_PICTURE)
+        g_string_append_printf(line, "%s %ux%u", layout->format, layout->width, layout->height);
+    else if (gpud_media_to_string(&info->media, text, sizeof(text), NULL) == GPUD_OK)
+        g_string_append(line, text);
     if (info->rate > 0)
         g_string_append_printf(line, ", %.4g/s", info->rate);
     if (info->age_ns != GPUD_TIME_NONE) {
@@ -93,7 +79,10 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
         g_string_append_printf(line, ", %" PRIu64 " dropped for slow receivers", info->dropped);
     g_string_append(line, "; ");
     append_process(line, info->pid, info->name[0] ? info->name : info->program, "");
-    append_user(line, info->user);
+    if (known)
+        g_string_append_printf(line, " of %s", known->pw_name);
+    else if (foreign)
+        g_string_append_printf(line, " of user %" PRId64, info->user);
     g_string_append_printf(line, ", on %s", info->device);
     if (info->links == 0)
         g_string_append(line, "; no receivers");
@@ -120,26 +109,6 @@ static void channels_describe_link(GString *line, const struct gpud_link_info *l
         g_string_append_printf(line, "; not better, because %s", link->fallback_reason);
 }
 
-static void print_channel(const struct gpud_channel_list *channels, uint32_t index, int names)
-{
-    struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    GString *line = g_string_new(NULL);
-    gpud_channel_list_get_info(channels, index, &info, NULL);
-    if (info.answered)
-        describe_channel(line, &info);
-    else
-        g_string_assign(line, info.reason);
-    printf("  %-*s  ", names, info.address);
-    info_print_wrapped(line->str, names + 4);
-    for (uint32_t i = 0; i < info.links; i++) {
-        g_string_truncate(line, 0);
-        channels_describe_link(line, info.link[i]);
-        printf("%*s→ ", names + 4, "");
-        info_print_wrapped(line->str, names + 6);
-    }
-    g_string_free(line, TRUE);
-}
-
 /* --- receivers without a sender ----------------------------------------------------------------
  */
 
@@ -148,10 +117,10 @@ static void print_waiting(const GPtrArray *folders)
     GPtrArray *waiters = channels_collect_waiting(folders);
     gint64 now = g_get_real_time();
     int names = 4;
-    for (guint i = 0; i < waiters->len; i++)
-        names = MAX(names, (int)strlen(((struct channels_waiter *)waiters->pdata[i])->address));
     if (waiters->len > 0)
         printf("Receivers that wait for a sender\n");
+    for (guint i = 0; i < waiters->len; i++)
+        names = MAX(names, (int)strlen(((struct channels_waiter *)waiters->pdata[i])->address));
     for (guint i = 0; i < waiters->len; i++) {
         const struct channels_waiter *waiter = waiters->pdata[i];
         GString *line = g_string_new(NULL);
@@ -159,7 +128,7 @@ static void print_waiting(const GPtrArray *folders)
         g_string_append_printf(line, ", for %" PRId64 " s",
                                MAX(now - waiter->since, 0) / G_USEC_PER_SEC);
         printf("  %-*s  ", MIN(names, 40), waiter->address);
-        info_print_wrapped(line->str, MIN(names, 40) + 4);
+        info_print_wrapped(MIN(names, 40) + 4, "%s", line->str);
         g_string_free(line, TRUE);
     }
     g_ptr_array_unref(waiters);
@@ -167,61 +136,71 @@ static void print_waiting(const GPtrArray *folders)
 
 /* --- the list ------------------------------------------------------------------------------ */
 
-/* The folder of an address's socket; NULL: it has none. To be freed with g_free(). */
-static char *path_of(const struct channels_folder *folder, const char *address)
-{
-    if (g_str_has_prefix(address, "unix:"))
-        return g_path_get_dirname(address + strlen("unix:"));
-    return strchr(address, ':') ? NULL : g_strdup(folder->search.directory);
-}
-
 /* Channels are sorted by folder, and each folder gets a heading. */
 static void print_channels(const struct channels_folder *folder)
 {
-    size_t names = 4;
+    size_t longest = 4;
     char *path = NULL;
     for (uint32_t i = 0; i < folder->count; i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
         gpud_channel_list_get_info(folder->channels, i, &info, NULL);
-        names = MAX(names, strlen(info.address));
+        longest = MAX(longest, strlen(info.address));
     }
+    int names = (int)MIN(longest, 40);
     for (uint32_t i = 0; i < folder->count; i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
+        GString *line = g_string_new(NULL);
         gpud_channel_list_get_info(folder->channels, i, &info, NULL);
-        char *own = path_of(folder, info.address);
+        /* Of an address on the network there is no socket, and no folder. */
+        char *own = g_str_has_prefix(info.address, "unix:")
+                        ? g_path_get_dirname(info.address + strlen("unix:"))
+                    : strchr(info.address, ':') ? NULL
+                                                : g_strdup(folder->search.directory);
         if (own && g_strcmp0(own, path) != 0)
             printf("Channels in %s\n", own);
         g_free(path);
         path = own;
-        print_channel(folder->channels, i, (int)MIN(names, 40));
+        if (info.answered)
+            describe_channel(line, &info);
+        else
+            g_string_assign(line, info.reason);
+        printf("  %-*s  ", names, info.address);
+        info_print_wrapped(names + 4, "%s", line->str);
+        for (uint32_t k = 0; k < info.links; k++) {
+            g_string_truncate(line, 0);
+            channels_describe_link(line, info.link[k]);
+            printf("%*s→ ", names + 4, "");
+            info_print_wrapped(names + 6, "%s", line->str);
+        }
+        g_string_free(line, TRUE);
     }
     g_free(path);
 }
 
 /* A sender may be out of sight, so an empty list says where it did not look. */
-static void print_nothing(const struct channels_scope *scope,
+static void print_nothing(const struct options *options,
                           const struct gpud_channel_search_info *search)
 {
     if (search->note[0]) {
         printf("%c", g_ascii_toupper(search->note[0]));
-        info_print_wrapped(search->note + 1, 0);
+        info_print_wrapped(0, "%s", search->note + 1);
         return;
     }
     printf("No sender: there is no channel in %s\n", search->directory);
-    if (!scope->folders)
+    if (!options->folders)
         info_print_wrapped(
-            scope->all_users
+            0, "%s",
+            options->all_users
                 ? "Not seen from here: senders in other containers, with another "
                   "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
                   "them, --directory FOLDER all with a socket there."
                 : "Not seen from here: senders of other users, in other containers, with another "
                   "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
                   "them, --directory FOLDER all with a socket there, and --all-users, as root, "
-                  "those of all users.",
-            0);
+                  "those of all users.");
 }
 
-static void print_folders(const struct channels_scope *scope, const GPtrArray *folders)
+static void print_folders(const struct options *options, const GPtrArray *folders)
 {
     const struct channels_folder *first = folders->pdata[0];
     size_t count = 0;
@@ -231,7 +210,7 @@ static void print_folders(const struct channels_scope *scope, const GPtrArray *f
         count += folder->count;
     }
     if (count == 0)
-        print_nothing(scope, &first->search);
+        print_nothing(options, &first->search);
     print_waiting(folders);
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
@@ -249,69 +228,54 @@ static void channels_stop(int signal)
     stopped = 1;
 }
 
-/* Waits for the next period, or until a signal. */
-static void wait_for_period(struct timespec *next)
-{
-    next->tv_sec += PERIOD / GPUD_SEC;
-    while (!stopped && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL) != 0)
-        ;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if (now.tv_sec > next->tv_sec) /* skips missed periods */
-        *next = now;
-}
-
-static void print_metrics(const GPtrArray *folders)
-{
-    GPtrArray *channels = metrics_collect(folders);
-    GString *text = metrics_format(channels, false);
-    fputs(text->str, stdout);
-    g_ptr_array_unref(channels);
-    g_string_free(text, TRUE);
-}
-
-/* Of a channel that was asked for by its address: whether it answers. */
-static bool answers(const struct channels_scope *scope, const GPtrArray *folders)
-{
-    const struct channels_folder *first = folders->pdata[0];
-    struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    if (!scope->address || g_str_has_suffix(scope->address, "/")) /* all of a port */
-        return true;
-    if (first->count > 0)
-        gpud_channel_list_get_info(first->channels, 0, &info, NULL);
-    return info.answered;
-}
-
-/* *found: see answers(). */
-static bool channels_show(const struct info_channels_options *options, bool *found)
+/* *found: whether the channel of a single address answers. */
+static bool show_once(const struct options *options, const struct channels_scope *scope,
+                      bool *found)
 {
     struct gpud_error error;
     bool terminal = options->watch && !options->json && isatty(STDOUT_FILENO);
-    GPtrArray *folders = channels_ask(&options->scope, &error);
+    GPtrArray *folders = channels_ask(scope, &error);
     if (!folders) {
         fprintf(stderr, "gpudirect-info: %s\n", error.reason);
         return false;
     }
     if (terminal)
         fputs("\033[H\033[2J", stdout);
-    if (options->metrics)
-        print_metrics(folders);
-    else if (options->json)
+    if (options->metrics) {
+        GPtrArray *channels = metrics_collect(folders);
+        GString *text = metrics_format(channels, false);
+        fputs(text->str, stdout);
+        g_ptr_array_unref(channels);
+        g_string_free(text, TRUE);
+    } else if (options->json) {
         channels_print_json(folders, !options->watch);
-    else
-        print_folders(&options->scope, folders);
+    } else {
+        print_folders(options, folders);
+    }
     if (options->watch && !options->json && !terminal)
         putchar('\n');
-    *found = answers(&options->scope, folders);
+    const struct channels_folder *first = folders->pdata[0];
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    if (first->count > 0)
+        gpud_channel_list_get_info(first->channels, 0, &info, NULL);
+    *found = info.answered || !scope->address || g_str_has_suffix(scope->address, "/");
     g_ptr_array_unref(folders);
     return fflush(stdout) == 0;
 }
 
 /* Returns the exit status. */
-static int info_show_channels(const struct info_channels_options *options)
+static int show_channels(const struct options *options)
 {
-    struct timespec next;
-    if (options->scope.all_users && geteuid() != 0) {
+    struct gpud_error error;
+    struct timespec next, now;
+    struct channels_scope scope = {.all_users = options->all_users, .address = options->address};
+    char **folders = options->folders ? channels_resolve_folders(options->folders, &error) : NULL;
+    if (options->folders && !folders) {
+        fprintf(stderr, "gpudirect-info: %s\n", error.reason);
+        return EXIT_FAILURE;
+    }
+    scope.folders = folders;
+    if (options->all_users && geteuid() != 0) {
         fprintf(stderr, "gpudirect-info: --all-users needs root: the folders of other users are "
                         "closed to this one (sudo gpudirect-info --channels --all-users)\n");
         return EXIT_FAILURE;
@@ -322,12 +286,18 @@ static int info_show_channels(const struct info_channels_options *options)
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
     }
-    bool found, shown = channels_show(options, &found);
+    bool found, shown = show_once(options, &scope, &found);
     while (shown && options->watch && !stopped) {
-        wait_for_period(&next);
+        next.tv_sec += PERIOD / GPUD_SEC;
+        while (!stopped && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) != 0)
+            ;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec > next.tv_sec) /* skips missed periods */
+            next = now;
         if (!stopped)
-            shown = channels_show(options, &found);
+            shown = show_once(options, &scope, &found);
     }
+    g_strfreev(folders);
     /* Metrics have a value for a channel that is not there, and a watch waits for it to appear. */
     return shown && (found || options->metrics || options->watch) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -371,12 +341,6 @@ static const char description[] =
     "  gpudirect-info --metrics | sponge /var/lib/prometheus/node-exporter/gpudirect.prom\n"
     "  gpudirect-info --json | jq '.routes[] | {from, to, route: .two_processes.route}'";
 
-struct options {
-    bool channels, metrics, json, watch, measure, topology, all_users;
-    const char *plot, *address;
-    char **folders;
-};
-
 /* The contradiction between the options; NULL: none. */
 static const char *find_contradiction(const struct options *options)
 {
@@ -393,64 +357,57 @@ static const char *find_contradiction(const struct options *options)
     return NULL;
 }
 
-static int draw(const struct info_report *report, const char *file)
+static int show_report(const struct options *options)
 {
+    struct info_report *report = g_new0(struct info_report, 1);
     struct gpud_error error;
-    char *picture = info_describe_plot(report);
-    enum gpud_status status = info_draw_plot(picture, file, &error);
-    g_free(picture);
-    if (status == GPUD_OK)
-        return EXIT_SUCCESS;
-    fprintf(stderr, "gpudirect-info: %s\n", error.reason);
-    return EXIT_FAILURE;
-}
-
-static int show_channels(const struct options *options)
-{
-    struct gpud_error error;
-    char **folders = options->folders ? channels_resolve_folders(options->folders, &error) : NULL;
-    if (options->folders && !folders) {
+    if (info_collect(report, options->measure, &error) != GPUD_OK) {
         fprintf(stderr, "gpudirect-info: %s\n", error.reason);
+        g_free(report);
         return EXIT_FAILURE;
     }
-    int result = info_show_channels(&(struct info_channels_options){
-        .scope = {.all_users = options->all_users, .address = options->address, .folders = folders},
-        .json = options->json,
-        .metrics = options->metrics,
-        .watch = options->watch,
-    });
-    g_strfreev(folders);
-    return result;
+    int result = EXIT_SUCCESS;
+    if (options->plot && info_draw_plot(report, options->plot, &error) != GPUD_OK) {
+        fprintf(stderr, "gpudirect-info: %s\n", error.reason);
+        result = EXIT_FAILURE;
+    }
+    if (options->json)
+        info_print_json(report);
+    else if (options->topology)
+        info_print_topology(report);
+    else if (!options->plot)
+        info_print_text(report);
+    info_free(report);
+    g_free(report);
+    return fflush(stdout) == 0 ? result : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)
 {
-    gboolean topology = FALSE, all_users = FALSE, metrics = FALSE;
-    char *plot = NULL, **folders = NULL;
-    gboolean json = FALSE, measure = FALSE, version = FALSE, channels = FALSE, watch = FALSE;
+    struct options given = {0};
     const GOptionEntry entries[] = {
-        {"channels", 0, 0, G_OPTION_ARG_NONE, &channels,
+        {"channels", 0, 0, G_OPTION_ARG_NONE, &given.channels,
          "Show this user's senders and their receivers; with an address only that one, of any "
          "user",
          NULL},
-        {"directory", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &folders,
+        {"directory", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &given.folders,
          "With --channels: the senders with a socket in FOLDER, of any user; may be given again",
          "FOLDER"},
-        {"all-users", 0, 0, G_OPTION_ARG_NONE, &all_users,
+        {"all-users", 0, 0, G_OPTION_ARG_NONE, &given.all_users,
          "With --channels, as root: the senders of all users", NULL},
-        {"watch", 0, 0, G_OPTION_ARG_NONE, &watch,
+        {"watch", 0, 0, G_OPTION_ARG_NONE, &given.watch,
          "With --channels: repeat every second until Ctrl-C; with --json one object a line", NULL},
-        {"metrics", 0, 0, G_OPTION_ARG_NONE, &metrics,
+        {"metrics", 0, 0, G_OPTION_ARG_NONE, &given.metrics,
          "Show the same as --channels as metrics, for the textfile collector of Prometheus", NULL},
-        {"topology", 0, 0, G_OPTION_ARG_NONE, &topology,
+        {"topology", 0, 0, G_OPTION_ARG_NONE, &given.topology,
          "Show GPUs, network cards and capture cards, the links between them, and the routes",
          NULL},
-        {"plot", 0, 0, G_OPTION_ARG_FILENAME, &plot,
+        {"plot", 0, 0, G_OPTION_ARG_FILENAME, &given.plot,
          "Draw the same into FILE.svg or FILE.png (needs graphviz)", "FILE"},
-        {"json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON", NULL},
-        {"measure", 0, 0, G_OPTION_ARG_NONE, &measure,
+        {"json", 0, 0, G_OPTION_ARG_NONE, &given.json, "Print JSON", NULL},
+        {"measure", 0, 0, G_OPTION_ARG_NONE, &given.measure,
          "Measure copies between each two GPUs of one vendor, for about a second in all", NULL},
-        {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
+        {"version", 0, 0, G_OPTION_ARG_NONE, &given.version, "Print the version and exit", NULL},
         {NULL},
     };
     setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: decimal points stay points */
@@ -461,63 +418,27 @@ int main(int argc, char **argv)
     GError *wrong = NULL;
     bool parsed = g_option_context_parse(options, &argc, &argv, &wrong);
     g_option_context_free(options);
-    channels |= metrics;
-    const char *surplus = argc > 1 + channels ? argv[1 + channels] : NULL;
+    given.channels |= given.metrics;
+    given.address = argv[1];
+    const char *surplus = argc > 1 + given.channels ? argv[1 + given.channels] : NULL;
+    const char *contradiction = find_contradiction(&given);
+    int result = EXIT_USAGE;
     if (!parsed || surplus) {
         fprintf(stderr, "gpudirect-info: %s%s (see --help)\n",
-                !parsed    ? ""
-                : channels ? "there is one address at most, and not also "
-                           : "there are no arguments without --channels, only options: ",
+                !parsed          ? ""
+                : given.channels ? "there is one address at most, and not also "
+                                 : "there are no arguments without --channels, only options: ",
                 parsed ? surplus : wrong->message);
         g_clear_error(&wrong);
-        return EXIT_USAGE;
-    }
-    if (version) {
+    } else if (given.version) {
         printf("gpudirect-info %s\n", gpud_version_string());
-        return EXIT_SUCCESS;
-    }
-
-    const struct options given = {.channels = channels,
-                                  .metrics = metrics,
-                                  .json = json,
-                                  .watch = watch,
-                                  .measure = measure,
-                                  .topology = topology,
-                                  .all_users = all_users,
-                                  .plot = plot,
-                                  .folders = folders,
-                                  .address = argv[1]};
-    const char *contradiction = find_contradiction(&given);
-    if (contradiction) {
+        result = EXIT_SUCCESS;
+    } else if (contradiction) {
         fprintf(stderr, "gpudirect-info: %s (see --help)\n", contradiction);
-        g_free(plot);
-        g_strfreev(folders);
-        return EXIT_USAGE;
+    } else {
+        result = given.channels ? show_channels(&given) : show_report(&given);
     }
-    if (channels) {
-        int shown = show_channels(&given);
-        g_strfreev(folders);
-        return shown;
-    }
-
-    struct info_report *report = g_new0(struct info_report, 1);
-    struct gpud_error error;
-    if (info_collect(report, measure, &error) != GPUD_OK) {
-        fprintf(stderr, "gpudirect-info: %s\n", error.reason);
-        g_free(report);
-        return EXIT_FAILURE;
-    }
-    int result = EXIT_SUCCESS;
-    if (plot)
-        result = draw(report, plot);
-    if (json)
-        info_print_json(report);
-    else if (topology)
-        info_print_topology(report);
-    else if (!plot)
-        info_print_text(report);
-    info_free(report);
-    g_free(report);
-    g_free(plot);
-    return fflush(stdout) == 0 ? result : EXIT_FAILURE;
+    g_free(given.plot);
+    g_strfreev(given.folders);
+    return result;
 }

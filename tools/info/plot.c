@@ -37,50 +37,31 @@ static char *escape(const char *text)
 
 /* --- bridges ---------------------------------------------------------------------------------- */
 
-/* What is below a bridge on the way to a part: the next bridge, or the card. Functions of one card
- * count as one. */
-static char *next_below(const struct gpud_part_info *part, const char *bridge)
-{
-    char **bridges = g_strsplit(part->bridges, " ", -1);
-    char *next = NULL;
-    for (char **each = bridges; *each && !next; each++)
-        if (strcmp(*each, bridge) == 0)
-            next = each[1] ? g_strdup(each[1]) : g_strndup(part->pci, strcspn(part->pci, "."));
-    g_strfreev(bridges);
-    return next;
-}
-
 static bool is_root(const char *bridge)
 {
     return g_str_has_prefix(bridge, "pci");
 }
 
+/* Whether the ways to several cards go on below a bridge. Functions of one card count as one. */
 static bool is_shared(const struct plot *plot, const char *bridge)
 {
     char *first = NULL;
     bool shared = false;
     for (size_t i = 0; i < plot->report->machine.parts && !shared; i++) {
-        char *next = next_below(plot->report->machine.part[i], bridge);
-        if (next && first && strcmp(next, first) != 0)
-            shared = true;
-        if (next && !first)
+        const struct gpud_part_info *part = plot->report->machine.part[i];
+        char **bridges = g_strsplit(part->bridges, " ", -1);
+        char *next = NULL; /* the next bridge, or the card */
+        for (char **each = bridges; *each && !next; each++)
+            if (strcmp(*each, bridge) == 0)
+                next = each[1] ? g_strdup(each[1]) : g_strndup(part->pci, strcspn(part->pci, "."));
+        g_strfreev(bridges);
+        shared = next && first && strcmp(next, first) != 0;
+        if (!first)
             first = g_steal_pointer(&next);
         g_free(next);
     }
     g_free(first);
     return shared;
-}
-
-static void draw_bridge(struct plot *plot, const char *bridge, const char *above)
-{
-    if (g_hash_table_contains(plot->drawn, bridge))
-        return;
-    g_hash_table_add(plot->drawn, g_strdup(bridge));
-    g_string_append_printf(plot->text,
-                           "  \"%s\" [label=\"%s\\n%s\", fillcolor=\"#eef1f4\", fontsize=10];\n",
-                           bridge, is_root(bridge) ? "PCIe root" : "PCIe switch",
-                           is_root(bridge) ? bridge + strlen("pci") : bridge);
-    g_string_append_printf(plot->text, "  \"%s\" -- \"%s\";\n", above, bridge);
 }
 
 /* Draws the bridges above a part, and returns the name of the last. */
@@ -91,7 +72,14 @@ static char *draw_bridges(struct plot *plot, const struct gpud_part_info *part)
     for (char **each = bridges; *each; each++) {
         if (!**each || (!is_root(*each) && !is_shared(plot, *each)))
             continue;
-        draw_bridge(plot, *each, above);
+        if (!g_hash_table_contains(plot->drawn, *each)) {
+            g_hash_table_add(plot->drawn, g_strdup(*each));
+            g_string_append_printf(
+                plot->text, "  \"%s\" [label=\"%s\\n%s\", fillcolor=\"#eef1f4\", fontsize=10];\n",
+                *each, is_root(*each) ? "PCIe root" : "PCIe switch",
+                is_root(*each) ? *each + strlen("pci") : *each);
+            g_string_append_printf(plot->text, "  \"%s\" -- \"%s\";\n", above, *each);
+        }
         g_free(above);
         above = g_strdup(*each);
     }
@@ -99,8 +87,7 @@ static char *draw_bridges(struct plot *plot, const struct gpud_part_info *part)
     return above;
 }
 
-/* --- the nearest GPUs
- * -------------------------------------------------------------------------- */
+/* --- the nearest GPUs ------------------------------------------------------------------------- */
 
 /* How near a link of this name is; lower is nearer. */
 static size_t plot_rank_of(const char *name)
@@ -159,16 +146,6 @@ static void append_line(GString *text, const char *line)
     g_free(escaped);
 }
 
-/* As much of a vendor's name as fits into a box. */
-static char *shorten(const char *text)
-{
-    if (g_utf8_strlen(text, -1) <= 26)
-        return g_strdup(text);
-    char *start = g_utf8_substring(text, 0, 25), *cut = g_strconcat(start, "…", NULL);
-    g_free(start);
-    return cut;
-}
-
 /* Whether a GPU is not used by any of this library's devices. */
 static bool plot_is_idle(const struct gpud_part_info *part)
 {
@@ -179,7 +156,11 @@ static void draw_part(struct plot *plot, size_t index)
 {
     const struct gpud_part_info *part = plot->report->machine.part[index];
     char *above = draw_bridges(plot, part), *name = escape(info_part_name(part));
-    char *valid = g_utf8_make_valid(part->description, -1), *what = shorten(valid);
+    /* As much of a vendor's name as fits into a box. */
+    char *valid = g_utf8_make_valid(part->description, -1);
+    glong length = g_utf8_strlen(valid, -1);
+    char *start = g_utf8_substring(valid, 0, length > 26 ? 25 : length);
+    char *what = g_strconcat(start, length > 26 ? "…" : NULL, NULL);
     GString *label = g_string_new(NULL);
     g_string_printf(label, "<b>%s</b>", name);
     if (part->others[0])
@@ -209,20 +190,13 @@ static void draw_part(struct plot *plot, size_t index)
     g_string_append_printf(plot->text, "  \"%s\" -- \"%s\";\n", above, part->pci);
     g_string_free(label, TRUE);
     g_free(what);
+    g_free(start);
     g_free(valid);
     g_free(name);
     g_free(above);
 }
 
 /* --- processors ------------------------------------------------------------------------------- */
-
-static bool has_parts(const struct plot *plot, int node)
-{
-    for (size_t i = 0; i < plot->report->machine.parts; i++)
-        if (plot->report->machine.part[i]->numa_node == node)
-            return true;
-    return false;
-}
 
 static void draw_node(struct plot *plot, int number, const char *label)
 {
@@ -240,6 +214,9 @@ static void draw_node(struct plot *plot, int number, const char *label)
 static void draw_nodes(struct plot *plot)
 {
     const struct info_report *report = plot->report;
+    bool homeless = false;
+    for (size_t i = 0; i < report->machine.parts; i++)
+        homeless |= report->machine.part[i]->numa_node == -1;
     for (size_t i = 0; i < report->machine.nodes; i++) {
         char *label =
             g_strdup_printf("<b>NUMA node %d</b><br/><font point-size=\"9\">CPUs %s</font><br/>"
@@ -249,7 +226,7 @@ static void draw_nodes(struct plot *plot)
         draw_node(plot, report->machine.node[i]->number, label);
         g_free(label);
     }
-    if (has_parts(plot, -1))
+    if (homeless)
         draw_node(plot, -1, "place unknown");
     for (size_t i = 1; i < report->machine.nodes; i++)
         g_string_append_printf(plot->text,
@@ -264,14 +241,6 @@ static void draw_nodes(struct plot *plot)
 static bool is_joined(const struct plot *plot, size_t from, size_t to, const char *name)
 {
     return strcmp(info_part_link(plot->report, from, to)->name, name) == 0;
-}
-
-static char *plot_describe_link(const struct gpud_device_link *link)
-{
-    GString *text = g_string_new(link->name);
-    if (link->bandwidth > 0)
-        g_string_append_printf(text, ", %.0f GB/s", link->bandwidth / 1e9);
-    return g_string_free(text, FALSE);
 }
 
 #define LINK_COLOR "#0a7d33"
@@ -302,16 +271,19 @@ static void draw_group(struct plot *plot, size_t first, const struct gpud_device
         if (each)
             member[size++] = i;
     }
-    char *text = plot_describe_link(link);
     if (size > 1) {
         char *place = find_cluster(plot, member, size);
-        g_string_append_printf(plot->text, "subgraph \"%s\" {\n", place);
+        GString *text = g_string_new(link->name);
+        if (link->bandwidth > 0)
+            g_string_append_printf(text, ", %.0f GB/s", link->bandwidth / 1e9);
+        g_string_append_printf(
+            plot->text,
+            "subgraph \"%s\" {\n"
+            "\"link%zu %s\" [label=\"%s%s\", shape=hexagon, "
+            "fillcolor=\"#d7f5dd\", color=\"" LINK_COLOR "\", fontsize=10];\n}\n",
+            place, first, link->name, text->str, size > 2 ? "\\neach with each" : "");
+        g_string_free(text, TRUE);
         g_free(place);
-        g_string_append_printf(plot->text,
-                               "\"link%zu %s\" [label=\"%s%s\", shape=hexagon, "
-                               "fillcolor=\"#d7f5dd\", color=\"" LINK_COLOR "\", fontsize=10];\n",
-                               first, link->name, text, size > 2 ? "\\neach with each" : "");
-        g_string_append(plot->text, "}\n");
     }
     for (size_t i = 0; i < size && size > 1; i++) {
         g_string_append_printf(plot->text,
@@ -320,22 +292,7 @@ static void draw_group(struct plot *plot, size_t first, const struct gpud_device
         for (size_t k = 0; k < size; k++)
             done[member[i] * count + member[k]] = true;
     }
-    g_free(text);
     g_free(member);
-}
-
-static void draw_links(struct plot *plot)
-{
-    size_t count = plot->report->machine.parts;
-    bool *done = g_new0(bool, count *count + 1);
-    for (size_t i = 0; i < count; i++) {
-        for (size_t j = i + 1; j < count; j++) {
-            const struct gpud_device_link *link = info_part_link(plot->report, i, j);
-            if (info_is_gpu_link(link->name) && !done[i * count + j])
-                draw_group(plot, i, link, done);
-        }
-    }
-    g_free(done);
 }
 
 /* --- routes ----------------------------------------------------------------------------------- */
@@ -345,22 +302,6 @@ static const char *color_of_route(const char *route)
     if (g_str_has_prefix(route, "staged"))
         return "#fde2c8";
     return strcmp(route, "none") == 0 ? "#f8d0d0" : "#d7f5dd";
-}
-
-static void append_row(struct plot *plot, size_t from)
-{
-    const struct info_report *report = plot->report;
-    g_string_append_printf(plot->text, "<tr><td align=\"left\"><b>%s</b></td>",
-                           report->device[from].name);
-    for (size_t to = 0; to < report->devices; to++) {
-        const struct info_pair *pair = info_find_pair(report, from, to);
-        if (!report->device[to].available)
-            continue;
-        const char *route = pair ? info_chosen_route(&pair->between) : "none";
-        g_string_append_printf(plot->text, "<td bgcolor=\"%s\">%s</td>", color_of_route(route),
-                               route);
-    }
-    g_string_append(plot->text, "</tr>");
 }
 
 static void append_reason(GString *text, const struct info_objection *one)
@@ -389,31 +330,6 @@ static void append_reason(GString *text, const struct info_objection *one)
     g_string_free(line, TRUE);
 }
 
-static size_t count_available(const struct info_report *report)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < report->devices; i++)
-        count += report->device[i].available;
-    return count;
-}
-
-static void append_reasons(struct plot *plot, size_t columns)
-{
-    GArray *objections = info_collect_objections(plot->report);
-    if (objections->len > 0)
-        g_string_append_printf(plot->text,
-                               "<tr><td colspan=\"%zu\" align=\"left\" balign=\"left\" "
-                               "border=\"0\"><font point-size=\"9\">",
-                               columns);
-    for (guint i = 0; i < objections->len && i < REASONS_MAX; i++)
-        append_reason(plot->text, &g_array_index(objections, struct info_objection, i));
-    if (objections->len > REASONS_MAX)
-        g_string_append(plot->text, "gpudirect-info --topology says the rest<br align=\"left\"/>");
-    if (objections->len > 0)
-        g_string_append(plot->text, "</font></td></tr>");
-    g_array_unref(objections);
-}
-
 static void append_table(struct plot *plot, size_t available)
 {
     const struct info_report *report = plot->report;
@@ -427,17 +343,43 @@ static void append_table(struct plot *plot, size_t available)
         if (report->device[i].available)
             g_string_append_printf(plot->text, "<td><b>%s</b></td>", report->device[i].name);
     g_string_append(plot->text, "</tr>");
-    for (size_t i = 0; i < report->devices; i++)
-        if (report->device[i].available)
-            append_row(plot, i);
-    append_reasons(plot, available + 1);
+    for (size_t from = 0; from < report->devices; from++) {
+        if (!report->device[from].available)
+            continue;
+        g_string_append_printf(plot->text, "<tr><td align=\"left\"><b>%s</b></td>",
+                               report->device[from].name);
+        for (size_t to = 0; to < report->devices; to++) {
+            const struct info_pair *pair = info_find_pair(report, from, to);
+            if (!report->device[to].available)
+                continue;
+            const char *route = pair ? info_chosen_route(&pair->between) : "none";
+            g_string_append_printf(plot->text, "<td bgcolor=\"%s\">%s</td>", color_of_route(route),
+                                   route);
+        }
+        g_string_append(plot->text, "</tr>");
+    }
+    GArray *objections = info_collect_objections(plot->report);
+    if (objections->len > 0)
+        g_string_append_printf(plot->text,
+                               "<tr><td colspan=\"%zu\" align=\"left\" balign=\"left\" "
+                               "border=\"0\"><font point-size=\"9\">",
+                               available + 1);
+    for (guint i = 0; i < objections->len && i < REASONS_MAX; i++)
+        append_reason(plot->text, &g_array_index(objections, struct info_objection, i));
+    if (objections->len > REASONS_MAX)
+        g_string_append(plot->text, "gpudirect-info --topology says the rest<br align=\"left\"/>");
+    if (objections->len > 0)
+        g_string_append(plot->text, "</font></td></tr>");
+    g_array_unref(objections);
     g_string_append(plot->text, "</table>");
 }
 
 /* The meaning of the colours, and the routes. */
 static void append_label(struct plot *plot)
 {
-    size_t available = count_available(plot->report);
+    size_t available = 0;
+    for (size_t i = 0; i < plot->report->devices; i++)
+        available += plot->report->device[i].available;
     g_string_append_printf(
         plot->text,
         "label=<<table border=\"0\" cellspacing=\"4\"><tr><td align=\"left\"><table border=\"0\" "
@@ -456,7 +398,8 @@ static void append_label(struct plot *plot)
     g_string_append(plot->text, "</td></tr></table>>;\n");
 }
 
-char *info_describe_plot(const struct info_report *report)
+/* To be freed with g_free(). */
+static char *describe_plot(const struct info_report *report)
 {
     struct plot plot = {.report = report, .text = g_string_new("graph machine {\n")};
     plot.drawn = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -467,7 +410,16 @@ char *info_describe_plot(const struct info_report *report)
                    "color=\"#57606a\", margin=\"0.14,0.08\"];\n"
                    "edge [fontname=\"" FONT "\", color=\"#8c959f\", penwidth=1.2];\n");
     draw_nodes(&plot);
-    draw_links(&plot);
+    size_t count = report->machine.parts;
+    bool *done = g_new0(bool, count *count + 1);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = i + 1; j < count; j++) {
+            const struct gpud_device_link *link = info_part_link(report, i, j);
+            if (info_is_gpu_link(link->name) && !done[i * count + j])
+                draw_group(&plot, i, link, done);
+        }
+    }
+    g_free(done);
     append_label(&plot); /* last: earlier nodes would get its label too */
     g_string_append(plot.text, "}\n");
     g_hash_table_destroy(plot.drawn);
@@ -520,20 +472,8 @@ static gboolean draw_stop(gpointer user)
     return G_SOURCE_REMOVE;
 }
 
-static enum gpud_status draw_explain(struct run *run, struct gpud_error *error)
-{
-    if (run->late)
-        return draw_refuse(error, GPUD_TIMEOUT, "dot did not finish within a minute", "");
-    if (run->failed)
-        return draw_refuse(error, GPUD_IO, "cannot write to dot: ", run->failed->message);
-    if (g_subprocess_get_successful(run->dot))
-        return GPUD_OK;
-    return draw_refuse(error, GPUD_IO, "dot failed: ",
-                       run->complaint && run->complaint[0] ? g_strchomp(run->complaint)
-                                                           : "without a message");
-}
-
-enum gpud_status info_draw_plot(const char *description, const char *file, struct gpud_error *error)
+enum gpud_status info_draw_plot(const struct info_report *report, const char *file,
+                                struct gpud_error *error)
 {
     char *format = g_strdup_printf("-T%s", info_plot_format(file));
     const char *const command[] = {"dot", format, "-o", file, NULL};
@@ -544,25 +484,34 @@ enum gpud_status info_draw_plot(const char *description, const char *file, struc
     g_free(format);
     if (!run.dot) {
         bool missing = g_error_matches(failed, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT);
-        enum gpud_status status = draw_refuse(
-            error, missing ? GPUD_UNSUPPORTED : GPUD_IO,
-            missing ? "pictures are drawn by graphviz, which is not installed (Debian: apt "
-                      "install graphviz); --topology prints the same as text"
-                    : "cannot start dot: ",
-            missing ? "" : failed->message);
+        draw_refuse(error, missing ? GPUD_UNSUPPORTED : GPUD_IO,
+                    missing ? "pictures are drawn by graphviz, which is not installed (Debian: apt "
+                              "install graphviz); --topology prints the same as text"
+                            : "cannot start dot: ",
+                    missing ? "" : failed->message);
         g_error_free(failed);
-        return status;
+        return error->status;
     }
+    char *description = describe_plot(report);
     run.loop = g_main_loop_new(NULL, FALSE);
     guint watchdog = g_timeout_add_seconds(DEADLINE_S, draw_stop, &run);
     g_subprocess_communicate_utf8_async(run.dot, description, NULL, draw_end, &run);
     g_main_loop_run(run.loop);
     if (!run.late)
         g_source_remove(watchdog);
-    enum gpud_status status = draw_explain(&run, error);
+    enum gpud_status status = GPUD_OK;
+    if (run.late)
+        status = draw_refuse(error, GPUD_TIMEOUT, "dot did not finish within a minute", "");
+    else if (run.failed)
+        status = draw_refuse(error, GPUD_IO, "cannot write to dot: ", run.failed->message);
+    else if (!g_subprocess_get_successful(run.dot))
+        status = draw_refuse(error, GPUD_IO, "dot failed: ",
+                             run.complaint && run.complaint[0] ? g_strchomp(run.complaint)
+                                                               : "without a message");
     g_main_loop_unref(run.loop);
     g_object_unref(run.dot);
     g_clear_error(&run.failed);
     g_free(run.complaint);
+    g_free(description);
     return status;
 }

@@ -7,14 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* === print =================================================================================== */
-/* What all text output shares. */
-
 #define WIDTH 100
 
-void info_print_wrapped(const char *text, int at)
+static void print_words(int at, const char *format, va_list args)
 {
-    char *valid = g_utf8_make_valid(text, -1);
+    char *text = g_strdup_vprintf(format, args), *valid = g_utf8_make_valid(text, -1);
     char **words = g_strsplit(valid, " ", -1);
     int column = at;
     for (char **word = words; *word; word++) {
@@ -32,6 +29,26 @@ void info_print_wrapped(const char *text, int at)
     putchar('\n');
     g_strfreev(words);
     g_free(valid);
+    g_free(text);
+}
+
+void info_print_wrapped(int at, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_words(at, format, args);
+    va_end(args);
+}
+
+/* The same on a line of its own. */
+static void print_line(int at, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static void print_line(int at, const char *format, ...)
+{
+    va_list args;
+    printf("%*s", at, "");
+    va_start(args, format);
+    print_words(at, format, args);
+    va_end(args);
 }
 
 /* Length of the longest device name, at least 4. */
@@ -54,6 +71,7 @@ static bool has_links(const struct info_report *report, const struct gpud_device
     return false;
 }
 
+/* from NULL: the heading. */
 static void links_print_row(const struct info_report *report, const struct gpud_device_info *from,
                             int width)
 {
@@ -96,13 +114,6 @@ static bool is_link_name(const struct info_report *report, const char *name)
     return false;
 }
 
-/* "cuda:0" and "cuda:1", not "opencl:0" and "cuda:0". */
-static bool is_one_kind(const struct info_link *link)
-{
-    size_t length = strcspn(link->from->name, ":");
-    return strncmp(link->from->name, link->to->name, length + 1) == 0;
-}
-
 static void print_access(const struct info_link *link, int names)
 {
     GString *text = g_string_new(NULL);
@@ -125,7 +136,7 @@ static void print_access(const struct info_link *link, int names)
     if (link->measured > 0)
         g_string_append_printf(text, "; measured %.1f GB/s", link->measured / 1e9);
     printf("  %-*s → %-*s  ", names, link->from->name, names, link->to->name);
-    info_print_wrapped(text->str, 2 * names + 7);
+    info_print_wrapped(2 * names + 7, "%s", text->str);
     g_string_free(text, TRUE);
 }
 
@@ -141,17 +152,18 @@ static void print_matrix(const struct info_report *report, int names)
     puts("");
     for (guint i = 0; i < report->links->len; i++) {
         const struct info_link *link = &g_array_index(report->links, struct info_link, i);
-        if (link->link.direct || is_one_kind(link))
+        /* Of two vendors' devices only what there is: "opencl:0" and "cuda:0" may be one GPU. */
+        size_t kind = strcspn(link->from->name, ":") + 1;
+        if (link->link.direct || strncmp(link->from->name, link->to->name, kind) == 0)
             print_access(link, names);
     }
     puts("");
 }
 
 /* How far the host and cards are from a GPU. */
-static void print_location(const struct gpud_device_info *device,
-                           const struct info_location *location, int names)
+static void print_location(const char *name, const struct info_location *location, int names)
 {
-    printf("  %-*s → host: distance %s", names, device->name, info_distance_name(location->host));
+    printf("  %-*s → host: distance %s", names, name, info_distance_name(location->host));
     if (location->numa_node >= 0)
         printf("; it is next to NUMA node %d", location->numa_node);
     if (location->cpus[0])
@@ -167,11 +179,8 @@ static void print_location(const struct gpud_device_info *device,
     }
 }
 
-static void print_links(const struct info_report *report, int names)
+static void print_links(const struct info_report *report, int names, size_t on_bus)
 {
-    size_t on_bus = 0;
-    for (size_t i = 0; i < report->devices; i++)
-        on_bus += info_has_location(report, i);
     if (on_bus > 0)
         puts("\nLinks");
     if (report->links->len > 0)
@@ -180,43 +189,25 @@ static void print_links(const struct info_report *report, int names)
         puts("  one GPU: there is no other to link it with");
     for (size_t i = 0; i < report->devices; i++)
         if (info_has_location(report, i))
-            print_location(&report->device[i], &report->location[i], names);
+            print_location(report->device[i].name, &report->location[i], names);
     if (report->measure_reason[0]) {
         printf("\nNot measured: ");
-        info_print_wrapped(report->measure_reason, 14);
+        info_print_wrapped(14, "%s", report->measure_reason);
     }
 }
 
 /* === network cards =========================================================================== */
-
-static void print_line(int at, GString *line)
-{
-    printf("%*s", at, "");
-    info_print_wrapped(line->str, at);
-    g_string_free(line, TRUE);
-}
-
-static void print_gid(const struct gpud_network_gid_info *gid, int at)
-{
-    static const char *const kinds[] = {
-        [GPUD_GID_INFINIBAND] = "InfiniBand",
-        [GPUD_GID_ROCE_V1] = "RoCE v1",
-        [GPUD_GID_ROCE_V2] = "RoCE v2",
-    };
-    GString *line = g_string_new(NULL);
-    g_string_printf(line, "GID %u: %s", gid->index,
-                    (size_t)gid->kind < G_N_ELEMENTS(kinds) ? kinds[gid->kind] : "?");
-    g_string_append_printf(line, ", %s", gid->address[0] ? gid->address : gid->text);
-    if (gid->netdev[0])
-        g_string_append_printf(line, ", %s", gid->netdev);
-    print_line(at, line);
-}
 
 static void print_port(const struct gpud_network_port_info *info, int at)
 {
     static const char *const layers[] = {
         [GPUD_LINK_LAYER_ETHERNET] = "Ethernet",
         [GPUD_LINK_LAYER_INFINIBAND] = "InfiniBand",
+    };
+    static const char *const kinds[] = {
+        [GPUD_GID_INFINIBAND] = "InfiniBand",
+        [GPUD_GID_ROCE_V1] = "RoCE v1",
+        [GPUD_GID_ROCE_V2] = "RoCE v2",
     };
     GString *line = g_string_new(NULL);
     g_string_printf(line, "port %u: %s", info->number, info->state[0] ? info->state : "unknown");
@@ -231,19 +222,17 @@ static void print_port(const struct gpud_network_port_info *info, int at)
     if (info->message_max > 0)
         g_string_append_printf(line, ", messages of up to %.0f MB",
                                (double)info->message_max / 1e6);
-    print_line(at, line);
+    print_line(at, "%s", line->str);
+    g_string_free(line, TRUE);
     if (info->reason[0])
-        print_line(at + 2, g_string_new(info->reason));
-    for (uint32_t i = 0; i < info->gids; i++)
-        print_gid(info->gid[i], at + 2);
-}
-
-static void print_way(const char *way, bool there, const char *reason, int at)
-{
-    GString *line = g_string_new(NULL);
-    g_string_printf(line, "GPU memory by %s: %s%s", way, there ? "yes" : "no, ",
-                    there ? "" : reason);
-    print_line(at, line);
+        print_line(at + 2, "%s", info->reason);
+    for (uint32_t i = 0; i < info->gids; i++) {
+        const struct gpud_network_gid_info *gid = info->gid[i];
+        print_line(at + 2, "GID %u: %s, %s%s%s", gid->index,
+                   (size_t)gid->kind < G_N_ELEMENTS(kinds) ? kinds[gid->kind] : "?",
+                   gid->address[0] ? gid->address : gid->text, gid->netdev[0] ? ", " : "",
+                   gid->netdev);
+    }
 }
 
 static void print_card(const struct info_card *card, int names)
@@ -260,27 +249,23 @@ static void print_card(const struct info_card *card, int names)
     if (info->numa_node >= 0)
         g_string_append_printf(line, "%sNUMA node %d", line->len ? ", " : "", info->numa_node);
     printf("  %-*s  ", names, info->name);
-    info_print_wrapped(line->len ? line->str : "nothing is known of it", at);
+    info_print_wrapped(at, "%s", line->len ? line->str : "nothing is known of it");
     g_string_free(line, TRUE);
-    if (!info->available) {
-        line = g_string_new(NULL);
-        g_string_printf(line, "not available: %s", info->reason);
-        print_line(at, line);
-    }
+    if (!info->available)
+        print_line(at, "not available: %s", info->reason);
     for (uint32_t i = 0; i < info->ports; i++)
         print_port(info->port[i], at);
     if (info->available) {
-        print_way("dma-buf", info->dmabuf, info->no_dmabuf, at);
-        print_way("peermem", info->peermem, info->no_peermem, at);
+        print_line(at, "GPU memory by dma-buf: %s%s", info->dmabuf ? "yes" : "no, ",
+                   info->dmabuf ? "" : info->no_dmabuf);
+        print_line(at, "GPU memory by peermem: %s%s", info->peermem ? "yes" : "no, ",
+                   info->peermem ? "" : info->no_peermem);
     }
-    if (card->nearest.reason[0]) {
-        line = g_string_new(NULL);
-        g_string_printf(line, "device=auto: %s", card->nearest.reason);
-        print_line(at, line);
-    }
+    if (card->nearest.reason[0])
+        print_line(at, "device=auto: %s", card->nearest.reason);
 }
 
-/* The same names as in the matrix of links. */
+/* The same names as in the matrix of links. To be freed with g_free(). */
 static char *distance_text(enum gpud_distance distance)
 {
     return distance == GPUD_DISTANCE_UNKNOWN ? g_strdup("?")
@@ -319,110 +304,52 @@ static void network_print_row(const struct info_report *report, const struct inf
     g_string_free(line, TRUE);
 }
 
-/* How far each card is from each GPU. */
-static void print_distances(const struct info_report *report, int names)
+static void print_sentence(const char *label, const char *text)
 {
-    bool any = false;
+    printf("  %s: ", label);
+    info_print_wrapped((int)strlen(label) + 4, "%s", text);
+}
+
+static void print_network(const struct info_report *report, size_t on_bus)
+{
+    const struct info_network *network = &report->network;
+    const struct info_card *cards = (const struct info_card *)(const void *)network->cards->data;
+    guint count = network->cards->len;
+    size_t longest = 4;
+    puts("\nNetwork cards");
+    for (guint i = 0; i < count; i++)
+        longest = MAX(longest, strlen(cards[i].info.name));
+    int names = (int)longest;
+    for (guint i = 0; i < count; i++)
+        print_card(&cards[i], names);
+    if (count == 0)
+        print_sentence("none", network->host.reason);
+    else if (!network->host.usable)
+        print_sentence("none can be used now", network->host.reason);
+    if (count > 0 && network->host.pin_reason[0])
+        print_sentence("too little memory", network->host.pin_reason);
+    /* The other half of "GPU memory by dma-buf", which is printed for each card. */
     for (size_t i = 0; i < report->devices; i++)
-        any |= info_has_location(report, i);
-    if (!any)
+        if (info_has_location(report, i))
+            print_line(2, "memory of %s as a dma-buf, for a card: %s%s", report->device[i].name,
+                       network->export[i].dmabuf ? "yes" : "no, ", network->export[i].reason);
+    if (count == 0 || on_bus == 0)
         return;
+    /* How far each card is from each GPU. */
     puts("");
     network_print_row(report, NULL, names);
-    for (guint i = 0; i < report->network.cards->len; i++)
-        network_print_row(report, &g_array_index(report->network.cards, struct info_card, i),
-                          names);
+    for (guint i = 0; i < count; i++)
+        network_print_row(report, &cards[i], names);
     puts("");
     print_legend(is_distance, report);
 }
 
-static void print_sentence(const char *label, const char *text)
-{
-    printf("  %s: ", label);
-    info_print_wrapped(text, (int)strlen(label) + 4);
-}
-
-/* The other half of "GPU memory by dma-buf", which is printed for each card. */
-static void print_exports(const struct info_report *report)
-{
-    for (size_t i = 0; i < report->devices; i++) {
-        const struct info_export *export = &report->network.export[i];
-        if (!info_has_location(report, i))
-            continue;
-        GString *line = g_string_new(NULL);
-        g_string_printf(line, "memory of %s as a dma-buf, for a card: %s%s", report->device[i].name,
-                        export->dmabuf ? "yes" : "no, ", export->reason);
-        print_line(2, line);
-    }
-}
-
-static void print_network(const struct info_report *report)
-{
-    const struct info_network *network = &report->network;
-    size_t names = 4;
-    puts("\nNetwork cards");
-    if (network->cards->len == 0) {
-        print_sentence("none", network->host.reason);
-        print_exports(report);
-        return;
-    }
-    for (guint i = 0; i < network->cards->len; i++)
-        names = MAX(names, strlen(g_array_index(network->cards, struct info_card, i).info.name));
-    for (guint i = 0; i < network->cards->len; i++)
-        print_card(&g_array_index(network->cards, struct info_card, i), (int)names);
-    if (!network->host.usable)
-        print_sentence("none can be used now", network->host.reason);
-    if (network->host.pin_reason[0])
-        print_sentence("too little memory", network->host.pin_reason);
-    print_exports(report);
-    print_distances(report, (int)names);
-}
-
-/* === text ==================================================================================== */
-
-/* --- devices ---------------------------------------------------------------------------------- */
-
-static void print_devices(const struct info_report *report, int names)
-{
-    puts("\nDevices");
-    for (size_t i = 0; i < report->devices; i++) {
-        const struct gpud_device_info *device = &report->device[i];
-        int at = names + 4;
-        printf("  %-*s  ", names, device->name);
-        if (!device->available) {
-            char *text = g_strdup_printf("not available: %s", device->reason);
-            info_print_wrapped(text, at);
-            g_free(text);
-            continue;
-        }
-        GString *line = g_string_new(device->description);
-        if (device->pci[0])
-            g_string_append_printf(line, ", at %s", device->pci);
-        if (report->location[i].numa_node >= 0)
-            g_string_append_printf(line, ", NUMA node %d", report->location[i].numa_node);
-        if (report->location[i].cpus[0])
-            g_string_append_printf(line, ", CPUs %s", report->location[i].cpus);
-        info_print_wrapped(line->str, at);
-        if (device->direct_writes)
-            g_string_assign(line, "others can write its memory directly");
-        else
-            g_string_printf(line, "no direct writes: %s", device->reason);
-        printf("%*s", at, "");
-        info_print_wrapped(line->str, at);
-        g_string_free(line, TRUE);
-    }
-}
-
-/* --- routes ----------------------------------------------------------------------------------- */
+/* === the report ============================================================================== */
 
 static void print_reasons(const struct info_choice *choice, int at)
 {
-    for (size_t i = 0; i < choice->chosen; i++) {
-        char *text = g_strdup_printf("not %s: %s", choice->route[i].name, choice->route[i].reason);
-        printf("%*s", at, "");
-        info_print_wrapped(text, at);
-        g_free(text);
-    }
+    for (size_t i = 0; i < choice->chosen; i++)
+        print_line(at, "not %s: %s", choice->route[i].name, choice->route[i].reason);
 }
 
 /* Whether the chosen routes differ, or a reason against a better one. */
@@ -436,28 +363,22 @@ static bool choices_differ(const struct info_choice *a, const struct info_choice
     return false;
 }
 
-/* The distance between the two, and the link. */
-static void print_distance(const struct info_report *report, const struct info_pair *pair)
-{
-    const struct info_link *link = info_find_link(report, pair->from, pair->to);
-    const char *distance = info_distance_name(pair->distance);
-    char *path = link && info_is_gpu_link(link->link.name) ? info_link_path(link) : NULL;
-    if (path)
-        printf(" (%s; PCI distance %s)", path, distance);
-    else if (pair->distance > GPUD_DISTANCE_SELF)
-        printf(" (distance %s)", distance);
-    g_free(path);
-}
-
 static void print_routes(const struct info_report *report, int names)
 {
     int at = 2 * names + 7;
     puts("\nRoutes between two processes");
     for (guint i = 0; i < report->pairs->len; i++) {
         const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
+        const struct info_link *link = info_find_link(report, pair->from, pair->to);
+        const char *distance = info_distance_name(pair->distance);
+        char *path = link && info_is_gpu_link(link->link.name) ? info_link_path(link) : NULL;
         printf("  %-*s → %-*s  %s", names, pair->from->name, names, pair->to->name,
                info_chosen_route(&pair->between));
-        print_distance(report, pair);
+        if (path)
+            printf(" (%s; PCI distance %s)", path, distance);
+        else if (pair->distance > GPUD_DISTANCE_SELF)
+            printf(" (distance %s)", distance);
+        g_free(path);
         putchar('\n');
         print_reasons(&pair->between, at);
     }
@@ -475,62 +396,28 @@ static void print_routes(const struct info_report *report, int names)
     puts(differ ? "  all others are the same" : "  the same");
 }
 
-/* --- capture ---------------------------------------------------------------------------------- */
-
-/* "640x480" or "48x32 … 3840x2160". */
-static void print_size(const struct gpud_capture_mode *mode)
-{
-    printf("%ux%u", mode->width_min, mode->height_min);
-    if (mode->width_max != mode->width_min || mode->height_max != mode->height_min)
-        printf(" … %ux%u", mode->width_max, mode->height_max);
-}
-
-/* "direct to host, cuda:0", and the reasons against the others. */
-static void print_paths(const struct gpud_capture_card_info *info, int at)
-{
-    GString *text = g_string_new("");
-    for (size_t i = 0; i < info->paths; i++)
-        if (info->path[i]->direct)
-            g_string_append_printf(text, "%s%s by %s", text->len ? ", " : "direct to ",
-                                   info->path[i]->device, info->path[i]->path);
-    printf("%*s", at, "");
-    info_print_wrapped(text->len ? text->str : "direct to no device", at);
-    for (size_t i = 0; i < info->paths; i++) {
-        const struct gpud_capture_card_path *path = info->path[i];
-        if (path->direct)
-            continue;
-        g_string_printf(text, "copied to %s from %s: %s", path->device, path->path, path->reason);
-        printf("%*s", at, "");
-        info_print_wrapped(text->str, at);
-    }
-    g_string_free(text, TRUE);
-}
-
 static void print_capture(const struct info_capture *capture)
 {
     const struct gpud_capture_card_info *info = &capture->info;
     int at = 18;
     printf("  %-14s  ", info_capture_node(capture));
     if (!info->usable) {
-        info_print_wrapped(info->reason, at);
+        info_print_wrapped(at, "%s", info->reason);
         return;
     }
-    char *who = g_strdup_printf("%s, driver %s", info->card, info->driver);
-    info_print_wrapped(who, at);
-    g_free(who);
-    if (!info->signal) {
-        printf("%*s", at, "");
-        info_print_wrapped(info->signal_reason, at);
-    }
+    info_print_wrapped(at, "%s, driver %s", info->card, info->driver);
+    if (!info->signal)
+        print_line(at, "%s", info->signal_reason);
     /* One line per format: a card may offer a dozen formats in a dozen sizes each. */
     for (size_t i = 0; i < info->modes; i++) {
         const struct gpud_capture_mode *mode = info->mode[i];
-        bool first = i == 0 || strcmp(mode->format, info->mode[i - 1]->format) != 0;
-        if (first)
+        if (i == 0 || strcmp(mode->format, info->mode[i - 1]->format) != 0)
             printf("%*s%-10s  ", at, "", mode->format);
         else
             fputs(", ", stdout);
-        print_size(mode);
+        printf("%ux%u", mode->width_min, mode->height_min);
+        if (mode->width_max != mode->width_min || mode->height_max != mode->height_min)
+            printf(" … %ux%u", mode->width_max, mode->height_max);
         if (mode->fps_num && mode->fps_den)
             printf(" at up to %g/s", (double)mode->fps_num / mode->fps_den);
         if (i + 1 == info->modes || strcmp(mode->format, info->mode[i + 1]->format) != 0)
@@ -538,58 +425,78 @@ static void print_capture(const struct info_capture *capture)
     }
     if (info->modes == 0)
         printf("%*sit offers no format that is known here\n", at, "");
-    print_paths(info, at);
-    char *nearest = g_strdup_printf("device=auto: %s", capture->nearest.reason);
-    printf("%*s", at, "");
-    info_print_wrapped(nearest, at);
-    g_free(nearest);
+    GString *direct = g_string_new("");
+    for (size_t i = 0; i < info->paths; i++)
+        if (info->path[i]->direct)
+            g_string_append_printf(direct, "%s%s by %s", direct->len ? ", " : "direct to ",
+                                   info->path[i]->device, info->path[i]->path);
+    print_line(at, "%s", direct->len ? direct->str : "direct to no device");
+    g_string_free(direct, TRUE);
+    for (size_t i = 0; i < info->paths; i++) {
+        const struct gpud_capture_card_path *path = info->path[i];
+        if (!path->direct)
+            print_line(at, "copied to %s from %s: %s", path->device, path->path, path->reason);
+    }
+    print_line(at, "device=auto: %s", capture->nearest.reason);
 }
-
-static void print_captures(const struct info_report *report)
-{
-    puts("\nCapture");
-    for (guint i = 0; i < report->captures->len; i++)
-        print_capture(&g_array_index(report->captures, struct info_capture, i));
-    if (report->captures->len == 0)
-        puts("  none: there is no /dev/video*");
-}
-
-/* --- the layer -------------------------------------------------------------------------------- */
 
 static void print_layer(const struct info_layer *layer)
 {
     puts("\nSoftware DirectGMA");
     if (layer->loaded) {
         printf("  loaded: %s\n", layer->loaded);
-        return;
-    }
-    if (!layer->path) {
+    } else if (!layer->path) {
         puts("  not loaded; libgpudirect-dgma-layer.so was not found beside the library");
-        return;
-    }
-    if (!layer->hint) {
+    } else if (!layer->hint) {
         printf("  not loaded, and no device here needs it (%s)\n", layer->path);
-        return;
+    } else {
+        GString *who = g_string_new(NULL);
+        for (guint i = 0; i < layer->helps->len; i++)
+            g_string_append_printf(who, "%s%s", i ? ", " : "",
+                                   (const char *)layer->helps->pdata[i]);
+        print_line(2, "not loaded; it gives direct writes to %s. To try it:", who->str);
+        printf("  %s\n", layer->hint);
+        g_string_free(who, TRUE);
     }
-    GString *who = g_string_new("not loaded; it gives direct writes to ");
-    for (guint i = 0; i < layer->helps->len; i++)
-        g_string_append_printf(who, "%s%s", i ? ", " : "", (const char *)layer->helps->pdata[i]);
-    g_string_append(who, ". To try it:");
-    fputs("  ", stdout);
-    info_print_wrapped(who->str, 2);
-    printf("  %s\n", layer->hint);
-    g_string_free(who, TRUE);
 }
 
 void info_print_text(const struct info_report *report)
 {
     int names = longest_name(report);
+    size_t on_bus = 0;
     printf("gpudirect %s\n", gpud_version_string());
-    print_devices(report, names);
-    print_links(report, names);
-    print_network(report);
+    puts("\nDevices");
+    for (size_t i = 0; i < report->devices; i++) {
+        const struct gpud_device_info *device = &report->device[i];
+        int at = names + 4;
+        on_bus += info_has_location(report, i);
+        printf("  %-*s  ", names, device->name);
+        if (!device->available) {
+            info_print_wrapped(at, "not available: %s", device->reason);
+            continue;
+        }
+        GString *line = g_string_new(device->description);
+        if (device->pci[0])
+            g_string_append_printf(line, ", at %s", device->pci);
+        if (report->location[i].numa_node >= 0)
+            g_string_append_printf(line, ", NUMA node %d", report->location[i].numa_node);
+        if (report->location[i].cpus[0])
+            g_string_append_printf(line, ", CPUs %s", report->location[i].cpus);
+        info_print_wrapped(at, "%s", line->str);
+        g_string_free(line, TRUE);
+        if (device->direct_writes)
+            print_line(at, "others can write its memory directly");
+        else
+            print_line(at, "no direct writes: %s", device->reason);
+    }
+    print_links(report, names, on_bus);
+    print_network(report, on_bus);
     print_routes(report, names);
-    print_captures(report);
+    puts("\nCapture");
+    for (guint i = 0; i < report->captures->len; i++)
+        print_capture(&g_array_index(report->captures, struct info_capture, i));
+    if (report->captures->len == 0)
+        puts("  none: there is no /dev/video*");
     print_layer(&report->layer);
 }
 
@@ -597,56 +504,34 @@ void info_print_text(const struct info_report *report)
 /* What is on this machine's buses, the link from each to each, and the resulting routes, in the
  * form of `nvidia-smi topo -m` and `rocm-smi --showtopo`. */
 
-/* --- the matrix ------------------------------------------------------------------------------- */
-
-static int column_width(const struct info_report *report)
+static bool is_name_used(const struct info_report *report, const char *name)
 {
-    size_t longest = strlen("XGMI2");
     for (size_t i = 0; i < report->machine.parts; i++)
-        longest = MAX(longest, strlen(info_part_name(report->machine.part[i])));
-    return (int)longest + 2;
+        for (size_t j = 0; j < report->machine.parts; j++)
+            if (g_str_has_prefix(info_part_link(report, i, j)->name, name))
+                return true;
+    return false;
 }
 
-static void print_place(const struct gpud_part_info *part)
+static void topology_print_matrix(const struct info_report *report, int width)
 {
-    if (part->numa_node >= 0)
-        printf("%-6d", part->numa_node);
-    else
-        printf("%-6s", "-");
-    puts(part->cpus[0] ? part->cpus : "-");
-}
-
-static void topology_print_matrix(const struct info_report *report)
-{
-    int width = column_width(report);
     printf("  %-*s", width, "");
     for (size_t i = 0; i < report->machine.parts; i++)
         printf("%-*s", width, info_part_name(report->machine.part[i]));
     puts("NUMA  CPUs");
     for (size_t i = 0; i < report->machine.parts; i++) {
-        printf("  %-*s", width, info_part_name(report->machine.part[i]));
-        for (size_t j = 0; j < report->machine.parts; j++) {
-            const struct gpud_device_link *link = info_part_link(report, i, j);
-            printf("%-*s", width, link->name);
-        }
-        print_place(report->machine.part[i]);
+        const struct gpud_part_info *part = report->machine.part[i];
+        printf("  %-*s", width, info_part_name(part));
+        for (size_t j = 0; j < report->machine.parts; j++)
+            printf("%-*s", width, info_part_link(report, i, j)->name);
+        if (part->numa_node >= 0)
+            printf("%-6d", part->numa_node);
+        else
+            printf("%-6s", "-");
+        puts(part->cpus[0] ? part->cpus : "-");
     }
     puts("");
 }
-
-static bool is_name_used(const struct info_report *report, const char *name)
-{
-    for (size_t i = 0; i < report->machine.parts; i++) {
-        for (size_t j = 0; j < report->machine.parts; j++) {
-            const struct gpud_device_link *link = info_part_link(report, i, j);
-            if (g_str_has_prefix(link->name, name))
-                return true;
-        }
-    }
-    return false;
-}
-
-/* --- parts ------------------------------------------------------------------------------------ */
 
 static void print_part(const struct gpud_part_info *part, int width)
 {
@@ -669,97 +554,58 @@ static void print_part(const struct gpud_part_info *part, int width)
     else if (part->memory)
         g_string_append_printf(line, ", %.0f GB, all on the bus", (double)part->memory / 1e9);
     printf("  %-*s", width, info_part_name(part));
-    info_print_wrapped(line->str, width + 2);
+    info_print_wrapped(width + 2, "%s", line->str);
     g_string_free(line, TRUE);
 }
 
-static void print_nodes(const struct info_report *report)
+/* Frees the objections. */
+static void print_objections(GArray *objections, const char *heading)
 {
+    if (objections->len > 0)
+        puts(heading);
+    for (guint i = 0; i < objections->len; i++) {
+        const struct info_objection *one = &g_array_index(objections, struct info_objection, i);
+        GString *line = g_string_new(NULL);
+        g_string_printf(line, "%s → %s", one->from, one->to);
+        if (one->pairs > 1)
+            g_string_append_printf(line, " and %u more", one->pairs - 1);
+        if (one->route)
+            g_string_append_printf(line, ": not %s", one->route);
+        fputs("  ", stdout);
+        info_print_wrapped(4, "%s: %s", line->str, one->reason);
+        g_string_free(line, TRUE);
+    }
+    g_array_unref(objections);
+}
+
+void info_print_topology(const struct info_report *report)
+{
+    size_t longest = strlen("XGMI2");
+    for (size_t i = 0; i < report->machine.parts; i++)
+        longest = MAX(longest, strlen(info_part_name(report->machine.part[i])));
+    int width = (int)longest + 2;
+    printf("gpudirect %s\n\nTopology\n", gpud_version_string());
+    if (report->machine.parts > 0)
+        topology_print_matrix(report, width);
+    else
+        puts("  no GPU, network card or capture card is on a bus here");
+    for (size_t i = 0; i < report->machine.parts; i++)
+        print_part(report->machine.part[i], width);
     for (size_t i = 0; i < report->machine.nodes; i++)
         printf("  NUMA node %d: CPUs %s, %.1f GB\n", report->machine.node[i]->number,
                report->machine.node[i]->cpus[0] ? report->machine.node[i]->cpus : "none",
                (double)report->machine.node[i]->memory / 1e9);
-}
-
-/* --- why GPUs do not reach each other --------------------------------------------------------- */
-
-struct gap {
-    size_t from, to;
-    char reason[GPUD_REASON_MAX];
-    char *shape;
-    unsigned pairs;
-};
-
-static void clear_gap(gpointer gap)
-{
-    g_free(((struct gap *)gap)->shape);
-}
-
-/* Some reasons name devices, others bus addresses. */
-static char *find_shape_of_gap(const struct gpud_part_info *from, const struct gpud_part_info *to,
-                               const char *reason)
-{
-    char *named = info_find_shape(reason, from->name, to->name);
-    char *shape = info_find_shape(named, from->pci, to->pci);
-    g_free(named);
-    return shape;
-}
-
-static void add_gap(GArray *gaps, const struct info_report *report, size_t from, size_t to,
-                    const char *reason)
-{
-    char *shape = find_shape_of_gap(report->machine.part[from], report->machine.part[to], reason);
-    for (guint i = 0; i < gaps->len; i++) {
-        struct gap *known = &g_array_index(gaps, struct gap, i);
-        if (strcmp(known->shape, shape) == 0) {
-            known->pairs++;
-            g_free(shape);
-            return;
-        }
+    if (report->machine.parts > 1) {
+        puts("");
+        print_legend(is_name_used, report);
     }
-    struct gap made = {.from = from, .to = to, .shape = shape, .pairs = 1};
-    g_strlcpy(made.reason, reason, sizeof(made.reason));
-    g_array_append_val(gaps, made);
-}
-
-static void print_first(const char *from, const char *to, unsigned pairs, const char *reason)
-{
-    GString *line = g_string_new(NULL);
-    g_string_printf(line, "%s → %s", from, to);
-    if (pairs > 1)
-        g_string_append_printf(line, " and %u more", pairs - 1);
-    g_string_append_printf(line, ": %s", reason);
-    fputs("  ", stdout);
-    info_print_wrapped(line->str, 4);
-    g_string_free(line, TRUE);
-}
-
-static void print_gaps(const struct info_report *report)
-{
-    GArray *gaps = g_array_new(FALSE, FALSE, sizeof(struct gap));
-    g_array_set_clear_func(gaps, clear_gap);
-    for (size_t i = 0; i < report->machine.parts; i++) {
-        for (size_t j = 0; j < report->machine.parts; j++) {
-            const struct gpud_device_link *link = info_part_link(report, i, j);
-            if (link->reason[0])
-                add_gap(gaps, report, i, j, link->reason);
-        }
+    if (report->machine.reason[0]) {
+        fputs("\nNot known: ", stdout);
+        info_print_wrapped(11, "%s", report->machine.reason);
     }
-    if (gaps->len > 0)
-        puts("\nGPUs that do not write each other's memory");
-    for (guint i = 0; i < gaps->len; i++) {
-        const struct gap *gap = &g_array_index(gaps, struct gap, i);
-        print_first(info_part_name(report->machine.part[gap->from]),
-                    info_part_name(report->machine.part[gap->to]), gap->pairs, gap->reason);
-    }
-    g_array_unref(gaps);
-}
+    print_objections(info_collect_gaps(report), "\nGPUs that do not write each other's memory");
 
-/* --- routes ----------------------------------------------------------------------------------- */
-
-static void topology_print_routes(const struct info_report *report)
-{
-    int width = MAX(longest_name(report), (int)strlen("directgma")) + 2;
+    width = MAX(longest_name(report), (int)strlen("directgma")) + 2;
     puts("\nRoutes between two processes, from the left to the top");
     for (size_t from = 0; from <= report->devices; from++) {
         const struct gpud_device_info *row = from ? &report->device[from - 1] : NULL;
@@ -779,36 +625,5 @@ static void topology_print_routes(const struct info_report *report)
         puts(g_strchomp(line->str));
         g_string_free(line, TRUE);
     }
-    GArray *objections = info_collect_objections(report);
-    if (objections->len > 0)
-        puts("");
-    for (guint i = 0; i < objections->len; i++) {
-        const struct info_objection *one = &g_array_index(objections, struct info_objection, i);
-        char *text = g_strdup_printf("not %s: %s", one->route, one->reason);
-        print_first(one->from, one->to, one->pairs, text);
-        g_free(text);
-    }
-    g_array_unref(objections);
-}
-
-void info_print_topology(const struct info_report *report)
-{
-    printf("gpudirect %s\n\nTopology\n", gpud_version_string());
-    if (report->machine.parts > 0)
-        topology_print_matrix(report);
-    else
-        puts("  no GPU, network card or capture card is on a bus here");
-    for (size_t i = 0; i < report->machine.parts; i++)
-        print_part(report->machine.part[i], column_width(report));
-    print_nodes(report);
-    if (report->machine.parts > 1) {
-        puts("");
-        print_legend(is_name_used, report);
-    }
-    if (report->machine.reason[0]) {
-        fputs("\nNot known: ", stdout);
-        info_print_wrapped(report->machine.reason, 11);
-    }
-    print_gaps(report);
-    topology_print_routes(report);
+    print_objections(info_collect_objections(report), "");
 }
