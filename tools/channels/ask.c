@@ -32,20 +32,6 @@ static void waiter_free(gpointer data)
     g_free(waiter);
 }
 
-/* The receiver's lock, which the kernel releases when it dies. */
-static bool is_alive(int fd)
-{
-    struct flock found = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    return fcntl(fd, F_OFD_GETLK, &found) == 0 && found.l_type != F_UNLCK;
-}
-
-/* A process id means nothing in another container's PID namespace. */
-static bool is_own_namespace(const char *number)
-{
-    struct stat st;
-    return stat("/proc/self/ns/pid", &st) == 0 && g_ascii_strtoull(number, NULL, 10) == st.st_ino;
-}
-
 /* Where bare names lie, as core/base/base.h says. */
 static bool is_runtime_directory(const char *folder)
 {
@@ -59,16 +45,6 @@ static bool is_runtime_directory(const char *folder)
     g_free(own);
     g_free(usual);
     return is_own;
-}
-
-/* The note's "cam1!subs" of this folder, "/run/studio/cam1" or "rdma://…", as an address. */
-static char *waiting_read_address(const char *folder, const char *what)
-{
-    if (strchr(what, '/'))
-        return g_strdup_printf("%s%s", what[0] == '/' ? "unix:" : "", what);
-    if (is_runtime_directory(folder))
-        return g_strdelimit(g_strdup(what), "!", '/');
-    return g_strdup_printf("unix:%s/%s", folder, what);
 }
 
 /* Another user's word is shown to people: made to be text. */
@@ -89,11 +65,20 @@ static struct channels_waiter *waiting_parse(const char *folder, char *text)
     if (g_strv_length(line) > SINCE && line[WHAT][0]) {
         const char *namespace = strchr(line[PROCESS], ' ');
         char *what = waiting_clean(line[WHAT]);
+        struct stat st;
         waiter = g_new0(struct channels_waiter, 1);
-        waiter->address = waiting_read_address(folder, what);
+        /* "cam1!subs" of this folder, "/run/studio/cam1" or "rdma://…" */
+        if (strchr(what, '/'))
+            waiter->address = g_strdup_printf("%s%s", what[0] == '/' ? "unix:" : "", what);
+        else if (is_runtime_directory(folder))
+            waiter->address = g_strdelimit(g_strdup(what), "!", '/');
+        else
+            waiter->address = g_strdup_printf("unix:%s/%s", folder, what);
         waiter->name = waiting_clean(line[NAME]);
         waiter->since = g_ascii_strtoll(line[SINCE], NULL, 10);
-        if (namespace && is_own_namespace(namespace + 1))
+        /* A process id means nothing in another container's PID namespace. */
+        if (namespace && stat("/proc/self/ns/pid", &st) == 0 &&
+            g_ascii_strtoull(namespace + 1, NULL, 10) == st.st_ino)
             waiter->pid = g_ascii_strtoll(line[PROCESS], NULL, 10);
         g_free(what);
     }
@@ -110,7 +95,10 @@ static struct channels_waiter *read_note(int directory, const char *folder, cons
     int fd = openat(directory, entry, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && is_alive(fd))
+    /* The receiver's lock, which the kernel releases when it dies. */
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fcntl(fd, F_OFD_GETLK, &lock) == 0 &&
+        lock.l_type != F_UNLCK)
         size = pread(fd, text, NOTE_MAX, 0);
     close(fd);
     if (size <= 0)
@@ -156,10 +144,13 @@ struct question {
     struct gpud_error error;
 };
 
-/* Beside the socket of an address, or all of a folder. */
-static void read_waiting(struct question *question)
+static gpointer ask_ask(gpointer data)
 {
+    struct question *question = data;
     struct channels_folder *folder = question->folder;
+    gpud_channel_list_create(question->address, ANSWER_TIMEOUT, &folder->channels, &folder->count,
+                             &folder->search, &question->error);
+    /* Beside the socket of an address, or all of a folder. */
     const char *address = question->address;
     if (address && g_str_has_prefix(address, "unix:/") && !g_str_has_suffix(address, "/")) {
         char *beside = g_path_get_dirname(address + strlen("unix:"));
@@ -172,15 +163,6 @@ static void read_waiting(struct question *question)
     } else {
         folder->waiting = channels_read_waiting(folder->search.directory, address);
     }
-}
-
-static gpointer ask_ask(gpointer data)
-{
-    struct question *question = data;
-    struct channels_folder *folder = question->folder;
-    gpud_channel_list_create(question->address, ANSWER_TIMEOUT, &folder->channels, &folder->count,
-                             &folder->search, &question->error);
-    read_waiting(question);
     return NULL;
 }
 
@@ -242,35 +224,6 @@ static void add_users(GPtrArray *questions, const char *pattern, const char *for
     globfree(&found);
 }
 
-/* What could not be asked is shown as an empty folder. */
-static void ask_explain(struct question *question)
-{
-    struct gpud_channel_search_info *search = &question->folder->search;
-    g_strlcpy(search->directory, question->address, sizeof(search->directory));
-    if (!question->folder->channels)
-        g_strlcpy(search->note, question->error.reason, sizeof(search->note));
-}
-
-static bool is_first_again(const GPtrArray *folders, const struct channels_folder *folder)
-{
-    const struct channels_folder *first = folders->len > 0 ? folders->pdata[0] : NULL;
-    return first && strcmp(first->search.directory, folder->search.directory) == 0;
-}
-
-static GPtrArray *take_folders(const GPtrArray *questions)
-{
-    GPtrArray *folders = g_ptr_array_new_with_free_func(folder_free);
-    for (guint i = 0; i < questions->len; i++) {
-        struct question *question = questions->pdata[i];
-        if (question->is_extra)
-            ask_explain(question);
-        if (question->is_extra ||
-            (question->folder->channels && !is_first_again(folders, question->folder)))
-            g_ptr_array_add(folders, g_steal_pointer(&question->folder));
-    }
-    return folders;
-}
-
 char **channels_resolve_folders(char *const *given, struct gpud_error *error)
 {
     GPtrArray *folders = g_ptr_array_new_with_free_func(g_free);
@@ -289,27 +242,14 @@ char **channels_resolve_folders(char *const *given, struct gpud_error *error)
     return (char **)g_ptr_array_free(folders, FALSE);
 }
 
-/* The first of those that have to work: this user's channels, or the folders. */
-static const struct question *find_failure(const GPtrArray *questions,
-                                           const struct channels_scope *scope)
-{
-    guint count = scope->folders ? g_strv_length((char **)scope->folders) : 1;
-    for (guint i = 0; i < count; i++) {
-        const struct question *question = questions->pdata[i];
-        if (!question->is_extra && !question->folder->channels)
-            return question;
-    }
-    return NULL;
-}
-
 GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *error)
 {
     GPtrArray *questions = g_ptr_array_new_with_free_func(question_free);
-    GPtrArray *folders = NULL;
     if (!scope->folders)
         ask_add(questions, g_strdup(scope->address));
     for (char *const *folder = scope->folders; folder && *folder; folder++)
         ask_add(questions, g_strdup_printf("unix:%s/", *folder))->is_extra = scope->tolerant;
+    guint own = questions->len;
     if (scope->all_users) {
         add_users(questions, "/run/user/*/gpudirect", "/run/user/%u/gpudirect");
         add_users(questions, "/tmp/gpudirect-*", "/tmp/gpudirect-%u");
@@ -324,11 +264,26 @@ GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *e
     for (guint i = 0; i < questions->len; i++)
         g_thread_join(threads[i]);
     g_free(threads);
-    const struct question *failed = find_failure(questions, scope);
-    if (failed)
-        *error = failed->error;
-    else
-        folders = take_folders(questions);
+    GPtrArray *folders = g_ptr_array_new_with_free_func(folder_free);
+    const char *first = NULL; /* this user's runtime directory may be among those of all users */
+    for (guint i = 0; i < questions->len; i++) {
+        struct question *question = questions->pdata[i];
+        struct channels_folder *folder = question->folder;
+        if (question->is_extra) { /* what could not be asked is shown as an empty folder */
+            g_strlcpy(folder->search.directory, question->address,
+                      sizeof(folder->search.directory));
+            if (!folder->channels)
+                g_strlcpy(folder->search.note, question->error.reason, sizeof(folder->search.note));
+        } else if (!folder->channels && i < own) { /* the scope's own have to work */
+            *error = question->error;
+            g_clear_pointer(&folders, g_ptr_array_unref);
+            break;
+        } else if (!folder->channels || g_strcmp0(folder->search.directory, first) == 0) {
+            continue;
+        }
+        first = first ? first : folder->search.directory;
+        g_ptr_array_add(folders, g_steal_pointer(&question->folder));
+    }
     g_ptr_array_unref(questions);
     return folders;
 }
@@ -388,42 +343,30 @@ GPtrArray *channels_collect_waiting(const GPtrArray *folders)
     return waiters;
 }
 
-/* The socket of an address: its own, or, of one on a network, that for questions about it, as
- * core/wire/unix/unix.h has them. directory: of bare names. To be freed with g_free(). */
-static char *find_socket(const char *directory, const char *address)
-{
-    bool is_network = g_str_has_prefix(address, "rdma://");
-    if (g_str_has_prefix(address, "unix:"))
-        return g_strdup(address + strlen("unix:"));
-    char *entry =
-        is_network ? g_strconcat(".rdma!", address + strlen("rdma://"), NULL) : g_strdup(address);
-    char *path = g_build_filename(directory, g_strdelimit(entry, "/", '!'), NULL);
-    g_free(entry);
-    return path;
-}
-
-/* Of a sender on another host nothing is left here, however it ends. */
-static enum channels_end find_end_in(const char *directory, const char *address)
-{
-    struct stat st;
-    enum channels_end end = CHANNELS_END_UNKNOWN;
-    char *path = find_socket(directory, address);
-    char *folder = g_path_get_dirname(path);
-    if (lstat(path, &st) == 0)
-        end = CHANNELS_END_DEATH;
-    else if (!g_str_has_prefix(address, "rdma://") && lstat(folder, &st) == 0)
-        end = CHANNELS_END_ORDERLY;
-    g_free(folder);
-    g_free(path);
-    return end;
-}
-
 enum channels_end channels_find_end(const GPtrArray *folders, const char *address)
 {
     enum channels_end end = CHANNELS_END_UNKNOWN;
+    bool is_network = g_str_has_prefix(address, "rdma://");
+    /* The socket of the address: its own, or, of one on a network, that for questions about it, as
+     * core/wire/unix/unix.h has them. */
+    char *entry =
+        is_network ? g_strconcat(".rdma!", address + strlen("rdma://"), NULL) : g_strdup(address);
+    g_strdelimit(entry, "/", '!');
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
-        end = MAX(end, find_end_in(folder->search.directory, address));
+        struct stat st;
+        char *path = g_str_has_prefix(address, "unix:")
+                         ? g_strdup(address + strlen("unix:"))
+                         : g_build_filename(folder->search.directory, entry, NULL);
+        char *directory = g_path_get_dirname(path);
+        /* Of a sender on another host nothing is left here, however it ends. */
+        if (lstat(path, &st) == 0)
+            end = MAX(end, CHANNELS_END_DEATH);
+        else if (!is_network && lstat(directory, &st) == 0)
+            end = MAX(end, CHANNELS_END_ORDERLY);
+        g_free(directory);
+        g_free(path);
     }
+    g_free(entry);
     return end;
 }

@@ -65,26 +65,31 @@ void channels_put_receiver(JsonBuilder *builder, const struct gpud_link_info *li
     json_put_int(builder, "waits_device", (gint64)link->stats.waits_device);
 }
 
-static void add_format(JsonBuilder *builder, const struct gpud_channel_info *info)
+void channels_put_channel(JsonBuilder *builder, const struct gpud_channel_info *info)
 {
     struct gpud_layout layout;
-    if (!info->configured || gpud_media_get_layout(&info->media, &layout, NULL) != GPUD_OK) {
-        json_put_string(builder, "format", NULL);
+    json_put_string(builder, "address", info->address);
+    json_put_int_if(builder, "pid", info->pid > 0, info->pid);
+    json_put_text(builder, "program", info->program);
+    json_put_int_if(builder, "user", info->user >= 0, info->user);
+    if (info->receiver_pid)
+        json_put_int(builder, "receiver_pid", info->receiver_pid);
+    json_put_bool(builder, "answered", info->answered);
+    json_put_text(builder, "reason", info->reason);
+    if (!info->answered)
         return;
-    }
-    json_begin_object(builder, "format");
-    json_put_string(builder, "name", layout.format);
-    json_put_int(builder, "width", layout.width);
-    json_put_int(builder, "height", layout.height);
-    json_put_int(builder, "size_bytes", (gint64)layout.size);
-    json_builder_end_object(builder);
-}
-
-static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *info)
-{
     json_put_text(builder, "name", info->name);
     json_put_string(builder, "device", info->device);
-    add_format(builder, info);
+    if (info->configured && gpud_media_get_layout(&info->media, &layout, NULL) == GPUD_OK) {
+        json_begin_object(builder, "format");
+        json_put_string(builder, "name", layout.format);
+        json_put_int(builder, "width", layout.width);
+        json_put_int(builder, "height", layout.height);
+        json_put_int(builder, "size_bytes", (gint64)layout.size);
+        json_builder_end_object(builder);
+    } else {
+        json_put_string(builder, "format", NULL);
+    }
     json_put_int(builder, "epoch", info->epoch);
     json_put_bool(builder, "ended", info->ended);
     json_put_int(builder, "slots", info->slots);
@@ -101,54 +106,6 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
     json_put_int(builder, "waits_cpu", (gint64)info->waits_cpu);
     json_put_int(builder, "waits_device", (gint64)info->waits_device);
     json_put_int_if(builder, "age_ns", info->age_ns != GPUD_TIME_NONE, (gint64)info->age_ns);
-}
-
-void channels_put_channel(JsonBuilder *builder, const struct gpud_channel_info *info)
-{
-    json_put_string(builder, "address", info->address);
-    json_put_int_if(builder, "pid", info->pid > 0, info->pid);
-    json_put_text(builder, "program", info->program);
-    json_put_int_if(builder, "user", info->user >= 0, info->user);
-    if (info->receiver_pid)
-        json_put_int(builder, "receiver_pid", info->receiver_pid);
-    json_put_bool(builder, "answered", info->answered);
-    json_put_text(builder, "reason", info->reason);
-    if (info->answered)
-        add_stream(builder, info);
-}
-
-static void channelsjson_add_channel(JsonBuilder *builder, const struct gpud_channel_list *channels,
-                                     uint32_t index)
-{
-    struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    gpud_channel_list_get_info(channels, index, &info, NULL);
-    json_builder_begin_object(builder);
-    channels_put_channel(builder, &info);
-    if (info.answered) {
-        json_begin_array(builder, "receivers");
-        for (uint32_t i = 0; i < info.links; i++) {
-            json_builder_begin_object(builder);
-            channels_put_receiver(builder, info.link[i]);
-            json_builder_end_object(builder);
-        }
-        json_builder_end_array(builder);
-    }
-    json_builder_end_object(builder);
-}
-
-/* Every folder that was searched, with what its list lacks. */
-static void add_folders(JsonBuilder *builder, const GPtrArray *folders)
-{
-    json_begin_array(builder, "folders");
-    for (guint i = 0; i < folders->len; i++) {
-        const struct channels_folder *folder = folders->pdata[i];
-        json_builder_begin_object(builder);
-        json_put_string(builder, "directory", folder->search.directory);
-        json_put_int(builder, "omitted", (gint64)folder->search.omitted);
-        json_put_text(builder, "note", folder->search.note);
-        json_builder_end_object(builder);
-    }
-    json_builder_end_array(builder);
 }
 
 void channels_put_waiting(JsonBuilder *builder, const GPtrArray *waiters)
@@ -173,12 +130,36 @@ void channels_print_json(const GPtrArray *folders, bool pretty)
     json_builder_begin_object(builder);
     json_put_string(builder, "version", gpud_version_string());
     json_put_string(builder, "directory", first->search.directory);
-    add_folders(builder, folders);
+    /* Every folder that was searched, with what its list lacks. */
+    json_begin_array(builder, "folders");
+    for (guint i = 0; i < folders->len; i++) {
+        const struct channels_folder *folder = folders->pdata[i];
+        json_builder_begin_object(builder);
+        json_put_string(builder, "directory", folder->search.directory);
+        json_put_int(builder, "omitted", (gint64)folder->search.omitted);
+        json_put_text(builder, "note", folder->search.note);
+        json_builder_end_object(builder);
+    }
+    json_builder_end_array(builder);
     json_begin_array(builder, "channels");
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
-        for (uint32_t j = 0; j < folder->count; j++)
-            channelsjson_add_channel(builder, folder->channels, j);
+        for (uint32_t j = 0; j < folder->count; j++) {
+            struct gpud_channel_info info = GPUD_INFO_INIT(info);
+            gpud_channel_list_get_info(folder->channels, j, &info, NULL);
+            json_builder_begin_object(builder);
+            channels_put_channel(builder, &info);
+            if (info.answered) {
+                json_begin_array(builder, "receivers");
+                for (uint32_t k = 0; k < info.links; k++) {
+                    json_builder_begin_object(builder);
+                    channels_put_receiver(builder, info.link[k]);
+                    json_builder_end_object(builder);
+                }
+                json_builder_end_array(builder);
+            }
+            json_builder_end_object(builder);
+        }
     }
     json_builder_end_array(builder);
     GPtrArray *waiters = channels_collect_waiting(folders);
@@ -205,33 +186,31 @@ struct sample {
     bool labelled;
 };
 
+/* A member of an info. */
+struct number {
+    size_t offset;
+    enum { BOOLEAN, U32, U64, DOUBLE } type;
+};
+
 struct family {
     const char *name; /* without its prefix, and _total or _info */
     enum type type;
     const char *unit; /* NULL: a plain number */
     const char *help;
-    bool of_receivers;
+    enum { CHANNELS, RECEIVERS, WATCHED } of; /* WATCHED: also channels that are not there */
     const char *label; /* of the parts of a counter; NULL: it has one part, without a label */
     struct {
         const char *value;
-        size_t offset; /* of an uint64_t in the channel's or the link's info */
+        struct number number;
     } part[4];
-    /* NAN: unknown, and there is no sample. */
+    /* Of a gauge that is no member. NAN: unknown, and there is no sample. */
     double (*gauge)(const struct gpud_channel_info *channel, const struct gpud_link_info *link);
-    /* Likewise; also of a channel that does not answer, or is not there. */
     double (*watch)(const struct metrics_channel *channel);
     void (*labels)(struct sample *sample, const struct gpud_channel_info *channel,
                    const struct gpud_link_info *link);
 };
 
 /* --- samples ------------------------------------------------------------------------------- */
-
-static void metrics_begin(struct sample *sample, struct out *out, const char *name,
-                          const char *suffix)
-{
-    *sample = (struct sample){.out = out};
-    g_string_append_printf(out->text, "gpudirect_%s%s", name, suffix);
-}
 
 /* The value is a peer's word. */
 static void put_label(struct sample *sample, const char *name, const char *value)
@@ -259,9 +238,13 @@ static void put_number_label(struct sample *sample, const char *name, double val
     put_label(sample, name, text);
 }
 
-static void put_identity(struct sample *sample, const struct gpud_channel_info *channel,
-                         const struct gpud_link_info *link)
+/* channel, link: of what it is; may be NULL. */
+static void metrics_begin(struct sample *sample, struct out *out, const char *name,
+                          const char *suffix, const struct gpud_channel_info *channel,
+                          const struct gpud_link_info *link)
 {
+    *sample = (struct sample){.out = out};
+    g_string_append_printf(out->text, "gpudirect_%s%s", name, suffix);
     if (channel)
         put_label(sample, "channel", channel->address);
     if (!link)
@@ -339,32 +322,6 @@ static double gone(const struct metrics_channel *channel)
     return channel->gone_how ? channel->gone_s : NAN;
 }
 
-static double frozen(const struct metrics_channel *channel)
-{
-    return channel->frozen_s;
-}
-
-static double black(const struct metrics_channel *channel)
-{
-    return channel->black_s;
-}
-
-static double silent(const struct metrics_channel *channel)
-{
-    return channel->silent_s;
-}
-
-static double waiting(const struct metrics_channel *channel)
-{
-    return channel->waiting;
-}
-
-static double metrics_rate(const struct gpud_channel_info *channel,
-                           const struct gpud_link_info *link)
-{
-    return channel->rate;
-}
-
 static double nominal_rate(const struct gpud_channel_info *channel,
                            const struct gpud_link_info *link)
 {
@@ -388,46 +345,30 @@ static double frame_size(const struct gpud_channel_info *channel, const struct g
     return (double)layout.size;
 }
 
-static double ended(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
-{
-    return channel->ended;
-}
-
-static double slots(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
-{
-    return channel->slots;
-}
-
-static double receivers(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
-{
-    return channel->links;
-}
-
-static double held(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
-{
-    return link->held;
-}
-
-static double untaken(const struct gpud_channel_info *channel, const struct gpud_link_info *link)
-{
-    return (double)link->waiting;
-}
-
 static double latency_max(const struct gpud_channel_info *channel,
                           const struct gpud_link_info *link)
 {
     return link->stats.latency_max_ns ? (double)link->stats.latency_max_ns / 1e9 : NAN;
 }
 
-#define CHANNEL(member) offsetof(struct gpud_channel_info, member)
-#define LINK(member) offsetof(struct gpud_link_info, member)
+#define NUMBER(type, member)                                          \
+    {                                                                 \
+        offsetof(type, member), _Generic(((type *)NULL)->member, bool \
+                                         : BOOLEAN, uint32_t          \
+                                         : U32, uint64_t              \
+                                         : U64, double                \
+                                         : DOUBLE)                    \
+    }
+#define CHANNEL(member) NUMBER(struct gpud_channel_info, member)
+#define LINK(member) NUMBER(struct gpud_link_info, member)
+#define WATCH(member) NUMBER(struct metrics_channel, member)
 
 /* clang-format off */
 static const struct family families[] = {
     {"build", INFO, NULL, "The version of the library.", .labels = build_labels},
     {"channel_up", GAUGE, NULL,
      "1 if the channel's sender answers, 0 if not; a monitor knows of those that are gone, too.",
-     .watch = up},
+     .of = WATCHED, .watch = up},
     {"channel", INFO, NULL, "What a channel sends, and from where.", .labels = channel_labels},
     {"channel_frames", COUNTER, NULL, "Frames submitted.", .part = {{NULL, CHANNEL(frames)}}},
     {"channel_delivered_frames", COUNTER, NULL, "Frames taken, summed over receivers.",
@@ -446,60 +387,83 @@ static const struct family families[] = {
     {"channel_waits", COUNTER, NULL, "Times the sender's CPU waited.",
      .label = "for", .part = {{"receiver", CHANNEL(waits_cpu)}, {"device", CHANNEL(waits_device)}}},
     {"channel_rate_hertz", GAUGE, "hertz", "Frames per second, over the last one or two seconds.",
-     .gauge = metrics_rate},
+     .part = {{NULL, CHANNEL(rate)}}},
     {"channel_nominal_rate_hertz", GAUGE, "hertz", "Frames per second, as the format says.",
      .gauge = nominal_rate},
     {"channel_frame_age_seconds", GAUGE, "seconds", "Time since the last frame.",
      .gauge = frame_age},
     {"channel_frame_size_bytes", GAUGE, "bytes", "Size of a frame.", .gauge = frame_size},
-    {"channel_ended", GAUGE, NULL, "1 if the stream is over, 0 if not.", .gauge = ended},
-    {"channel_slots", GAUGE, NULL, "Frames in flight for each receiver, at most.", .gauge = slots},
-    {"channel_receivers", GAUGE, NULL, "Receivers that are connected.", .gauge = receivers},
+    {"channel_ended", GAUGE, NULL, "1 if the stream is over, 0 if not.",
+     .part = {{NULL, CHANNEL(ended)}}},
+    {"channel_slots", GAUGE, NULL, "Frames in flight for each receiver, at most.",
+     .part = {{NULL, CHANNEL(slots)}}},
+    {"channel_receivers", GAUGE, NULL, "Receivers that are connected.",
+     .part = {{NULL, CHANNEL(links)}}},
     {"channel_gone_seconds", GAUGE, "seconds",
      "Time since the sender died, ended (with a goodbye) or went (unknown how), or since the "
      "monitor misses one that is expected and was never there; the label how says which.",
-     .watch = gone},
+     .of = WATCHED, .watch = gone},
     {"channel_frozen_seconds", GAUGE, "seconds",
-     "Time since the picture last changed; of a monitor with --watch-content.", .watch = frozen},
+     "Time since the picture last changed; of a monitor with --watch-content.", .of = WATCHED,
+     .part = {{NULL, WATCH(frozen_s)}}},
     {"channel_black_seconds", GAUGE, "seconds",
-     "Time since the picture was last not black; likewise.", .watch = black},
+     "Time since the picture was last not black; likewise.", .of = WATCHED,
+     .part = {{NULL, WATCH(black_s)}}},
     {"channel_silent_seconds", GAUGE, "seconds",
-     "Time since there was sound above -60 dBFS; likewise.", .watch = silent},
-    {"receivers_waiting", GAUGE, NULL, "Receivers that wait for a sender.", .watch = waiting},
-    {"receiver", INFO, NULL, "Where a receiver is, its route, and why it has no better one.", true,
-     .labels = receiver_labels},
+     "Time since there was sound above -60 dBFS; likewise.", .of = WATCHED,
+     .part = {{NULL, WATCH(silent_s)}}},
+    {"receivers_waiting", GAUGE, NULL, "Receivers that wait for a sender.", .of = WATCHED,
+     .part = {{NULL, WATCH(waiting)}}},
+    {"receiver", INFO, NULL, "Where a receiver is, its route, and why it has no better one.",
+     RECEIVERS, .labels = receiver_labels},
     {"receiver_delivered_frames", COUNTER, NULL,
      "Frames that the receiver took. With those that it lost, and those that wait for it, they are "
-     "all that were sent since it came.", true,
+     "all that were sent since it came.", RECEIVERS,
      .part = {{NULL, LINK(delivered)}}},
-    {"receiver_acquired_frames", COUNTER, NULL, "Frames that the receiver took, as it says.", true,
-     .part = {{NULL, LINK(stats.frames)}}},
+    {"receiver_acquired_frames", COUNTER, NULL, "Frames that the receiver took, as it says.",
+     RECEIVERS, .part = {{NULL, LINK(stats.frames)}}},
     {"receiver_dropped_frames", COUNTER, NULL,
      "Frames that the receiver lost: it had no free slot (newest), a newer one took the place of "
      "one that waited (oldest), a copy failed (failed), or it was not ready for a new format in "
-     "time (format).", true,
+     "time (format).", RECEIVERS,
      .label = "cause", .part = {{"newest", LINK(dropped_newest)}, {"oldest", LINK(dropped_oldest)},
                                 {"failed", LINK(dropped_failed)},
                                 {"format", LINK(dropped_format)}}},
-    {"receiver_corrupted_frames", COUNTER, NULL, "Frames that arrived flagged as corrupted.", true,
-     .part = {{NULL, LINK(stats.corrupted)}}},
-    {"receiver_copies", COUNTER, NULL, "Copies of whole frames on the receiver's side.", true,
+    {"receiver_corrupted_frames", COUNTER, NULL, "Frames that arrived flagged as corrupted.",
+     RECEIVERS, .part = {{NULL, LINK(stats.corrupted)}}},
+    {"receiver_copies", COUNTER, NULL, "Copies of whole frames on the receiver's side.", RECEIVERS,
      .label = "by", .part = {{"cpu", LINK(stats.copies_cpu)}, {"gpu", LINK(stats.copies_gpu)}}},
-    {"receiver_waits", COUNTER, NULL, "Times the receiver's CPU waited.", true,
+    {"receiver_waits", COUNTER, NULL, "Times the receiver's CPU waited.", RECEIVERS,
      .label = "for", .part = {{"frame", LINK(stats.waits_cpu)},
                               {"device", LINK(stats.waits_device)}}},
-    {"receiver_held_frames", GAUGE, NULL, "Frames that the receiver has not given back.", true,
-     .gauge = held},
-    {"receiver_waiting_frames", GAUGE, NULL, "Frames that the receiver can still take.", true,
-     .gauge = untaken},
+    {"receiver_held_frames", GAUGE, NULL, "Frames that the receiver has not given back.", RECEIVERS,
+     .part = {{NULL, LINK(held)}}},
+    {"receiver_waiting_frames", GAUGE, NULL, "Frames that the receiver can still take.", RECEIVERS,
+     .part = {{NULL, LINK(waiting)}}},
     {"receiver_latency_seconds", HISTOGRAM, "seconds",
-     "Time from submit to acquire; missing where sender and receiver have no common clock.", true},
-    {"receiver_latency_max_seconds", GAUGE, "seconds", "The longest of these so far.", true,
+     "Time from submit to acquire; missing where sender and receiver have no common clock.",
+     RECEIVERS},
+    {"receiver_latency_max_seconds", GAUGE, "seconds", "The longest of these so far.", RECEIVERS,
      .gauge = latency_max},
 };
 /* clang-format on */
 
 /* --- families ------------------------------------------------------------------------------ */
+
+static double read_number(const void *info, const struct number *number)
+{
+    const void *at = (const char *)info + number->offset;
+    switch (number->type) {
+    case BOOLEAN:
+        return *(const bool *)at;
+    case U32:
+        return *(const uint32_t *)at;
+    case U64:
+        return (double)*(const uint64_t *)at;
+    default:
+        return *(const double *)at;
+    }
+}
 
 static void put_histogram(struct out *out, const struct family *family,
                           const struct gpud_channel_info *channel,
@@ -507,15 +471,13 @@ static void put_histogram(struct out *out, const struct family *family,
 {
     static const uint32_t bounds[] = GPUD_LATENCY_BOUNDS_NS;
     struct sample sample;
-    uint64_t count = 0;
+    uint64_t total = 0, count = 0;
     for (size_t i = 0; i < GPUD_LATENCY_BUCKETS; i++)
-        count += link->stats.latency_bucket[i];
-    if (count == 0)
+        total += link->stats.latency_bucket[i];
+    if (total == 0)
         return;
-    count = 0;
     for (size_t i = 0; i < GPUD_LATENCY_BUCKETS; i++) {
-        metrics_begin(&sample, out, family->name, "_bucket");
-        put_identity(&sample, channel, link);
+        metrics_begin(&sample, out, family->name, "_bucket", channel, link);
         if (i < G_N_ELEMENTS(bounds))
             put_number_label(&sample, "le", (double)bounds[i] / 1e9);
         else
@@ -523,24 +485,21 @@ static void put_histogram(struct out *out, const struct family *family,
         count += link->stats.latency_bucket[i];
         metrics_end(&sample, "%" PRIu64, count);
     }
-    metrics_begin(&sample, out, family->name, "_sum");
-    put_identity(&sample, channel, link);
+    metrics_begin(&sample, out, family->name, "_sum", channel, link);
     metrics_end(&sample, "%.9f", (double)link->stats.latency_sum_ns / 1e9);
-    metrics_begin(&sample, out, family->name, "_count");
-    put_identity(&sample, channel, link);
-    metrics_end(&sample, "%" PRIu64, count);
+    metrics_begin(&sample, out, family->name, "_count", channel, link);
+    metrics_end(&sample, "%" PRIu64, total);
 }
 
 static void put_counter(struct out *out, const struct family *family,
                         const struct gpud_channel_info *channel, const struct gpud_link_info *link)
 {
-    const char *from = family->of_receivers ? (const char *)link : (const char *)channel;
+    const char *info = family->of == RECEIVERS ? (const char *)link : (const char *)channel;
     for (size_t i = 0; i == 0 || (i < G_N_ELEMENTS(family->part) && family->part[i].value); i++) {
         struct sample sample;
         uint64_t value;
-        memcpy(&value, from + family->part[i].offset, sizeof(value));
-        metrics_begin(&sample, out, family->name, "_total");
-        put_identity(&sample, channel, link);
+        memcpy(&value, info + family->part[i].number.offset, sizeof(value));
+        metrics_begin(&sample, out, family->name, "_total", channel, link);
         if (family->label)
             put_label(&sample, family->label, family->part[i].value);
         metrics_end(&sample, "%" PRIu64, value);
@@ -551,44 +510,27 @@ static void metrics_put(struct out *out, const struct family *family,
                         const struct gpud_channel_info *channel, const struct gpud_link_info *link)
 {
     struct sample sample;
-    double value = family->gauge ? family->gauge(channel, link) : 1;
-    if (family->type == HISTOGRAM) {
-        put_histogram(out, family, channel, link);
-    } else if (family->type == COUNTER) {
-        put_counter(out, family, channel, link);
-    } else if (!isnan(value)) {
-        metrics_begin(&sample, out, family->name, family->type == INFO ? "_info" : "");
-        put_identity(&sample, channel, link);
-        if (family->labels)
-            family->labels(&sample, channel, link);
-        metrics_end(&sample, "%.10g", value);
-    }
-}
-
-/* The names of a family differ between the two syntaxes, those of its samples do not. */
-static void put_head(struct out *out, const struct family *family)
-{
-    static const char *const types[] = {"counter", "gauge", "info", "histogram"};
-    const char *type = types[family->type], *suffix = "";
-    if (!out->openmetrics && family->type == COUNTER)
-        suffix = "_total";
-    if (!out->openmetrics && family->type == INFO)
-        suffix = "_info", type = "gauge";
-    g_string_append_printf(out->text, "# HELP gpudirect_%s%s %s\n# TYPE gpudirect_%s%s %s\n",
-                           family->name, suffix, family->help, family->name, suffix, type);
-    if (out->openmetrics && family->unit)
-        g_string_append_printf(out->text, "# UNIT gpudirect_%s %s\n", family->name, family->unit);
+    const void *info = family->of == RECEIVERS ? (const void *)link : (const void *)channel;
+    double value = family->type == INFO ? 1
+                   : family->gauge      ? family->gauge(channel, link)
+                                        : read_number(info, &family->part[0].number);
+    if (isnan(value))
+        return;
+    metrics_begin(&sample, out, family->name, family->type == INFO ? "_info" : "", channel, link);
+    if (family->labels)
+        family->labels(&sample, channel, link);
+    metrics_end(&sample, "%.10g", value);
 }
 
 static void put_watch(struct out *out, const struct family *family,
                       const struct metrics_channel *channel)
 {
     struct sample sample;
-    double value = family->watch(channel);
+    double value =
+        family->watch ? family->watch(channel) : read_number(channel, &family->part[0].number);
     if (isnan(value))
         return;
-    metrics_begin(&sample, out, family->name, "");
-    put_identity(&sample, &channel->info, NULL);
+    metrics_begin(&sample, out, family->name, "", &channel->info, NULL);
     if (channel->expected)
         put_label(&sample, "expected", "yes");
     if (family->watch == gone)
@@ -598,23 +540,35 @@ static void put_watch(struct out *out, const struct family *family,
 
 static void put_family(struct out *out, const struct family *family)
 {
-    put_head(out, family);
-    if (family->labels == build_labels) {
-        metrics_put(out, family, NULL, NULL);
-        return;
-    }
-    for (guint i = 0; i < out->channels->len; i++) {
+    /* The names of a family differ between the two syntaxes, those of its samples do not. */
+    static const char *const types[] = {"counter", "gauge", "info", "histogram"};
+    const char *type = types[family->type], *suffix = "";
+    void (*put)(struct out *, const struct family *, const struct gpud_channel_info *,
+                const struct gpud_link_info *) = family->type == HISTOGRAM ? put_histogram
+                                                 : family->type == COUNTER ? put_counter
+                                                                           : metrics_put;
+    if (!out->openmetrics && family->type == COUNTER)
+        suffix = "_total";
+    if (!out->openmetrics && family->type == INFO)
+        suffix = "_info", type = "gauge";
+    g_string_append_printf(out->text, "# HELP gpudirect_%s%s %s\n# TYPE gpudirect_%s%s %s\n",
+                           family->name, suffix, family->help, family->name, suffix, type);
+    if (out->openmetrics && family->unit)
+        g_string_append_printf(out->text, "# UNIT gpudirect_%s %s\n", family->name, family->unit);
+    if (family->labels == build_labels)
+        put(out, family, NULL, NULL);
+    for (guint i = 0; family->labels != build_labels && i < out->channels->len; i++) {
         const struct metrics_channel *channel = out->channels->pdata[i];
         const struct gpud_channel_info *info = &channel->info;
-        if (family->watch)
+        if (family->of == WATCHED)
             put_watch(out, family, channel);
-        if (family->watch || !channel->is_there ||
+        if (family->of == WATCHED || !channel->is_there ||
             (!info->answered && family->labels != channel_labels))
             continue;
-        for (uint32_t j = 0; family->of_receivers && j < info->links; j++)
-            metrics_put(out, family, info, info->link[j]);
-        if (!family->of_receivers)
-            metrics_put(out, family, info, NULL);
+        for (uint32_t j = 0; family->of == RECEIVERS && j < info->links; j++)
+            put(out, family, info, info->link[j]);
+        if (family->of == CHANNELS)
+            put(out, family, info, NULL);
     }
 }
 
