@@ -73,22 +73,6 @@ static void complain(const char *text)
 
 /* --- the token ------------------------------------------------------------------------------- */
 
-static char *check_token(char *text, const char *file, GError **error)
-{
-    size_t length = strlen(g_strstrip(text));
-    bool printable = true;
-    for (size_t i = 0; i < length; i++)
-        printable &= g_ascii_isgraph(text[i]);
-    if (printable && length >= TOKEN_MIN && length <= TOKEN_MAX)
-        return text;
-    g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
-                "%s has no token of %d to %d letters, digits or signs without blanks (openssl rand "
-                "-hex 32 makes one)",
-                file, TOKEN_MIN, TOKEN_MAX);
-    g_free(text);
-    return NULL;
-}
-
 /* A file, because other users see the words of a command line. */
 static char *read_token(const char *file, GError **error)
 {
@@ -96,19 +80,29 @@ static char *read_token(const char *file, GError **error)
     struct stat st;
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t size = -1;
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot read %s: %s", file,
-                    g_strerror(errno));
-    } else if (!S_ISREG(st.st_mode) || (st.st_mode & 077)) {
+    bool found = fd >= 0 && fstat(fd, &st) == 0;
+    if (found && (!S_ISREG(st.st_mode) || (st.st_mode & 077)))
         g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED,
                     "%s is not a file that only its user can read (chmod 600)", file);
-    } else if ((size = read(fd, text, sizeof(text) - 1)) < 0) {
+    else if (!found || (size = read(fd, text, sizeof(text) - 1)) < 0)
         g_set_error(error, G_IO_ERROR, G_IO_ERROR_FAILED, "cannot read %s: %s", file,
                     g_strerror(errno));
-    }
     if (fd >= 0)
         close(fd);
-    return size < 0 ? NULL : check_token(g_strndup(text, (gsize)size), file, error);
+    if (size < 0)
+        return NULL;
+    text[size] = '\0';
+    size_t length = strlen(g_strstrip(text));
+    bool printable = true;
+    for (size_t i = 0; i < length; i++)
+        printable &= g_ascii_isgraph(text[i]);
+    if (printable && length >= TOKEN_MIN && length <= TOKEN_MAX)
+        return g_strdup(text);
+    g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
+                "%s has no token of %d to %d letters, digits or signs without blanks (openssl rand "
+                "-hex 32 makes one)",
+                file, TOKEN_MIN, TOKEN_MAX);
+    return NULL;
 }
 
 /* --- at work --------------------------------------------------------------------------------- */
@@ -152,52 +146,42 @@ static gboolean main_stop(gpointer user)
     return G_SOURCE_CONTINUE;
 }
 
-static bool start_thumbnails(struct monitor *monitor, const struct options *options)
-{
-    struct gpud_error failure;
-    monitor->watches = options->watch_content;
-    if (!options->no_thumbnails)
-        monitor->thumbnails = monitor_thumbnails_new(options->psk_file, &failure);
-    if (!options->no_thumbnails && !monitor->thumbnails)
-        complain(failure.reason);
-    return options->no_thumbnails || monitor->thumbnails;
-}
-
 static bool start_server(struct monitor *monitor, const struct options *options)
 {
     GError *error = NULL;
-    char *token = NULL;
-    if (options->token_file && !(token = read_token(options->token_file, &error))) {
-        complain(error->message);
-        g_error_free(error);
-        return false;
-    }
-    const struct monitor_server_options wanted = {
+    struct monitor_server_options wanted = {
         .listen = options->listen,
-        .token = token,
         .model = monitor->model,
         .thumbnails = monitor->thumbnails,
     };
-    monitor->server = monitor_server_new(&wanted, &error);
+    char *token = options->token_file ? read_token(options->token_file, &error) : NULL;
+    wanted.token = token;
+    if (!error)
+        monitor->server = monitor_server_new(&wanted, &error);
     g_free(token);
     if (!monitor->server) {
         complain(error->message);
         g_error_free(error);
-        return false;
-    }
-    if (!options->tui) {
+    } else if (!options->tui) {
         printf("gpudirect-monitor: %s%s\n", monitor_server_url(monitor->server),
                options->token_file ? " (it asks for the token)" : "");
         fflush(stdout);
     }
-    return true;
+    return monitor->server;
 }
 
 static bool main_start(struct monitor *monitor, const struct options *options)
 {
+    struct gpud_error failure;
     bool serves = !options->tui || options->listen;
-    if ((serves || options->watch_content) && !start_thumbnails(monitor, options))
-        return false;
+    monitor->watches = options->watch_content;
+    if ((serves || options->watch_content) && !options->no_thumbnails) {
+        monitor->thumbnails = monitor_thumbnails_new(options->psk_file, &failure);
+        if (!monitor->thumbnails) {
+            complain(failure.reason);
+            return false;
+        }
+    }
     if (serves && !start_server(monitor, options))
         return false;
     if (!options->tui)
@@ -232,18 +216,6 @@ static int main_run(const struct options *options, const struct channels_scope *
     return works ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static bool check_expected(const struct options *options)
-{
-    GError *error = NULL;
-    GHashTable *expected = options->expect ? monitor_expect_read(options->expect, &error) : NULL;
-    g_clear_pointer(&expected, g_hash_table_unref);
-    if (error)
-        complain(error->message);
-    bool works = !error;
-    g_clear_error(&error);
-    return works;
-}
-
 static int run_in_scope(const struct options *options)
 {
     struct gpud_error error;
@@ -251,8 +223,14 @@ static int run_in_scope(const struct options *options)
         complain("--all-users needs root: the folders of other users are closed to this one");
         return EXIT_FAILURE;
     }
-    if (!check_expected(options))
+    GError *wrong = NULL;
+    GHashTable *expected = options->expect ? monitor_expect_read(options->expect, &wrong) : NULL;
+    g_clear_pointer(&expected, g_hash_table_unref);
+    if (wrong) {
+        complain(wrong->message);
+        g_error_free(wrong);
         return EXIT_FAILURE;
+    }
     char **folders = options->folders ? channels_resolve_folders(options->folders, &error) : NULL;
     if (options->folders && !folders) {
         complain(error.reason);

@@ -19,53 +19,42 @@
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-/* "cam1", "cam1/audio" */
-static bool is_name(const char *text)
+/* "cam1", "cam1/audio", "unix:/run/studio/cam1", "rdma://10.0.0.1:7174/cam1" */
+static bool is_address(const char *text)
 {
-    size_t name = strspn(text, NAME_CHARACTERS);
+    struct gpud_channel_info info;
+    size_t length = strlen(text), name = strspn(text, NAME_CHARACTERS);
     const char *stream = text[name] == '/' ? text + name + 1 : NULL;
+    if (length >= sizeof(info.address) || text[length - 1] == '/')
+        return false;
+    if (g_str_has_prefix(text, "unix:/") || g_str_has_prefix(text, "rdma://"))
+        return true;
     if (name == 0 || text[0] == '.')
         return false;
     return stream ? stream[0] && stream[0] != '.' && !stream[strspn(stream, NAME_CHARACTERS)]
                   : text[name] == '\0';
 }
 
-static bool is_address(const char *text)
-{
-    struct gpud_channel_info info;
-    size_t length = strlen(text);
-    if (length >= sizeof(info.address) || text[length - 1] == '/')
-        return false;
-    return g_str_has_prefix(text, "unix:/") || g_str_has_prefix(text, "rdma://") || is_name(text);
-}
-
-static bool read_line(GHashTable *expected, char *line)
-{
-    line[strcspn(line, "#")] = '\0';
-    g_strstrip(line);
-    if (!line[0])
-        return true;
-    if (!is_address(line))
-        return false;
-    g_hash_table_add(expected, g_strdup(line));
-    return true;
-}
-
 static bool expect_read_file(GHashTable *expected, const char *path, GError **error)
 {
     char *text;
+    bool works = true;
     if (!g_file_get_contents(path, &text, NULL, error))
         return false;
     char **lines = g_strsplit(text, "\n", -1);
-    guint wrong = 0;
-    while (lines[wrong] && read_line(expected, lines[wrong]))
-        wrong++;
-    bool works = !lines[wrong];
-    if (!works)
-        g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
-                    "%s, line %u: \"%.64s\" is no address: write one a line, such as cam1, "
-                    "unix:/run/studio/cam1 or rdma://10.0.0.1:7174/cam1",
-                    path, wrong + 1, lines[wrong]);
+    for (guint i = 0; works && lines[i]; i++) {
+        char *line = lines[i];
+        line[strcspn(line, "#")] = '\0';
+        g_strstrip(line);
+        works = !line[0] || is_address(line);
+        if (!works)
+            g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
+                        "%s, line %u: \"%.64s\" is no address: write one a line, such as cam1, "
+                        "unix:/run/studio/cam1 or rdma://10.0.0.1:7174/cam1",
+                        path, i + 1, line);
+        else if (line[0])
+            g_hash_table_add(expected, g_strdup(line));
+    }
     g_strfreev(lines);
     g_free(text);
     return works;
@@ -127,37 +116,6 @@ static void answer_free(gpointer data)
     g_free(answer);
 }
 
-/* A bare name is found by its folder, if that is searched. */
-static bool has_to_be_asked(const struct channels_scope *scope, const char *address)
-{
-    return strchr(address, ':') || scope->folders;
-}
-
-/* The files are read each time: they may change at any time, and are small. */
-static void poll_ask(const struct monitor_poll *poll, struct monitor_answer *answer)
-{
-    struct channels_scope scope = *poll->scope;
-    GPtrArray *more = g_ptr_array_new();
-    GError *error = NULL;
-    GHashTableIter iter;
-    gpointer address;
-    if (poll->expect && !(answer->expected = monitor_expect_read(poll->expect, &error))) {
-        answer->expect_error = g_strdup(error->message);
-        g_error_free(error);
-    }
-    for (char *const *given = scope.more; given && *given; given++)
-        g_ptr_array_add(more, *given);
-    if (answer->expected)
-        g_hash_table_iter_init(&iter, answer->expected);
-    while (answer->expected && g_hash_table_iter_next(&iter, &address, NULL))
-        if (has_to_be_asked(&scope, address))
-            g_ptr_array_add(more, address);
-    g_ptr_array_add(more, NULL);
-    scope.more = (char **)more->pdata;
-    answer->folders = channels_ask(&scope, &answer->error);
-    g_ptr_array_unref(more);
-}
-
 static gboolean deliver(gpointer data)
 {
     struct monitor_poll *poll = data;
@@ -178,7 +136,28 @@ static gpointer poll_run(gpointer data)
         struct monitor_answer *answer = g_new0(struct monitor_answer, 1);
         /* A late question delays the next one, since rates over a short time are but noise. */
         gint64 next = (answer->asked = g_get_monotonic_time()) + G_USEC_PER_SEC;
-        poll_ask(poll, answer);
+        /* The files are read each time: they may change at any time, and are small. */
+        struct channels_scope scope = *poll->scope;
+        GPtrArray *more = g_ptr_array_new();
+        GError *error = NULL;
+        GHashTableIter iter;
+        gpointer address;
+        if (poll->expect && !(answer->expected = monitor_expect_read(poll->expect, &error))) {
+            answer->expect_error = g_strdup(error->message);
+            g_error_free(error);
+        }
+        for (char *const *given = scope.more; given && *given; given++)
+            g_ptr_array_add(more, *given);
+        if (answer->expected)
+            g_hash_table_iter_init(&iter, answer->expected);
+        while (answer->expected && g_hash_table_iter_next(&iter, &address, NULL))
+            /* A bare name is found by its folder, if that is searched. */
+            if (strchr(address, ':') || scope.folders)
+                g_ptr_array_add(more, address);
+        g_ptr_array_add(more, NULL);
+        scope.more = (char **)more->pdata;
+        answer->folders = channels_ask(&scope, &answer->error);
+        g_ptr_array_unref(more);
         g_mutex_lock(&poll->lock);
         g_queue_push_tail(&poll->answers, answer);
         g_idle_add_full(G_PRIORITY_DEFAULT, deliver, poll, NULL);
@@ -243,28 +222,6 @@ static void event_free(gpointer data)
     g_free(event);
 }
 
-/* Drops the oldest event of the channel that has the most, so that none can push out what others
- * have to tell. */
-static void model_drop_event(struct monitor_model *model)
-{
-    GHashTable *counts = g_hash_table_new(g_str_hash, g_str_equal);
-    const char *busiest = "";
-    guint most = 0;
-    for (const GList *link = model->events.tail; link; link = link->prev) {
-        const char *channel = ((const struct monitor_event *)link->data)->channel;
-        guint count = GPOINTER_TO_UINT(g_hash_table_lookup(counts, channel)) + 1;
-        g_hash_table_insert(counts, (gpointer)channel, GUINT_TO_POINTER(count));
-        if (count >= most)
-            busiest = channel, most = count;
-    }
-    g_hash_table_unref(counts);
-    GList *oldest = model->events.head;
-    while (strcmp(((const struct monitor_event *)oldest->data)->channel, busiest) != 0)
-        oldest = oldest->next;
-    event_free(oldest->data);
-    g_queue_delete_link(&model->events, oldest);
-}
-
 static void add_event(struct monitor_model *model, const char *kind, const char *channel,
                       const char *format, ...) G_GNUC_PRINTF(4, 5);
 static void add_event(struct monitor_model *model, const char *kind, const char *channel,
@@ -280,33 +237,46 @@ static void add_event(struct monitor_model *model, const char *kind, const char 
     event->text = g_strdup_vprintf(format, args);
     va_end(args);
     g_queue_push_tail(&model->events, event);
-    if (model->events.length > MONITOR_EVENTS)
-        model_drop_event(model);
+    if (model->events.length > MONITOR_EVENTS) {
+        /* Drops the oldest event of the channel that has the most, so that none can push out what
+         * others have to tell. */
+        GHashTable *counts = g_hash_table_new(g_str_hash, g_str_equal);
+        const char *busiest = "";
+        guint most = 0;
+        for (const GList *link = model->events.tail; link; link = link->prev) {
+            char *own = ((const struct monitor_event *)link->data)->channel;
+            guint count = GPOINTER_TO_UINT(g_hash_table_lookup(counts, own)) + 1;
+            g_hash_table_insert(counts, own, GUINT_TO_POINTER(count));
+            if (count >= most)
+                busiest = own, most = count;
+        }
+        g_hash_table_unref(counts);
+        GList *oldest = model->events.head;
+        while (strcmp(((const struct monitor_event *)oldest->data)->channel, busiest) != 0)
+            oldest = oldest->next;
+        event_free(oldest->data);
+        g_queue_delete_link(&model->events, oldest);
+    }
 }
 
 /* --- series -------------------------------------------------------------------------------- */
 
-static double quantile(const uint64_t *bucket, double part)
+/* The latency that this part of the frames since then did not exceed. */
+static double quantile(const struct monitor_counts *newest, const struct monitor_counts *since,
+                       double part)
 {
     static const uint32_t bounds[] = GPUD_LATENCY_BOUNDS_NS;
     double total = 0, sum = 0;
     for (size_t i = 0; i < GPUD_LATENCY_BUCKETS; i++)
-        total += (double)bucket[i];
+        total += (double)(newest->latency_bucket[i] - since->latency_bucket[i]);
     if (total == 0)
         return NAN;
     for (size_t i = 0; i < G_N_ELEMENTS(bounds); i++) {
-        sum += (double)bucket[i];
+        sum += (double)(newest->latency_bucket[i] - since->latency_bucket[i]);
         if (sum >= part * total)
             return (double)bounds[i] / 1e9;
     }
     return INFINITY;
-}
-
-static void subtract(uint64_t *difference, const struct monitor_counts *newest,
-                     const struct monitor_counts *since)
-{
-    for (size_t i = 0; i < GPUD_LATENCY_BUCKETS; i++)
-        difference[i] = newest->latency_bucket[i] - since->latency_bucket[i];
 }
 
 /* Counters that went back belong to another process, or were reset with its connection. */
@@ -322,9 +292,7 @@ static bool went_back(const struct monitor_counts *newest, const struct monitor_
 static void add_sample(struct monitor_series *series, struct monitor_figures *figures,
                        const struct monitor_counts *newest, double rate_hz)
 {
-    uint64_t bucket[GPUD_LATENCY_BUCKETS];
-    unsigned last = series->in_window - 1;
-    if (series->in_window > 0 && went_back(newest, &series->window[last]))
+    if (series->in_window > 0 && went_back(newest, &series->window[series->in_window - 1]))
         series->in_window = 0;
     if (series->in_window == G_N_ELEMENTS(series->window))
         memmove(&series->window[0], &series->window[1],
@@ -338,27 +306,16 @@ static void add_sample(struct monitor_series *series, struct monitor_figures *fi
     if (isnan(rate_hz) && seconds > 0)
         figures->rate_hz = (double)(newest->frames - since->frames) / seconds;
     figures->dropped_hz = seconds > 0 ? (double)(newest->dropped - since->dropped) / seconds : NAN;
-    subtract(bucket, newest, since);
-    figures->latency_p50_s = quantile(bucket, 0.5);
-    figures->latency_p99_s = quantile(bucket, 0.99);
+    figures->latency_p50_s = quantile(newest, since, 0.5);
+    figures->latency_p99_s = quantile(newest, since, 0.99);
 
-    subtract(bucket, newest, before);
     seconds = (double)(newest->time - before->time) / G_USEC_PER_SEC;
     struct monitor_sample *sample = &series->sample[series->next];
     sample->rate_hz =
         (float)(isnan(rate_hz) && seconds > 0 ? (double)(newest->frames - before->frames) / seconds
                                               : figures->rate_hz);
-    sample->latency_p99_s = (float)quantile(bucket, 0.99);
+    sample->latency_p99_s = (float)quantile(newest, before, 0.99);
     sample->dropped = (uint32_t)MIN(newest->dropped - before->dropped, UINT32_MAX);
-    series->next = (series->next + 1) % MONITOR_HISTORY;
-    series->count += series->count < MONITOR_HISTORY;
-}
-
-/* A second of which nothing is known. */
-static void add_gap(struct monitor_series *series)
-{
-    series->in_window = 0;
-    series->sample[series->next] = (struct monitor_sample){.rate_hz = NAN, .latency_p99_s = NAN};
     series->next = (series->next + 1) % MONITOR_HISTORY;
     series->count += series->count < MONITOR_HISTORY;
 }
@@ -376,23 +333,19 @@ static const char *model_name_of(const struct gpud_link_info *link)
     return link->name[0] ? link->name : "a process";
 }
 
-static struct monitor_receiver *find_receiver(const struct monitor_channel *channel, uint64_t id)
-{
-    for (guint i = 0; i < channel->receivers->len; i++) {
-        struct monitor_receiver *receiver = channel->receivers->pdata[i];
-        if (receiver->info.id == id)
-            return receiver;
-    }
-    return NULL;
-}
-
-static void note_loss(struct monitor_model *model, const struct monitor_channel *channel,
-                      struct monitor_receiver *receiver, const struct gpud_link_info *now,
-                      gint64 time)
+static void note_changes(struct monitor_model *model, const struct monitor_channel *channel,
+                         struct monitor_receiver *receiver, const struct gpud_link_info *now,
+                         gint64 time)
 {
     const struct gpud_link_info *before = &receiver->info;
     const char *address = channel->info.address;
     uint64_t lost = now->dropped - before->dropped;
+    if (before->path[0] && strcmp(before->path, now->path) != 0)
+        add_event(model, "connect", address, "%s #%" PRIu64 " by route %s%s%s", model_name_of(now),
+                  now->id, now->path, now->fallback_reason[0] ? "; not better, because " : "",
+                  now->fallback_reason);
+    if (now->dropped < before->dropped)
+        return;
     if (lost > 0 && !receiver->loss_since) {
         const char *cause = now->dropped_failed > before->dropped_failed ? "copies to it fail"
                             : now->dropped_format > before->dropped_format
@@ -417,28 +370,16 @@ static void note_loss(struct monitor_model *model, const struct monitor_channel 
     }
 }
 
-static void note_changes(struct monitor_model *model, const struct monitor_channel *channel,
-                         struct monitor_receiver *receiver, const struct gpud_link_info *now,
-                         gint64 time)
-{
-    const struct gpud_link_info *before = &receiver->info;
-    if (receiver->is_own)
-        return;
-    if (before->path[0] && strcmp(before->path, now->path) != 0)
-        add_event(model, "connect", channel->info.address, "%s #%" PRIu64 " by route %s%s%s",
-                  model_name_of(now), now->id, now->path,
-                  now->fallback_reason[0] ? "; not better, because " : "", now->fallback_reason);
-    if (now->dropped >= before->dropped)
-        note_loss(model, channel, receiver, now, time);
-}
-
 static void update_receiver(struct monitor_model *model, struct monitor_channel *channel,
                             const struct gpud_link_info *now, gint64 time)
 {
-    struct monitor_receiver *receiver = find_receiver(channel, now->id);
+    struct monitor_receiver *receiver = NULL;
     struct monitor_counts counts = {
         .time = time, .frames = now->stats.frames, .dropped = now->dropped};
     memcpy(counts.latency_bucket, now->stats.latency_bucket, sizeof(counts.latency_bucket));
+    for (guint i = 0; i < channel->receivers->len && !receiver; i++)
+        if (((struct monitor_receiver *)channel->receivers->pdata[i])->info.id == now->id)
+            receiver = channel->receivers->pdata[i];
     if (!receiver) {
         receiver = g_new0(struct monitor_receiver, 1);
         receiver->is_own = now->pid == getpid() && strcmp(now->name, MONITOR_NAME) == 0;
@@ -450,7 +391,8 @@ static void update_receiver(struct monitor_model *model, struct monitor_channel 
                       now->path);
         receiver->info = *now;
     }
-    note_changes(model, channel, receiver, now, time);
+    if (!receiver->is_own)
+        note_changes(model, channel, receiver, now, time);
     receiver->info = *now;
     receiver->seen = true;
     add_sample(&receiver->series, &receiver->figures, &counts, NAN);
@@ -471,18 +413,6 @@ static void update_receivers(struct monitor_model *model, struct monitor_channel
             add_event(model, "disconnect", channel->info.address, "%s #%" PRIu64 " is gone",
                       model_name_of(&receiver->info), receiver->info.id);
         g_ptr_array_remove_index(channel->receivers, i);
-    }
-}
-
-/* A sender that is stopped keeps its receivers, and hands them nothing. */
-static void repeat_counts(struct monitor_channel *channel, gint64 time)
-{
-    for (guint i = 0; i < channel->receivers->len; i++) {
-        struct monitor_receiver *receiver = channel->receivers->pdata[i];
-        const struct monitor_series *series = &receiver->series;
-        struct monitor_counts counts = series->window[series->in_window - 1];
-        counts.time = time;
-        add_sample(&receiver->series, &receiver->figures, &counts, NAN);
     }
 }
 
@@ -522,72 +452,35 @@ static void describe_media(const struct gpud_channel_info *info, char media[GPUD
     *to = '\0';
 }
 
-static void describe_sound(const struct gpud_audio *audio, char *brief, size_t room)
-{
-    g_snprintf(brief, room, "%.6g kHz, %u channel%s, %s", audio->rate / 1000.0, audio->channels,
-               audio->channels == 1 ? "" : "s", audio->format);
-}
-
 static void describe_briefly(struct monitor_channel *channel, const struct gpud_channel_info *info)
 {
     const struct gpud_picture *picture = &info->media.picture;
+    const struct gpud_audio *audio = &info->media.audio;
     size_t room = sizeof(channel->brief);
     describe_media(info, channel->media);
     if (!info->configured) {
         g_strlcpy(channel->brief, "no format yet", room);
         return;
     }
-    if (info->media.kind == GPUD_MEDIA_AUDIO)
-        describe_sound(&info->media.audio, channel->brief, room);
-    else
+    if (info->media.kind == GPUD_MEDIA_AUDIO) {
+        g_snprintf(channel->brief, room, "%.6g kHz, %u channel%s, %s", audio->rate / 1000.0,
+                   audio->channels, audio->channels == 1 ? "" : "s", audio->format);
+    } else if (info->media.kind == GPUD_MEDIA_PICTURE) {
+        int length = g_snprintf(channel->brief, room, "%s %u×%u", picture->layout.format,
+                                picture->layout.width, picture->layout.height);
+        if (picture->rate.num > 0 && picture->rate.den > 0)
+            g_snprintf(channel->brief + length, room - (size_t)length, " at %.5g",
+                       (double)picture->rate.num / picture->rate.den);
+    } else {
         g_snprintf(channel->brief, room, "%s, %.*s",
                    info->media.kind == GPUD_MEDIA_ANCILLARY ? "ancillary data" : "data",
                    (int)strcspn(channel->media, ","), channel->media);
-    if (info->media.kind != GPUD_MEDIA_PICTURE)
-        return;
-    int length = g_snprintf(channel->brief, room, "%s %u×%u", picture->layout.format,
-                            picture->layout.width, picture->layout.height);
-    if (picture->rate.num > 0 && picture->rate.den > 0)
-        g_snprintf(channel->brief + length, room - (size_t)length, " at %.5g",
-                   (double)picture->rate.num / picture->rate.den);
+    }
 }
 
 static bool has_signal(const struct gpud_channel_info *info)
 {
     return info->answered && (info->ended || info->age_ns < SIGNAL_AGE);
-}
-
-static void note_answer(struct monitor_model *model, const struct monitor_channel *channel,
-                        const struct gpud_channel_info *now)
-{
-    const struct gpud_channel_info *before = &channel->info;
-    if (before->pid != now->pid && now->answered)
-        add_event(model, "channel", now->address, "another sender: process %" PRId64 " (%s)",
-                  now->pid, now->program);
-    if (before->answered && !now->answered)
-        add_event(model, "silent", now->address, "the sender %s", now->reason);
-    if (!before->answered && now->answered)
-        add_event(model, "channel", now->address, "the sender answers again");
-}
-
-static void note_stream(struct monitor_model *model, const struct monitor_channel *channel,
-                        const struct gpud_channel_info *now)
-{
-    const struct gpud_channel_info *before = &channel->info;
-    char media[GPUD_MEDIA_TEXT_MAX];
-    describe_media(now, media);
-    if (strcmp(media, channel->media) != 0)
-        add_event(model, "format", now->address, "%s", media);
-    if (now->ended && !before->ended)
-        add_event(model, "signal", now->address, "the stream has ended");
-    if (!has_signal(now) && channel->has_signal)
-        add_event(model, "signal", now->address, "no frame for 2 s");
-    if (has_signal(now) && !channel->has_signal && !now->ended)
-        add_event(model, "signal", now->address, "frames come");
-    if (now->refused > before->refused && before->pid == now->pid)
-        add_event(model, "refused", now->address,
-                  "%" PRIu64 " connections refused; the sender's log says why",
-                  now->refused - before->refused);
 }
 
 char *monitor_name(const char *name, const char *program)
@@ -609,52 +502,63 @@ static struct monitor_channel *new_channel(struct monitor_model *model, const ch
     return channel;
 }
 
-/* It is there for the first time, or again. */
-static void model_find_channel(struct monitor_model *model, struct monitor_channel *channel,
-                               const struct gpud_channel_info *now)
-{
-    char *name = monitor_name(now->name, now->program);
-    bool again = channel->presence == MONITOR_GONE_SINCE;
-    channel->presence = MONITOR_THERE;
-    channel->info = *now;
-    channel->has_signal = has_signal(now);
-    describe_briefly(channel, now);
-    add_event(model, "channel", now->address, "%s: %s%s%s", again ? "back" : "found",
-              now->pid ? name : "", now->pid ? ", " : "",
-              now->answered ? channel->brief : now->reason);
-    g_free(name);
-}
-
-static void count_channel(struct monitor_channel *channel, gint64 time)
-{
-    struct monitor_counts counts = {.time = time, .frames = channel->info.frames};
-    for (guint i = 0; i < channel->receivers->len; i++) {
-        const struct monitor_receiver *receiver = channel->receivers->pdata[i];
-        if (!receiver->is_own)
-            counts.dropped += receiver->info.dropped;
-    }
-    add_sample(&channel->series, &channel->figures, &counts, channel->info.rate);
-}
-
 static void update_channel(struct monitor_model *model, const struct gpud_channel_info *now,
                            gint64 time)
 {
     struct monitor_channel *channel = monitor_model_find(model, now->address);
     if (!channel)
         channel = new_channel(model, now->address);
-    if (channel->presence != MONITOR_THERE)
-        model_find_channel(model, channel, now);
-    note_answer(model, channel, now);
+    if (channel->presence != MONITOR_THERE) {
+        /* It is there for the first time, or again. */
+        char *name = monitor_name(now->name, now->program);
+        bool again = channel->presence == MONITOR_GONE_SINCE;
+        channel->presence = MONITOR_THERE;
+        channel->info = *now;
+        channel->has_signal = has_signal(now);
+        describe_briefly(channel, now);
+        add_event(model, "channel", now->address, "%s: %s%s%s", again ? "back" : "found",
+                  now->pid ? name : "", now->pid ? ", " : "",
+                  now->answered ? channel->brief : now->reason);
+        g_free(name);
+    }
+    const struct gpud_channel_info *before = &channel->info;
+    if (before->pid != now->pid && now->answered)
+        add_event(model, "channel", now->address, "another sender: process %" PRId64 " (%s)",
+                  now->pid, now->program);
+    if (before->answered && !now->answered)
+        add_event(model, "silent", now->address, "the sender %s", now->reason);
+    if (!before->answered && now->answered)
+        add_event(model, "channel", now->address, "the sender answers again");
     if (now->answered) {
-        if (channel->info.pid != now->pid) /* their ids start again */
+        if (before->pid != now->pid) /* their ids start again */
             g_ptr_array_set_size(channel->receivers, 0);
-        note_stream(model, channel, now);
+        char media[GPUD_MEDIA_TEXT_MAX];
+        describe_media(now, media);
+        if (strcmp(media, channel->media) != 0)
+            add_event(model, "format", now->address, "%s", media);
+        if (now->ended && !before->ended)
+            add_event(model, "signal", now->address, "the stream has ended");
+        if (!has_signal(now) && channel->has_signal)
+            add_event(model, "signal", now->address, "no frame for 2 s");
+        if (has_signal(now) && !channel->has_signal && !now->ended)
+            add_event(model, "signal", now->address, "frames come");
+        if (now->refused > before->refused && before->pid == now->pid)
+            add_event(model, "refused", now->address,
+                      "%" PRIu64 " connections refused; the sender's log says why",
+                      now->refused - before->refused);
         update_receivers(model, channel, now, time);
         describe_briefly(channel, now);
         channel->has_signal = has_signal(now);
         channel->info = *now;
     } else {
-        repeat_counts(channel, time);
+        /* A sender that is stopped keeps its receivers, and hands them nothing. */
+        for (guint i = 0; i < channel->receivers->len; i++) {
+            struct monitor_receiver *receiver = channel->receivers->pdata[i];
+            struct monitor_series *series = &receiver->series;
+            struct monitor_counts same = series->window[series->in_window - 1];
+            same.time = time;
+            add_sample(series, &receiver->figures, &same, NAN);
+        }
         channel->info.answered = false;
         channel->info.receiver_pid = now->receiver_pid;
         g_strlcpy(channel->info.reason, now->reason, sizeof(channel->info.reason));
@@ -662,7 +566,13 @@ static void update_channel(struct monitor_model *model, const struct gpud_channe
     }
     channel->info.link = NULL;
     channel->seen = true;
-    count_channel(channel, time);
+    struct monitor_counts counts = {.time = time, .frames = channel->info.frames};
+    for (guint i = 0; i < channel->receivers->len; i++) {
+        const struct monitor_receiver *receiver = channel->receivers->pdata[i];
+        if (!receiver->is_own)
+            counts.dropped += receiver->info.dropped;
+    }
+    add_sample(&channel->series, &channel->figures, &counts, channel->info.rate);
 }
 
 /* --- channels that are not there -------------------------------------------------------------- */
@@ -684,30 +594,6 @@ static void lose_channel(struct monitor_model *model, struct monitor_channel *ch
     g_strlcpy(channel->info.reason, texts[channel->end], sizeof(channel->info.reason));
     g_ptr_array_set_size(channel->receivers, 0);
     add_event(model, "gone", channel->info.address, "%s", channel->info.reason);
-}
-
-/* A list that is full may leave out one that is there. */
-static bool is_complete(const GPtrArray *folders)
-{
-    for (guint i = 0; i < folders->len; i++)
-        if (((struct channels_folder *)folders->pdata[i])->search.omitted > 0)
-            return false;
-    return true;
-}
-
-static void lose_channels(struct monitor_model *model, const GPtrArray *folders)
-{
-    for (guint i = model->channels->len; i-- > 0;) {
-        struct monitor_channel *channel = model->channels->pdata[i];
-        if (channel->seen || channel->presence != MONITOR_THERE || !is_complete(folders))
-            continue;
-        if (channel->info.receiver_pid) { /* of another host, whose end is not known here */
-            add_event(model, "gone", channel->info.address, "it is received here no longer");
-            g_ptr_array_remove_index(model->channels, i);
-        } else {
-            lose_channel(model, channel, folders);
-        }
-    }
 }
 
 /* Those that are expected, and those that receivers wait for. */
@@ -776,18 +662,7 @@ static void remove_forgotten(struct monitor_model *model)
     }
 }
 
-static void forget_channels(struct monitor_model *model)
-{
-    struct monitor_channel *oldest;
-    guint count;
-    while ((oldest = find_oldest_gone(model, &count)) &&
-           (count > MONITOR_GONE || g_get_real_time() - oldest->absent_since > DAY))
-        model_forget(oldest);
-    remove_forgotten(model);
-}
-
-/* --- how channels are --------------------------------------------------------------------------
- */
+/* --- how channels are ------------------------------------------------------------------------ */
 
 static double age(gint64 now, gint64 since)
 {
@@ -804,21 +679,6 @@ static struct monitor_content_ages find_ages(const struct monitor_content *conte
                                          .silent_s = age(now, content->loud)};
 }
 
-/* Of the receiver that loses the largest part of its frames. */
-static double find_loss(const struct monitor_channel *channel)
-{
-    double most = 0;
-    for (guint i = 0; i < channel->receivers->len; i++) {
-        const struct monitor_receiver *receiver = channel->receivers->pdata[i];
-        const struct monitor_figures *figures = &receiver->figures;
-        if (!receiver->is_own && figures->dropped_hz > 0)
-            most =
-                MAX(most, figures->dropped_hz / (figures->dropped_hz +
-                                                 (isnan(figures->rate_hz) ? 0 : figures->rate_hz)));
-    }
-    return most;
-}
-
 static void set_state(struct monitor_channel *channel, enum monitor_severity severity,
                       const char *state)
 {
@@ -826,40 +686,30 @@ static void set_state(struct monitor_channel *channel, enum monitor_severity sev
     g_strlcpy(channel->state, state, sizeof(channel->state));
 }
 
-static void judge_absent(struct monitor_channel *channel)
-{
-    if (channel->presence == MONITOR_NEVER)
-        set_state(channel, channel->expected ? MONITOR_BAD : MONITOR_WARNING,
-                  channel->expected ? "Never there" : "No sender");
-    else if (channel->end == CHANNELS_END_DEATH)
-        set_state(channel, MONITOR_BAD, "Died");
-    else if (channel->end == CHANNELS_END_ORDERLY)
-        set_state(channel, channel->expected ? MONITOR_BAD : MONITOR_OFF, "Ended");
-    else
-        set_state(channel, MONITOR_BAD, "Gone");
-    if (channel->waiting->len > 0)
-        channel->severity = MAX(channel->severity, MONITOR_WARNING);
-}
-
-static void judge_content(struct monitor_channel *channel)
-{
-    const struct monitor_content_ages *ages = &channel->ages;
-    if (ages->black_s > CONTENT_PATIENCE)
-        set_state(channel, MONITOR_WARNING, "Black");
-    else if (ages->frozen_s > CONTENT_PATIENCE)
-        set_state(channel, MONITOR_WARNING, "Frozen");
-    else if (ages->silent_s > CONTENT_PATIENCE)
-        set_state(channel, MONITOR_WARNING, "Silent");
-    else
-        set_state(channel, MONITOR_GOOD, "OK");
-}
-
 static void model_judge(struct monitor_channel *channel)
 {
     const struct gpud_channel_info *info = &channel->info;
-    double loss = find_loss(channel);
+    double loss = 0; /* of the receiver that loses the largest part of its frames */
+    for (guint i = 0; i < channel->receivers->len; i++) {
+        const struct monitor_receiver *receiver = channel->receivers->pdata[i];
+        const struct monitor_figures *figures = &receiver->figures;
+        if (!receiver->is_own && figures->dropped_hz > 0)
+            loss =
+                MAX(loss, figures->dropped_hz / (figures->dropped_hz +
+                                                 (isnan(figures->rate_hz) ? 0 : figures->rate_hz)));
+    }
     if (channel->presence != MONITOR_THERE) {
-        judge_absent(channel);
+        if (channel->presence == MONITOR_NEVER)
+            set_state(channel, channel->expected ? MONITOR_BAD : MONITOR_WARNING,
+                      channel->expected ? "Never there" : "No sender");
+        else if (channel->end == CHANNELS_END_DEATH)
+            set_state(channel, MONITOR_BAD, "Died");
+        else if (channel->end == CHANNELS_END_ORDERLY)
+            set_state(channel, channel->expected ? MONITOR_BAD : MONITOR_OFF, "Ended");
+        else
+            set_state(channel, MONITOR_BAD, "Gone");
+        if (channel->waiting->len > 0)
+            channel->severity = MAX(channel->severity, MONITOR_WARNING);
     } else if (!info->answered) {
         set_state(channel, info->receiver_pid ? MONITOR_OFF : MONITOR_BAD,
                   info->receiver_pid ? "Received here" : "No answer");
@@ -874,7 +724,15 @@ static void model_judge(struct monitor_channel *channel)
         g_snprintf(channel->state, sizeof(channel->state), "Loses %s%.0f %%",
                    loss < 0.01 ? "less than " : "", MAX(100 * loss, 1));
     } else {
-        judge_content(channel);
+        const struct monitor_content_ages *ages = &channel->ages;
+        if (ages->black_s > CONTENT_PATIENCE)
+            set_state(channel, MONITOR_WARNING, "Black");
+        else if (ages->frozen_s > CONTENT_PATIENCE)
+            set_state(channel, MONITOR_WARNING, "Frozen");
+        else if (ages->silent_s > CONTENT_PATIENCE)
+            set_state(channel, MONITOR_WARNING, "Silent");
+        else
+            set_state(channel, MONITOR_GOOD, "OK");
     }
 }
 
@@ -930,39 +788,6 @@ void monitor_model_free(struct monitor_model *model)
     g_free(model);
 }
 
-/* Of what is expected and not there, its channel says so. */
-static bool is_expected(const struct monitor_model *model, const struct channels_folder *folder)
-{
-    return folder->channels && model->expected &&
-           g_hash_table_contains(model->expected, folder->search.directory);
-}
-
-static void take_notes(struct monitor_model *model, const GPtrArray *folders)
-{
-    for (guint i = 0; i < folders->len; i++) {
-        const struct channels_folder *folder = folders->pdata[i];
-        if (folder->search.note[0] && !is_expected(model, folder))
-            g_ptr_array_add(model->notes, g_strdup_printf("%s: %s", folder->search.directory,
-                                                          folder->search.note));
-    }
-}
-
-/* The channels cannot be asked: nothing is known of any. */
-static void fail_channels(struct monitor_model *model, gint64 asked, const char *reason)
-{
-    g_ptr_array_add(model->notes, g_strdup(reason));
-    for (guint i = 0; i < model->channels->len; i++) {
-        struct monitor_channel *channel = model->channels->pdata[i];
-        struct gpud_channel_info *now = g_memdup2(&channel->info, sizeof(channel->info));
-        now->answered = false;
-        g_snprintf(now->reason, sizeof(now->reason), "cannot be asked: %s", reason);
-        g_ptr_array_set_size(channel->waiting, 0);
-        if (channel->presence == MONITOR_THERE)
-            update_channel(model, now, asked);
-        g_free(now);
-    }
-}
-
 void monitor_model_expect(struct monitor_model *model, GHashTable *expected)
 {
     if (model->expected)
@@ -977,15 +802,41 @@ void monitor_model_note(struct monitor_model *model, const char *note)
 
 static void take_answer(struct monitor_model *model, gint64 asked, const GPtrArray *folders)
 {
+    struct monitor_channel *oldest;
+    guint count;
+    bool complete = true; /* a list that is full may leave out one that is there */
+    for (guint i = 0; i < folders->len; i++) {
+        const struct channels_folder *folder = folders->pdata[i];
+        const struct gpud_channel_search_info *search = &folder->search;
+        complete &= search->omitted == 0;
+        /* Of what is expected and not there, its channel says so. */
+        bool is_said = folder->channels && model->expected &&
+                       g_hash_table_contains(model->expected, search->directory);
+        if (search->note[0] && !is_said)
+            g_ptr_array_add(model->notes,
+                            g_strdup_printf("%s: %s", search->directory, search->note));
+    }
     GPtrArray *channels = channels_collect(folders);
-    take_notes(model, folders);
     for (guint i = 0; i < model->channels->len; i++)
         ((struct monitor_channel *)model->channels->pdata[i])->seen = false;
     for (guint i = 0; i < channels->len; i++)
         update_channel(model, channels->pdata[i], asked);
-    lose_channels(model, folders);
+    for (guint i = model->channels->len; i-- > 0;) {
+        struct monitor_channel *channel = model->channels->pdata[i];
+        if (channel->seen || channel->presence != MONITOR_THERE || !complete)
+            continue;
+        if (channel->info.receiver_pid) { /* of another host, whose end is not known here */
+            add_event(model, "gone", channel->info.address, "it is received here no longer");
+            g_ptr_array_remove_index(model->channels, i);
+        } else {
+            lose_channel(model, channel, folders);
+        }
+    }
     await_channels(model, folders);
-    forget_channels(model);
+    while ((oldest = find_oldest_gone(model, &count)) &&
+           (count > MONITOR_GONE || g_get_real_time() - oldest->absent_since > DAY))
+        model_forget(oldest);
+    remove_forgotten(model);
     g_ptr_array_unref(channels);
 }
 
@@ -996,11 +847,27 @@ void monitor_model_update(struct monitor_model *model, gint64 asked, GPtrArray *
     if (folders)
         take_answer(model, asked, folders);
     else
-        fail_channels(model, asked, reason);
+        g_ptr_array_add(model->notes, g_strdup(reason));
+    /* Channels that cannot be asked: nothing is known of any. */
+    for (guint i = 0; i < model->channels->len && !folders; i++) {
+        struct monitor_channel *channel = model->channels->pdata[i];
+        struct gpud_channel_info now = channel->info;
+        now.answered = false;
+        g_snprintf(now.reason, sizeof(now.reason), "cannot be asked: %s", reason);
+        g_ptr_array_set_size(channel->waiting, 0);
+        if (channel->presence == MONITOR_THERE)
+            update_channel(model, &now, asked);
+    }
     for (guint i = 0; i < model->channels->len; i++) {
         struct monitor_channel *channel = model->channels->pdata[i];
         if (channel->presence != MONITOR_THERE) {
-            add_gap(&channel->series);
+            /* A second of which nothing is known. */
+            struct monitor_series *series = &channel->series;
+            series->in_window = 0;
+            series->sample[series->next] =
+                (struct monitor_sample){.rate_hz = NAN, .latency_p99_s = NAN};
+            series->next = (series->next + 1) % MONITOR_HISTORY;
+            series->count += series->count < MONITOR_HISTORY;
             channel->content = (struct monitor_content){0};
         }
         channel->ages = find_ages(&channel->content);
@@ -1025,12 +892,6 @@ static GBytes *report_finish(JsonBuilder *builder)
 
 /* --- now ------------------------------------------------------------------------------------- */
 
-/* "Beyond the last bound" has no number in JSON: it is the longest latency of all. */
-static double bounded(double latency_s, const struct gpud_link_info *link)
-{
-    return isinf(latency_s) ? (double)link->stats.latency_max_ns / 1e9 : latency_s;
-}
-
 static void report_add_sample(JsonBuilder *builder, const struct monitor_series *series)
 {
     const struct monitor_sample *newest = monitor_series_get(series, series->count - 1);
@@ -1044,23 +905,36 @@ static void report_add_sample(JsonBuilder *builder, const struct monitor_series 
 static void report_add_receiver(JsonBuilder *builder, const struct monitor_receiver *receiver)
 {
     const struct monitor_figures *figures = &receiver->figures;
+    /* "Beyond the last bound" has no number in JSON: it is the longest latency of all. */
+    double longest = (double)receiver->info.stats.latency_max_ns / 1e9;
+    double p50 = isinf(figures->latency_p50_s) ? longest : figures->latency_p50_s;
+    double p99 = isinf(figures->latency_p99_s) ? longest : figures->latency_p99_s;
     json_builder_begin_object(builder);
     channels_put_receiver(builder, &receiver->info);
     json_put_number(builder, "rate_hz", figures->rate_hz);
     json_put_number(builder, "dropped_hz", figures->dropped_hz);
-    json_put_number(builder, "latency_p50_s", bounded(figures->latency_p50_s, &receiver->info));
-    json_put_number(builder, "latency_p99_s", bounded(figures->latency_p99_s, &receiver->info));
-    json_put_rate(builder, "latency_max_s", (double)receiver->info.stats.latency_max_ns / 1e9);
+    json_put_number(builder, "latency_p50_s", p50);
+    json_put_number(builder, "latency_p99_s", p99);
+    json_put_rate(builder, "latency_max_s", longest);
     report_add_sample(builder, &receiver->series);
     json_builder_end_object(builder);
 }
 
-static void add_presence(JsonBuilder *builder, const struct monitor_channel *channel)
+static void report_add_channel(JsonBuilder *builder, const struct monitor_channel *channel)
 {
     static const char *const severities[] = {"off", "good", "warning", "bad"};
     static const char *const presences[] = {"there", "gone", "never"};
     static const char *const ends[] = {"unknown", "goodbye", "death"};
+    static const char *const kinds[] = {[GPUD_MEDIA_PICTURE] = "Picture",
+                                        [GPUD_MEDIA_AUDIO] = "Sound",
+                                        [GPUD_MEDIA_ANCILLARY] = "Ancillary data",
+                                        [GPUD_MEDIA_DATA] = "Data"};
+    const struct gpud_channel_info *info = &channel->info;
+    char *sender = monitor_name(info->name, info->program);
     bool gone = channel->presence == MONITOR_GONE_SINCE;
+    bool known = info->configured && (size_t)info->media.kind < G_N_ELEMENTS(kinds);
+    json_builder_begin_object(builder);
+    channels_put_channel(builder, info);
     json_put_string(builder, "state", channel->state);
     json_put_string(builder, "severity", severities[channel->severity]);
     json_put_string(builder, "presence", presences[channel->presence]);
@@ -1069,32 +943,13 @@ static void add_presence(JsonBuilder *builder, const struct monitor_channel *cha
                     channel->presence == MONITOR_THERE ? NAN : (double)channel->absent_since / 1e6);
     json_put_bool(builder, "expected", channel->expected);
     channels_put_waiting(builder, channel->waiting);
-}
-
-static const char *kind_of(const struct gpud_channel_info *info)
-{
-    static const char *const kinds[] = {[GPUD_MEDIA_PICTURE] = "Picture",
-                                        [GPUD_MEDIA_AUDIO] = "Sound",
-                                        [GPUD_MEDIA_ANCILLARY] = "Ancillary data",
-                                        [GPUD_MEDIA_DATA] = "Data"};
-    return info->configured && (size_t)info->media.kind < G_N_ELEMENTS(kinds)
-               ? kinds[info->media.kind]
-               : NULL;
-}
-
-static void report_add_channel(JsonBuilder *builder, const struct monitor_channel *channel)
-{
-    char *sender = monitor_name(channel->info.name, channel->info.program);
-    json_builder_begin_object(builder);
-    channels_put_channel(builder, &channel->info);
-    add_presence(builder, channel);
-    json_put_string(builder, "sender", channel->info.pid || channel->info.answered ? sender : NULL);
+    json_put_string(builder, "sender", info->pid || info->answered ? sender : NULL);
     g_free(sender);
     json_put_text(builder, "media", channel->media);
     json_put_text(builder, "brief", channel->brief);
-    json_put_string(builder, "kind", kind_of(&channel->info));
+    json_put_string(builder, "kind", known ? kinds[info->media.kind] : NULL);
     json_put_bool(builder, "has_picture",
-                  channel->info.configured && channel->info.media.kind == GPUD_MEDIA_PICTURE);
+                  info->configured && info->media.kind == GPUD_MEDIA_PICTURE);
     json_put_bool(builder, "has_signal", channel->has_signal);
     json_put_number(builder, "frozen_s", channel->ages.frozen_s);
     json_put_number(builder, "black_s", channel->ages.black_s);
@@ -1110,24 +965,6 @@ static void report_add_channel(JsonBuilder *builder, const struct monitor_channe
     }
     json_builder_end_array(builder);
     json_builder_end_object(builder);
-}
-
-static void add_events(JsonBuilder *builder, const struct monitor_model *model, uint64_t after)
-{
-    json_begin_array(builder, "events");
-    for (const GList *link = model->events.head; link; link = link->next) {
-        const struct monitor_event *event = link->data;
-        if (event->number <= after)
-            continue;
-        json_builder_begin_object(builder);
-        json_put_int(builder, "number", (gint64)event->number);
-        json_put_number(builder, "time_s", (double)event->time / 1e6);
-        json_put_string(builder, "kind", event->kind);
-        json_put_text(builder, "channel", event->channel);
-        json_put_string(builder, "text", event->text);
-        json_builder_end_object(builder);
-    }
-    json_builder_end_array(builder);
 }
 
 GBytes *monitor_report_state(const struct monitor_model *model, uint64_t after)
@@ -1146,7 +983,20 @@ GBytes *monitor_report_state(const struct monitor_model *model, uint64_t after)
     for (guint i = 0; i < model->channels->len; i++)
         report_add_channel(builder, model->channels->pdata[i]);
     json_builder_end_array(builder);
-    add_events(builder, model, after);
+    json_begin_array(builder, "events");
+    for (const GList *link = model->events.head; link; link = link->next) {
+        const struct monitor_event *event = link->data;
+        if (event->number <= after)
+            continue;
+        json_builder_begin_object(builder);
+        json_put_int(builder, "number", (gint64)event->number);
+        json_put_number(builder, "time_s", (double)event->time / 1e6);
+        json_put_string(builder, "kind", event->kind);
+        json_put_text(builder, "channel", event->channel);
+        json_put_string(builder, "text", event->text);
+        json_builder_end_object(builder);
+    }
+    json_builder_end_array(builder);
     json_builder_end_object(builder);
     return report_finish(builder);
 }

@@ -23,60 +23,22 @@
 #define SILENCE 0.001 /* -60 dBFS */
 #define SAMPLES 1024
 
-static guint64 digest_of(const guint8 *data, gsize size)
-{
-    guint64 digest = 0xcbf29ce484222325; /* FNV-1a */
-    for (gsize i = 0; i < size; i++)
-        digest = (digest ^ data[i]) * 0x100000001b3;
-    return digest;
-}
-
-static bool is_black(const guint8 *rgb, gsize size)
-{
-    gsize lit = 0;
-    for (gsize i = 0; i + 2 < size; i += 3)
-        lit += rgb[i] > BLACK || rgb[i + 1] > BLACK || rgb[i + 2] > BLACK;
-    return lit * 1000 <= size / 3 * LIT_PER_MILLE;
-}
-
 /* rgb: pixels of three bytes. */
 static void content_look(struct monitor_content *content, const guint8 *rgb, gsize size)
 {
-    guint64 digest = digest_of(rgb, size);
+    guint64 digest = 0xcbf29ce484222325; /* FNV-1a */
+    for (gsize i = 0; i < size; i++)
+        digest = (digest ^ rgb[i]) * 0x100000001b3;
+    gsize lit = 0;
+    for (gsize i = 0; i + 2 < size; i += 3)
+        lit += rgb[i] > BLACK || rgb[i + 1] > BLACK || rgb[i + 2] > BLACK;
     gint64 now = g_get_monotonic_time();
     if (!content->moved || digest != content->digest)
         content->moved = now;
-    if (!content->lit || !is_black(rgb, size))
+    if (!content->lit || lit * 1000 > size / 3 * LIT_PER_MILLE)
         content->lit = now;
     content->digest = digest;
     content->seen = now;
-}
-
-/* Where the samples are interleaved, `block` is 1. */
-static void find_peaks(const GstAudioFormatInfo *format, const guint8 *data, gsize samples,
-                       gsize block, gsize channels, double *peaks)
-{
-    gint64 unpacked[SAMPLES]; /* room for the larger of both formats */
-    const gint32 *whole = (const gint32 *)unpacked;
-    const double *real = (const double *)unpacked;
-    bool is_real = format->unpack_format == GST_AUDIO_FORMAT_F64;
-    for (gsize at = 0; at < samples; at += SAMPLES) {
-        gsize count = MIN(samples - at, SAMPLES);
-        format->unpack_func(format, GST_AUDIO_PACK_FLAG_NONE, unpacked,
-                            (gpointer)(data + at * (gsize)format->width / 8), (gint)count);
-        for (gsize i = 0; i < count; i++) {
-            double *peak = &peaks[(at + i) / block % channels];
-            *peak = MAX(*peak, fabs(is_real ? real[i] : whole[i] / 2147483648.0));
-        }
-    }
-}
-
-static bool is_loud(const double *peaks, gsize channels)
-{
-    for (gsize i = 0; i < channels; i++)
-        if (peaks[i] > SILENCE)
-            return true;
-    return false;
 }
 
 /* A frame of sound, which stays the caller's. peaks: raised to the largest sample of each of the
@@ -101,10 +63,24 @@ static enum gpud_status content_listen(struct monitor_content *content, struct g
         return status;
     gint64 now = g_get_monotonic_time();
     gsize samples = info.bytes * 8 / (gsize)format->width;
-    bool planar = audio->order == GPUD_AUDIO_PLANAR;
-    find_peaks(format, data, samples, planar ? MAX(samples / audio->channels, 1) : 1,
-               audio->channels, peaks);
-    if (!content->loud || is_loud(peaks, audio->channels))
+    bool planar = audio->order == GPUD_AUDIO_PLANAR, loud = false;
+    gsize block = planar ? MAX(samples / audio->channels, 1) : 1; /* of one channel's samples */
+    gint64 unpacked[SAMPLES]; /* room for the larger of both formats */
+    const gint32 *whole = (const gint32 *)unpacked;
+    const double *real = (const double *)unpacked;
+    bool is_real = format->unpack_format == GST_AUDIO_FORMAT_F64;
+    for (gsize at = 0; at < samples; at += SAMPLES) {
+        gsize count = MIN(samples - at, SAMPLES);
+        format->unpack_func(format, GST_AUDIO_PACK_FLAG_NONE, unpacked,
+                            (guint8 *)data + at * (gsize)format->width / 8, (gint)count);
+        for (gsize i = 0; i < count; i++) {
+            double *peak = &peaks[(at + i) / block % audio->channels];
+            *peak = MAX(*peak, fabs(is_real ? real[i] : whole[i] / 2147483648.0));
+        }
+    }
+    for (gsize i = 0; i < audio->channels; i++)
+        loud |= peaks[i] > SILENCE;
+    if (!content->loud || loud)
         content->loud = now;
     content->seen = now;
     gpud_frame_unmap(frame);
@@ -138,17 +114,27 @@ static GBytes *compress(const guint8 *pixels, int height)
     return bytes;
 }
 
-static GBytes *encode(struct picture *picture, struct gpud_frame *frame,
-                      struct monitor_content *content, struct gpud_error *error)
+GBytes *monitor_picture_encode(struct gpud_frame *frame, const struct gpud_media *media,
+                               struct monitor_content *content, struct gpud_error *error)
 {
+    struct picture picture;
+    struct gpud_media plain = *media;
     GstVideoFrame mapped;
-    int height = (int)CLAMP(WIDTH / picture->aspect, 16, HEIGHT_MAX);
-    if (!picture_map(picture, frame, &mapped, error))
+    /* Both fields at once: rows are left out, none is moved in time. */
+    if (plain.kind == GPUD_MEDIA_PICTURE && plain.picture.scan != GPUD_SCAN_ALTERNATE)
+        plain.picture.scan = GPUD_SCAN_PROGRESSIVE;
+    if (!picture_init(&picture, &plain, error))
         return NULL;
+    picture.quick = true;
+    int height = (int)CLAMP(WIDTH / picture.aspect, 16, HEIGHT_MAX);
     guint8 *pixels = g_malloc((gsize)height * STRIDE);
-    bool converted = picture_convert(picture, &mapped, GST_VIDEO_FORMAT_RGB, WIDTH, height, pixels,
-                                     STRIDE, error);
-    picture_unmap(frame, &mapped);
+    bool converted = picture_map(&picture, frame, &mapped, error);
+    if (converted) {
+        converted = picture_convert(&picture, &mapped, GST_VIDEO_FORMAT_RGB, WIDTH, height, pixels,
+                                    STRIDE, error);
+        picture_unmap(frame, &mapped);
+    }
+    picture_finish(&picture);
     if (converted)
         content_look(content, pixels, (gsize)height * STRIDE);
     GBytes *bytes = converted ? compress(pixels, height) : NULL;
@@ -160,24 +146,7 @@ static GBytes *encode(struct picture *picture, struct gpud_frame *frame,
     return bytes;
 }
 
-GBytes *monitor_picture_encode(struct gpud_frame *frame, const struct gpud_media *media,
-                               struct monitor_content *content, struct gpud_error *error)
-{
-    struct picture picture;
-    struct gpud_media plain = *media;
-    /* Both fields at once: rows are left out, none is moved in time. */
-    if (plain.kind == GPUD_MEDIA_PICTURE && plain.picture.scan != GPUD_SCAN_ALTERNATE)
-        plain.picture.scan = GPUD_SCAN_PROGRESSIVE;
-    if (!picture_init(&picture, &plain, error))
-        return NULL;
-    picture.quick = true;
-    GBytes *bytes = encode(&picture, frame, content, error);
-    picture_finish(&picture);
-    return bytes;
-}
-
-/* --- sound -------------------------------------------------------------------------------------
- */
+/* --- sound ----------------------------------------------------------------------------------- */
 
 #define LEVELS_HEIGHT 180
 #define LEVELS_TOP 20.0
@@ -193,33 +162,6 @@ static double level_y(double level)
     return LEVELS_TOP + part * (LEVELS_BOTTOM - LEVELS_TOP);
 }
 
-static void draw_scale(GString *svg)
-{
-    static const int marks[] = {0, -9, -18, -30, -40, -50, -60};
-    for (size_t i = 0; i < G_N_ELEMENTS(marks); i++) {
-        int y = (int)level_y(marks[i]);
-        g_string_append_printf(svg,
-                               "<path d=\"M%d %dH%d\" stroke=\"#444\"/>"
-                               "<text x=\"28\" y=\"%d\" text-anchor=\"end\">%d</text>\n",
-                               (int)LEVELS_LEFT, y, WIDTH, y + 4, marks[i]);
-    }
-}
-
-/* The colors change at EBU R 68's alignment level, -18 dBFS, and its permitted maximum, -9. */
-static void draw_level(GString *svg, double level, int x, int width)
-{
-    static const struct {
-        double from, to;
-        const char *color;
-    } parts[] = {{-60, -18, "#3a3"}, {-18, -9, "#cc3"}, {-9, 0, "#d33"}};
-    for (size_t i = 0; i < G_N_ELEMENTS(parts) && level > parts[i].from; i++) {
-        int top = (int)level_y(MIN(level, parts[i].to)), bottom = (int)level_y(parts[i].from);
-        g_string_append_printf(svg,
-                               "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
-                               x, top, width, bottom - top, parts[i].color);
-    }
-}
-
 static void draw_text(GString *svg, int x, int y, const char *text)
 {
     g_string_append_printf(svg, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", x, y,
@@ -227,20 +169,37 @@ static void draw_text(GString *svg, int x, int y, const char *text)
 }
 
 /* Of each channel the peak, where 1 is full scale. */
-static GBytes *monitor_picture_draw_levels(const double *peaks, unsigned channels)
+static GBytes *draw_levels(const double *peaks, unsigned channels)
 {
+    static const int marks[] = {0, -9, -18, -30, -40, -50, -60};
+    /* The colors change at EBU R 68's alignment level, -18 dBFS, and its permitted maximum, -9. */
+    static const struct {
+        double from, to;
+        const char *color;
+    } parts[] = {{-60, -18, "#3a3"}, {-18, -9, "#cc3"}, {-9, 0, "#d33"}};
     GString *svg = g_string_new(NULL);
     g_string_append_printf(svg,
                            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
                            "font-family=\"sans-serif\" font-size=\"11\" fill=\"#bbb\">\n",
                            WIDTH, LEVELS_HEIGHT);
-    draw_scale(svg);
+    for (size_t i = 0; i < G_N_ELEMENTS(marks); i++) {
+        int y = (int)level_y(marks[i]);
+        g_string_append_printf(svg,
+                               "<path d=\"M%d %dH%d\" stroke=\"#444\"/>"
+                               "<text x=\"28\" y=\"%d\" text-anchor=\"end\">%d</text>\n",
+                               (int)LEVELS_LEFT, y, WIDTH, y + 4, marks[i]);
+    }
     double step = (WIDTH - LEVELS_LEFT) / channels;
     for (unsigned i = 0; i < channels; i++) {
         double level = peaks[i] > 0 ? 20 * log10(peaks[i]) : -INFINITY;
         int width = (int)CLAMP(step * 0.7, 1, 40), x = (int)(LEVELS_LEFT + step * (i + 0.5));
         char text[16];
-        draw_level(svg, level, x - width / 2, width);
+        for (size_t k = 0; k < G_N_ELEMENTS(parts) && level > parts[k].from; k++) {
+            int top = (int)level_y(MIN(level, parts[k].to)), bottom = (int)level_y(parts[k].from);
+            g_string_append_printf(
+                svg, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
+                x - width / 2, top, width, bottom - top, parts[k].color);
+        }
         g_snprintf(text, sizeof(text), "%u", i + 1);
         if (channels <= NUMBERED_CHANNELS)
             draw_text(svg, x, LEVELS_HEIGHT - 5, text);
@@ -288,11 +247,6 @@ struct monitor_thumbnails {
     GCond wake;
     GPtrArray *workers; /* main thread */
 };
-
-static bool thumbnails_is_wanted(const struct worker *worker)
-{
-    return !worker->stopping && g_get_monotonic_time() - worker->looked_at < KEPT;
-}
 
 static void thumbnails_show(struct worker *worker, GBytes *image, const char *type,
                             const char *reason)
@@ -353,7 +307,7 @@ static GBytes *listen_until(struct worker *worker, struct gpud_frame **held, gin
             return NULL;
         gpud_frame_release(held);
     } while (take_sound(worker, held, until));
-    return monitor_picture_draw_levels(peaks, audio.channels);
+    return draw_levels(peaks, audio.channels);
 }
 
 /* Takes the next frame, in exchange for the one that is held. */
@@ -383,7 +337,7 @@ static gpointer work(gpointer data)
     struct gpud_frame *held = NULL;
     gint64 next = g_get_monotonic_time();
     g_mutex_lock(&all->lock);
-    while (thumbnails_is_wanted(worker)) {
+    while (!worker->stopping && g_get_monotonic_time() - worker->looked_at < KEPT) {
         g_mutex_unlock(&all->lock);
         next = MAX(next + PERIOD, g_get_monotonic_time());
         take_image(worker, &held, next);
@@ -441,26 +395,19 @@ static void worker_free(gpointer data)
     g_free(worker);
 }
 
-/* Frees those that have ended; returns that of the address. Under the lock. */
-static struct worker *thumbnails_find(const struct monitor_thumbnails *all, const char *address)
-{
-    struct worker *found = NULL;
-    for (guint i = all->workers->len; i-- > 0;) {
-        struct worker *worker = all->workers->pdata[i];
-        if (worker->ended)
-            g_ptr_array_remove_index_fast(all->workers, i);
-        else if (strcmp(worker->address, address) == 0)
-            found = worker;
-    }
-    return found;
-}
-
-/* The worker of the address, started if it is missing; NULL: *reason says why not. Called under
- * the lock. */
+/* The worker of the address, started if it is missing; NULL: *reason says why not. Frees those that
+ * have ended. Called under the lock. */
 static struct worker *thumbnails_keep(struct monitor_thumbnails *all, const char *address,
                                       char **reason)
 {
-    struct worker *worker = thumbnails_find(all, address);
+    struct worker *worker = NULL;
+    for (guint i = all->workers->len; i-- > 0;) {
+        struct worker *one = all->workers->pdata[i];
+        if (one->ended)
+            g_ptr_array_remove_index_fast(all->workers, i);
+        else if (strcmp(one->address, address) == 0)
+            worker = one;
+    }
     if (!worker && all->workers->len == WORKERS_MAX)
         *reason = g_strdup_printf("%d channels are shown at once, at most", WORKERS_MAX);
     else if (!worker)

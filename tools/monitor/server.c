@@ -1,14 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The page, its data and /metrics, over HTTP. Nothing can be changed over it, by GET and HEAD; but
- * POST /api/dismiss?channel=ADDRESS forgets a channel that is gone, or without one, all of them.
- * That needs the header "X-Gpudirect: dismiss", which no page of another site can send.
- *
- * On a loopback address any process of this host may ask. A browser's pages of other sites cannot:
- * the header Host has to name this host, so that no foreign name that resolves to it (DNS
- * rebinding) gets an answer, and no answer allows another origin. On any other address data needs
- * the token, as "Authorization: Bearer TOKEN". */
+/* The page, its data and /metrics, over HTTP: monitor.h says who may ask for what. */
 #include "monitor/monitor.h"
 
 #include "channels/channels.h"
@@ -88,9 +81,8 @@ static void answer_metrics(const struct monitor_server *server, SoupServerMessag
 }
 
 static void answer_dismiss(const struct monitor_server *server, SoupServerMessage *message,
-                           GHashTable *query)
+                           const char *address)
 {
-    const char *address = query ? g_hash_table_lookup(query, "channel") : NULL;
     guint count = monitor_model_dismiss(server->options.model, address);
     char *text = g_strdup_printf("%u\n", count);
     if (address && count == 0)
@@ -101,9 +93,8 @@ static void answer_dismiss(const struct monitor_server *server, SoupServerMessag
 }
 
 static void answer_thumbnail(const struct monitor_server *server, SoupServerMessage *message,
-                             GHashTable *query)
+                             const char *address)
 {
-    const char *address = query ? g_hash_table_lookup(query, "channel") : NULL;
     char *reason = NULL;
     if (!server->options.thumbnails) {
         server_refuse(message, SOUP_STATUS_NOT_FOUND, "this monitor shows no pictures\n");
@@ -123,15 +114,6 @@ static void answer_thumbnail(const struct monitor_server *server, SoupServerMess
     else
         server_refuse(message, SOUP_STATUS_ACCEPTED, reason);
     g_free(reason);
-}
-
-static void answer_state(const struct monitor_server *server, SoupServerMessage *message,
-                         GHashTable *query)
-{
-    const char *after = query ? g_hash_table_lookup(query, "after") : NULL;
-    answer(
-        message, "application/json",
-        monitor_report_state(server->options.model, after ? g_ascii_strtoull(after, NULL, 10) : 0));
 }
 
 static void answer_file(SoupServerMessage *message, const char *path)
@@ -159,23 +141,27 @@ static void server_handle(SoupServer *soup, SoupServerMessage *message, const ch
                           GHashTable *query, gpointer user)
 {
     const struct monitor_server *server = user;
+    struct monitor_model *model = server->options.model;
+    const char *after = query ? g_hash_table_lookup(query, "after") : NULL;
+    const char *channel = query ? g_hash_table_lookup(query, "channel") : NULL;
     if (strcmp(path, "/api/state") == 0)
-        answer_state(server, message, query);
+        answer(message, "application/json",
+               monitor_report_state(model, after ? g_ascii_strtoull(after, NULL, 10) : 0));
     else if (strcmp(path, "/api/history") == 0)
-        answer(message, "application/json", monitor_report_history(server->options.model));
+        answer(message, "application/json", monitor_report_history(model));
     else if (strcmp(path, "/api/thumbnail") == 0)
-        answer_thumbnail(server, message, query);
+        answer_thumbnail(server, message, channel);
     else if (strcmp(path, "/metrics") == 0)
         answer_metrics(server, message);
     else if (strcmp(path, DISMISS) == 0)
-        answer_dismiss(server, message, query);
+        answer_dismiss(server, message, channel);
     else
         answer_file(message, path);
 }
 
 /* --- permission ------------------------------------------------------------------------------ */
 
-/* The name of the header Host, without its port: a forwarded one is another. */
+/* By the name in the header Host, without its port: a forwarded one is another. */
 static bool names_this_host(const struct monitor_server *server, const char *host)
 {
     const char *const names[] = {"localhost", "127.0.0.1", "[::1]", server->host};
@@ -202,25 +188,11 @@ static bool has_token(const struct monitor_server *server, const char *authoriza
     return difference == 0;
 }
 
-/* The page itself holds nothing that is secret, and asks its user for the token. */
-static bool is_data(const char *path)
-{
-    return g_str_has_prefix(path, "/api/") || strcmp(path, "/metrics") == 0;
-}
-
 static bool has_body(SoupMessageHeaders *request)
 {
     return soup_message_headers_get_encoding(request) != SOUP_ENCODING_CONTENT_LENGTH
                ? soup_message_headers_get_one(request, "Transfer-Encoding") != NULL
                : soup_message_headers_get_content_length(request) > 0;
-}
-
-/* A page of another site may POST to this host, and sends its Host; but a header of this name only
- * with a permission that is never given (CORS). */
-static bool is_own_page(SoupMessageHeaders *request)
-{
-    const char *header = soup_message_headers_get_one(request, "X-Gpudirect");
-    return header && strcmp(header, "dismiss") == 0;
 }
 
 /* Before a request's body is read; a status that is set here is the answer. */
@@ -231,6 +203,8 @@ static void server_check(SoupServer *soup, SoupServerMessage *message, const cha
     SoupMessageHeaders *request = soup_server_message_get_request_headers(message);
     SoupMessageHeaders *response = soup_server_message_get_response_headers(message);
     const char *method = soup_server_message_get_method(message);
+    bool dismisses = strcmp(path, DISMISS) == 0;
+    bool is_data = g_str_has_prefix(path, "/api/") || strcmp(path, "/metrics") == 0;
     soup_message_headers_append(response, "Content-Security-Policy",
                                 "default-src 'none'; script-src 'self'; style-src 'self'; "
                                 "img-src blob: data:; connect-src 'self'; base-uri 'none'; "
@@ -245,21 +219,24 @@ static void server_check(SoupServer *soup, SoupServerMessage *message, const cha
             message, SOUP_STATUS_MISDIRECTED_REQUEST,
             "this monitor answers to localhost alone: forward a port to it, or start it with "
             "--listen and a token\n");
-    } else if (server->token_digest && is_data(path) &&
+    } else if (server->token_digest && is_data &&
                !has_token(server, soup_message_headers_get_one(request, "Authorization"))) {
+        /* The page itself holds nothing that is secret, and asks its user for the token. */
         soup_message_headers_append(response, "WWW-Authenticate", "Bearer");
         server_refuse(message, SOUP_STATUS_UNAUTHORIZED,
                       "the token is missing, or is another one\n");
-    } else if (strcmp(path, DISMISS) == 0 && strcmp(method, "POST") != 0) {
+    } else if (dismisses && strcmp(method, "POST") != 0) {
         soup_message_headers_append(response, "Allow", "POST");
         server_refuse(message, SOUP_STATUS_METHOD_NOT_ALLOWED, "this changes something: POST it\n");
-    } else if (strcmp(path, DISMISS) == 0 && !is_own_page(request)) {
+    } else if (dismisses &&
+               g_strcmp0(soup_message_headers_get_one(request, "X-Gpudirect"), "dismiss") != 0) {
+        /* A page of another site may POST to this host, and sends its Host; but a header of this
+         * name only with a permission that is never given (CORS). */
         server_refuse(
             message, SOUP_STATUS_FORBIDDEN,
             "this needs the header \"X-Gpudirect: dismiss\", which pages of other sites cannot "
             "send\n");
-    } else if (strcmp(path, DISMISS) != 0 && strcmp(method, "GET") != 0 &&
-               strcmp(method, "HEAD") != 0) {
+    } else if (!dismisses && strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         soup_message_headers_append(response, "Allow", "GET, HEAD");
         server_refuse(message, SOUP_STATUS_METHOD_NOT_ALLOWED, "nothing can be changed here\n");
     } else if (has_body(request)) {
@@ -409,46 +386,41 @@ static gboolean take_connection(GSocketService *service, GSocketConnection *stre
     return TRUE;
 }
 
-static GInetSocketAddress *server_read_address(const char *text, GError **error)
+static bool server_listen(struct monitor_server *server, GError **error)
 {
-    GSocketConnectable *parsed = g_network_address_parse(text, 8477, error);
+    const char *listen = server->options.listen;
+    GSocketConnectable *parsed = g_network_address_parse(listen, 8477, error);
     if (!parsed)
-        return NULL;
+        return false;
     GNetworkAddress *network = G_NETWORK_ADDRESS(parsed);
-    GSocketAddress *address = g_inet_socket_address_new_from_string(
-        g_network_address_get_hostname(network), g_network_address_get_port(network));
-    if (!address)
+    GSocketAddress *got = NULL, *wanted = g_inet_socket_address_new_from_string(
+                                    g_network_address_get_hostname(network),
+                                    g_network_address_get_port(network));
+    GInetAddress *ip =
+        wanted ? g_inet_socket_address_get_address(G_INET_SOCKET_ADDRESS(wanted)) : NULL;
+    server->is_loopback = ip && g_inet_address_get_is_loopback(ip);
+    if (!wanted)
         g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_ARGUMENT,
                     "\"%s\" is no IP address with a port, such as 127.0.0.1:8477 or [::]:8477",
-                    text);
-    g_object_unref(parsed);
-    return (GInetSocketAddress *)address;
-}
-
-static bool server_listen_on(struct monitor_server *server, GInetSocketAddress *wanted,
-                             GError **error)
-{
-    GSocketAddress *got = NULL;
-    GInetAddress *ip = g_inet_socket_address_get_address(wanted);
-    server->is_loopback = g_inet_address_get_is_loopback(ip);
-    if (!server->is_loopback && !server->options.token) {
+                    listen);
+    else if (!server->is_loopback && !server->options.token)
         g_set_error(error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED,
                     "%s can be reached from other hosts: that needs a token (--token-file)",
-                    server->options.listen);
-        return false;
+                    listen);
+    else if (g_socket_listener_add_address(G_SOCKET_LISTENER(server->service), wanted,
+                                           G_SOCKET_TYPE_STREAM, G_SOCKET_PROTOCOL_TCP, NULL, &got,
+                                           error)) {
+        char *text = g_inet_address_to_string(ip);
+        bool is_v6 = g_inet_address_get_family(ip) == G_SOCKET_FAMILY_IPV6;
+        server->host = g_strdup_printf(is_v6 ? "[%s]" : "%s", text);
+        server->url = g_strdup_printf("http://%s:%u/", server->host,
+                                      g_inet_socket_address_get_port(G_INET_SOCKET_ADDRESS(got)));
+        g_free(text);
+        g_object_unref(got);
     }
-    if (!g_socket_listener_add_address(G_SOCKET_LISTENER(server->service), G_SOCKET_ADDRESS(wanted),
-                                       G_SOCKET_TYPE_STREAM, G_SOCKET_PROTOCOL_TCP, NULL, &got,
-                                       error))
-        return false;
-    char *text = g_inet_address_to_string(ip);
-    bool is_v6 = g_inet_address_get_family(ip) == G_SOCKET_FAMILY_IPV6;
-    server->host = g_strdup_printf(is_v6 ? "[%s]" : "%s", text);
-    server->url = g_strdup_printf("http://%s:%u/", server->host,
-                                  g_inet_socket_address_get_port(G_INET_SOCKET_ADDRESS(got)));
-    g_free(text);
-    g_object_unref(got);
-    return true;
+    g_clear_object(&wanted);
+    g_object_unref(parsed);
+    return server->url;
 }
 
 struct monitor_server *monitor_server_new(const struct monitor_server_options *options,
@@ -469,10 +441,7 @@ struct monitor_server *monitor_server_new(const struct monitor_server_options *o
     g_signal_connect(server->soup, "request-finished", G_CALLBACK(end_request), NULL);
     g_signal_connect(server->soup, "request-aborted", G_CALLBACK(end_request), NULL);
     g_signal_connect(server->service, "incoming", G_CALLBACK(take_connection), server);
-    GInetSocketAddress *address = server_read_address(server->options.listen, error);
-    bool listens = address && server_listen_on(server, address, error);
-    g_clear_object(&address);
-    if (!listens) {
+    if (!server_listen(server, error)) {
         monitor_server_free(server);
         return NULL;
     }

@@ -107,34 +107,6 @@ static char *describe_clock(gint64 time)
     return clock;
 }
 
-static void add_waiting(GPtrArray *lines, const struct monitor_channel *channel)
-{
-    for (guint i = 0; i < channel->waiting->len; i++) {
-        const struct channels_waiter *waiter = channel->waiting->pdata[i];
-        char *clock = describe_clock(waiter->since);
-        if (waiter->pid)
-            tui_add(lines, WARNING, "  → %s (process %" PRId64 ") waits since %s", waiter->name,
-                    waiter->pid, clock);
-        else
-            tui_add(lines, WARNING, "  → %s (in another container) waits since %s", waiter->name,
-                    clock);
-        g_free(clock);
-    }
-}
-
-/* What else there is to say of a channel without a sender. */
-static void add_absent(GPtrArray *lines, enum look look, const struct monitor_channel *channel)
-{
-    const char *expected = channel->expected ? "; it is expected" : "";
-    char *clock = describe_clock(channel->absent_since);
-    if (channel->presence == MONITOR_GONE_SINCE)
-        tui_add(lines, look, "%s  %s  gone since %s: %s%s", channel->info.address, channel->state,
-                clock, channel->info.reason, expected);
-    else
-        tui_add(lines, look, "%s  %s%s", channel->info.address, channel->state, expected);
-    g_free(clock);
-}
-
 static void tui_add_channel(GPtrArray *lines, const struct monitor_channel *channel)
 {
     static const enum look looks[] = {[MONITOR_OFF] = FAINT,
@@ -145,7 +117,15 @@ static void tui_add_channel(GPtrArray *lines, const struct monitor_channel *chan
     enum look look = looks[channel->severity];
     char rate[24];
     if (channel->presence != MONITOR_THERE) {
-        add_absent(lines, look, channel);
+        /* What else there is to say of a channel without a sender. */
+        const char *expected = channel->expected ? "; it is expected" : "";
+        char *clock = describe_clock(channel->absent_since);
+        if (channel->presence == MONITOR_GONE_SINCE)
+            tui_add(lines, look, "%s  %s  gone since %s: %s%s", channel->info.address,
+                    channel->state, clock, channel->info.reason, expected);
+        else
+            tui_add(lines, look, "%s  %s%s", channel->info.address, channel->state, expected);
+        g_free(clock);
     } else if (!info->answered) {
         tui_add(lines, look, "%s  %s: %s%s", info->address, channel->state,
                 info->receiver_pid ? "" : "the sender ", info->reason);
@@ -159,7 +139,17 @@ static void tui_add_channel(GPtrArray *lines, const struct monitor_channel *chan
     }
     for (guint i = 0; i < channel->receivers->len; i++)
         tui_add_receiver(lines, channel->receivers->pdata[i]);
-    add_waiting(lines, channel);
+    for (guint i = 0; i < channel->waiting->len; i++) {
+        const struct channels_waiter *waiter = channel->waiting->pdata[i];
+        char *clock = describe_clock(waiter->since);
+        if (waiter->pid)
+            tui_add(lines, WARNING, "  → %s (process %" PRId64 ") waits since %s", waiter->name,
+                    waiter->pid, clock);
+        else
+            tui_add(lines, WARNING, "  → %s (in another container) waits since %s", waiter->name,
+                    clock);
+        g_free(clock);
+    }
 }
 
 static void add_event(GPtrArray *lines, const struct monitor_event *event)
@@ -255,8 +245,12 @@ static void tui_put(int row, enum look look, const char *text)
     g_free(all);
 }
 
-static void put_title(const struct monitor_tui *tui)
+void monitor_tui_draw(struct monitor_tui *tui)
 {
+    GPtrArray *lines = list(tui);
+    int event_rows = tui->events || LINES < 3 * EVENT_ROWS ? 0 : EVENT_ROWS;
+    int rows = MAX(LINES - 3 - (event_rows ? event_rows + 1 : 0), 1);
+    tui->top = CLAMP(tui->top, 0, MAX((int)lines->len - rows, 0));
     guint receivers = 0, there = 0;
     for (guint i = 0; i < tui->model->channels->len; i++) {
         const struct monitor_channel *channel = tui->model->channels->pdata[i];
@@ -271,15 +265,6 @@ static void put_title(const struct monitor_tui *tui)
                                   receivers == 1 ? "" : "s", troubles, troubles == 1 ? "" : "s");
     tui_put(0, troubles ? BAD : STRONG, title);
     g_free(title);
-}
-
-void monitor_tui_draw(struct monitor_tui *tui)
-{
-    GPtrArray *lines = list(tui);
-    int event_rows = tui->events || LINES < 3 * EVENT_ROWS ? 0 : EVENT_ROWS;
-    int rows = MAX(LINES - 3 - (event_rows ? event_rows + 1 : 0), 1);
-    tui->top = CLAMP(tui->top, 0, MAX((int)lines->len - rows, 0));
-    put_title(tui);
     tui_put(1, PLAIN, "");
     for (int i = 0; i < rows; i++) {
         int at = tui->top + i;
