@@ -9,8 +9,8 @@
 #include <math.h>
 #include <ncurses.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
-#include <wctype.h>
 
 #define EVENT_ROWS 6 /* below the channels */
 
@@ -99,12 +99,12 @@ static void tui_add_receiver(GPtrArray *lines, const struct monitor_receiver *re
         tui_add(lines, FAINT, "      not better, because %s", info->fallback_reason);
 }
 
-static char *describe_clock(gint64 time)
+static const char *describe_clock(char text[24], gint64 time)
 {
-    GDateTime *local = g_date_time_new_from_unix_local(time / G_USEC_PER_SEC);
-    char *clock = g_date_time_format(local, "%H:%M:%S");
-    g_date_time_unref(local);
-    return clock;
+    time_t seconds = time / G_USEC_PER_SEC;
+    struct tm local;
+    strftime(text, 24, "%H:%M:%S", localtime_r(&seconds, &local));
+    return text;
 }
 
 static void tui_add_channel(GPtrArray *lines, const struct monitor_channel *channel)
@@ -115,17 +115,13 @@ static void tui_add_channel(GPtrArray *lines, const struct monitor_channel *chan
                                       [MONITOR_BAD] = BAD};
     const struct gpud_channel_info *info = &channel->info;
     enum look look = looks[channel->severity];
-    char rate[24];
-    if (channel->presence != MONITOR_THERE) {
-        /* What else there is to say of a channel without a sender. */
-        const char *expected = channel->expected ? "; it is expected" : "";
-        char *clock = describe_clock(channel->absent_since);
-        if (channel->presence == MONITOR_GONE_SINCE)
-            tui_add(lines, look, "%s  %s  gone since %s: %s%s", channel->info.address,
-                    channel->state, clock, channel->info.reason, expected);
-        else
-            tui_add(lines, look, "%s  %s%s", channel->info.address, channel->state, expected);
-        g_free(clock);
+    const char *expected = channel->expected ? "; it is expected" : "";
+    char rate[24], clock[24];
+    if (channel->presence == MONITOR_GONE_SINCE) {
+        tui_add(lines, look, "%s  %s  gone since %s: %s%s", info->address, channel->state,
+                describe_clock(clock, channel->absent_since), info->reason, expected);
+    } else if (channel->presence == MONITOR_NEVER) {
+        tui_add(lines, look, "%s  %s%s", info->address, channel->state, expected);
     } else if (!info->answered) {
         tui_add(lines, look, "%s  %s: %s%s", info->address, channel->state,
                 info->receiver_pid ? "" : "the sender ", info->reason);
@@ -141,25 +137,22 @@ static void tui_add_channel(GPtrArray *lines, const struct monitor_channel *chan
         tui_add_receiver(lines, channel->receivers->pdata[i]);
     for (guint i = 0; i < channel->waiting->len; i++) {
         const struct channels_waiter *waiter = channel->waiting->pdata[i];
-        char *clock = describe_clock(waiter->since);
+        describe_clock(clock, waiter->since);
         if (waiter->pid)
             tui_add(lines, WARNING, "  → %s (process %" PRId64 ") waits since %s", waiter->name,
                     waiter->pid, clock);
         else
             tui_add(lines, WARNING, "  → %s (in another container) waits since %s", waiter->name,
                     clock);
-        g_free(clock);
     }
 }
 
 static void add_event(GPtrArray *lines, const struct monitor_event *event)
 {
     static const char *const bad[] = {"loss", "silent", "gone", "missing", "waiting", NULL};
-    char *clock = describe_clock(event->time);
-    bool is_bad = g_strv_contains(bad, event->kind);
-    tui_add(lines, is_bad ? WARNING : PLAIN, "%s  %-10s  %s: %s", clock, event->kind,
-            event->channel, event->text);
-    g_free(clock);
+    char clock[24];
+    tui_add(lines, g_strv_contains(bad, event->kind) ? WARNING : PLAIN, "%s  %-10s  %s: %s",
+            describe_clock(clock, event->time), event->kind, event->channel, event->text);
 }
 
 static GPtrArray *list(const struct monitor_tui *tui)
@@ -221,12 +214,6 @@ static gunichar *tui_clean(const char *text, int *width)
     return (gunichar *)g_array_free(clean, FALSE);
 }
 
-static void put_one(gunichar one)
-{
-    wchar_t wide[2] = {(wchar_t)one, 0};
-    addwstr(wide);
-}
-
 /* What does not fit ends in "…". */
 static void tui_put(int row, enum look look, const char *text)
 {
@@ -238,11 +225,21 @@ static void tui_put(int row, enum look look, const char *text)
     clrtoeol();
     room -= is_cut;
     for (const gunichar *one = all; *one && (room -= width_of(*one)) >= 0; one++)
-        put_one(*one);
+        addnwstr(&(wchar_t){(wchar_t)*one}, 1);
     if (is_cut)
-        put_one(0x2026);
+        addwstr(L"\u2026");
     attrset(A_NORMAL);
     g_free(all);
+}
+
+/* As many rows as that, of the lines from `at` on, which it frees. */
+static void put_lines(int row, int rows, GPtrArray *lines, int at)
+{
+    for (int i = 0; i < rows; i++, at++) {
+        const struct line *line = at < (int)lines->len ? lines->pdata[at] : NULL;
+        tui_put(row + i, line ? line->look : PLAIN, line ? line->text : "");
+    }
+    g_ptr_array_unref(lines);
 }
 
 void monitor_tui_draw(struct monitor_tui *tui)
@@ -266,23 +263,14 @@ void monitor_tui_draw(struct monitor_tui *tui)
     tui_put(0, troubles ? BAD : STRONG, title);
     g_free(title);
     tui_put(1, PLAIN, "");
-    for (int i = 0; i < rows; i++) {
-        int at = tui->top + i;
-        const struct line *line = at < (int)lines->len ? lines->pdata[at] : NULL;
-        tui_put(2 + i, line ? line->look : PLAIN, line ? line->text : "");
-    }
-    g_ptr_array_unref(lines);
+    put_lines(2, rows, lines, tui->top);
     if (event_rows) {
         lines = g_ptr_array_new_with_free_func(line_free);
         const GList *link = tui->model->events.tail;
         for (int i = 0; i < event_rows && link; i++, link = link->prev)
             add_event(lines, link->data);
         tui_put(2 + rows, STRONG, "Events, newest first");
-        for (int i = 0; i < event_rows; i++) {
-            const struct line *line = i < (int)lines->len ? lines->pdata[i] : NULL;
-            tui_put(3 + rows + i, line ? line->look : PLAIN, line ? line->text : "");
-        }
-        g_ptr_array_unref(lines);
+        put_lines(3 + rows, event_rows, lines, 0);
     }
     tui_put(LINES - 1, FAINT,
             tui->events ? "q quit   e channels   ↑ ↓ PgUp PgDn scroll"

@@ -25,12 +25,24 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+struct options {
+    const char *address;
+    char *png, *access, *psk_file; /* NULL: not given */
+    gboolean full_screen, start_times, version;
+    gboolean one_picture; /* quit when it is shown */
+    double timeout;       /* negative: not given */
+};
+
+#define TIMEOUT 10.0
+
+/* How long to wait for the first picture. */
+static int64_t patience_ns(const struct options *options)
+{
+    return (int64_t)((options->timeout >= 0 ? options->timeout : TIMEOUT) * 1e9);
+}
+
 /* === source ================================================================================== */
 /* The channel: a receiver that never makes its sender wait, and takes the newest frame. */
-
-struct source_options {
-    const char *address, *access, *psk_file; /* the last two may be NULL */
-};
 
 struct source {
     struct gpud_context *context;
@@ -57,7 +69,7 @@ static void source_on_event(void *user, enum gpud_event event, const void *data)
 }
 
 /* False: error says why not, and there is nothing to close. */
-static bool source_open(struct source *source, const struct source_options *options,
+static bool source_open(struct source *source, const struct options *options,
                         struct gpud_error *error)
 {
     *source = (struct source){0};
@@ -163,21 +175,16 @@ static bool png_write(struct picture *picture, GstVideoFrame *mapped, const char
 
 #define FILES_MAX 100 /* of one second */
 
-/* The last part of an address, as a file's name. */
-static char *screenshot_name_of(const char *address)
-{
-    const char *slash = strrchr(address, '/');
-    char *name = g_strdup(slash && slash[1] ? slash + 1 : address);
-    return g_strcanon(name, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_-", '-');
-}
-
 /* What became of it, as a sentence to be freed with g_free(). */
 static char *screenshot_take(struct picture *picture, GstVideoFrame *mapped, const char *address)
 {
     struct gpud_error error;
     GDateTime *now = g_date_time_new_now_local();
     char *time = g_date_time_format(now, "%Y%m%d-%H%M%S");
-    char *name = screenshot_name_of(address);
+    /* The last part of an address, as a file's name. */
+    const char *slash = strrchr(address, '/');
+    char *name = g_strdup(slash && slash[1] ? slash + 1 : address);
+    g_strcanon(name, G_CSET_A_2_Z G_CSET_a_2_z G_CSET_DIGITS "_-", '-');
     char *said = NULL;
     for (int i = 1; i <= FILES_MAX && !said; i++) {
         char *file = i > 1 ? g_strdup_printf("%s-%s-%d.png", name, time, i)
@@ -232,14 +239,6 @@ static void stages_end(enum stage stage)
 {
     if (!ended[stage])
         ended[stage] = clock_now();
-}
-
-/* Writes what was noted to standard output, for stages_measure(). */
-static void stages_write(void)
-{
-    for (int i = 0; i < STAGES && ended[STAGE_PICTURE]; i++)
-        printf("%" PRId64 "\n", ended[i]);
-    fflush(stdout);
 }
 
 static void die_with_parent(gpointer data)
@@ -307,13 +306,6 @@ static int stages_measure(const char *const *arguments)
 /* Between two tries to connect that are refused at once. */
 #define RETRY (200 * GPUD_MSEC)
 
-static int64_t headless_now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * GPUD_SEC + time.tv_nsec;
-}
-
 static bool save(struct source *source, struct gpud_frame *frame, const char *file,
                  struct gpud_error *error)
 {
@@ -330,32 +322,27 @@ static bool save(struct source *source, struct gpud_frame *frame, const char *fi
     return saved;
 }
 
-static bool is_whole(const struct gpud_frame *frame)
-{
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
-    return !(info.flags & GPUD_FRAME_CORRUPTED);
-}
-
 /* GPUD_TIMEOUT: no frame came in time; error says why. */
 static enum gpud_status headless_save(struct source *source, const char *file, int64_t timeout_ns,
                                       struct gpud_error *error)
 {
-    int64_t end = headless_now() + timeout_ns;
-    bool first = true;
-    for (int64_t left = timeout_ns; first || left > 0; left = end - headless_now(), first = false) {
+    int64_t end = clock_now() + timeout_ns, left = timeout_ns;
+    do {
         struct gpud_frame *frame;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         enum gpud_status status = source_acquire(source, left, &frame, error);
-        if (status == GPUD_OK && is_whole(frame)) {
-            bool saved = save(source, frame, file, error);
+        if (status == GPUD_OK) {
+            gpud_frame_get_info(frame, &info);
+            bool whole = !(info.flags & GPUD_FRAME_CORRUPTED);
+            bool saved = whole && save(source, frame, file, error);
             gpud_frame_release(&frame);
-            return saved ? GPUD_OK : error->status;
-        }
-        if (status == GPUD_OK)
-            gpud_frame_release(&frame);
-        else if (status != GPUD_TIMEOUT) /* the next sender may do better */
+            if (whole)
+                return saved ? GPUD_OK : error->status;
+        } else if (status != GPUD_TIMEOUT) { /* the next sender may do better */
             nanosleep(&(struct timespec){.tv_nsec = RETRY}, NULL);
-    }
+        }
+        left = end - clock_now();
+    } while (left > 0);
     return GPUD_TIMEOUT;
 }
 
@@ -450,13 +437,6 @@ static bool texture_init(struct texture *texture, SDL_Renderer *renderer,
     return true;
 }
 
-static void texture_finish(struct texture *texture)
-{
-    if (texture->texture)
-        SDL_DestroyTexture(texture->texture);
-    texture->texture = NULL;
-}
-
 static bool upload(SDL_Texture *texture, const GstVideoFrame *mapped)
 {
     const GstVideoInfo *info = &mapped->info;
@@ -510,28 +490,22 @@ struct overlay {
 #define FONT "DejaVu Sans Mono"
 #define MARGIN 8
 
-static TTF_Font *open_font(void)
-{
-    TTF_Font *font = NULL;
-    FcResult result;
-    FcChar8 *file;
-    FcPattern *wanted = FcNameParse((const FcChar8 *)FONT);
-    FcConfigSubstitute(NULL, wanted, FcMatchPattern);
-    FcDefaultSubstitute(wanted);
-    FcPattern *match = FcFontMatch(NULL, wanted, &result);
-    if (match && FcPatternGetString(match, FC_FILE, 0, &file) == FcResultMatch)
-        font = TTF_OpenFont((const char *)file, 14);
-    if (match)
-        FcPatternDestroy(match);
-    FcPatternDestroy(wanted);
-    return font;
-}
-
 static void overlay_init(struct overlay *overlay)
 {
+    FcResult result;
+    FcChar8 *file;
     *overlay = (struct overlay){0};
-    if (TTF_Init() == 0)
-        overlay->font = open_font();
+    if (TTF_Init() == 0) {
+        FcPattern *wanted = FcNameParse((const FcChar8 *)FONT);
+        FcConfigSubstitute(NULL, wanted, FcMatchPattern);
+        FcDefaultSubstitute(wanted);
+        FcPattern *match = FcFontMatch(NULL, wanted, &result);
+        if (match && FcPatternGetString(match, FC_FILE, 0, &file) == FcResultMatch)
+            overlay->font = TTF_OpenFont((const char *)file, 14);
+        if (match)
+            FcPatternDestroy(match);
+        FcPatternDestroy(wanted);
+    }
     if (!overlay->font)
         fprintf(stderr, "gpudirect-view: no font for the overlay (Debian: apt install "
                         "fonts-dejavu-core): the title bar says what it would\n");
@@ -546,30 +520,6 @@ static void overlay_forget(struct overlay *overlay)
     g_clear_pointer(&overlay->text, g_free);
 }
 
-static void overlay_finish(struct overlay *overlay)
-{
-    overlay_forget(overlay);
-    if (overlay->font)
-        TTF_CloseFont(overlay->font);
-    if (TTF_WasInit())
-        TTF_Quit();
-}
-
-static void render(struct overlay *overlay, SDL_Renderer *renderer, const char *text, int wrap,
-                   int size)
-{
-    overlay_forget(overlay);
-    if (overlay->size != size)
-        TTF_SetFontSize(overlay->font, size);
-    SDL_Surface *surface = TTF_RenderUTF8_Blended_Wrapped(
-        overlay->font, text, (SDL_Color){255, 255, 255, 255}, (Uint32)wrap);
-    overlay->texture = surface ? SDL_CreateTextureFromSurface(renderer, surface) : NULL;
-    SDL_FreeSurface(surface);
-    overlay->text = g_strdup(text);
-    overlay->wrap = wrap;
-    overlay->size = size;
-}
-
 /* Draws a text, of lines that are broken where the window ends; "" draws nothing. */
 static void overlay_draw(struct overlay *overlay, SDL_Renderer *renderer, const char *text,
                          int width, int size)
@@ -578,8 +528,18 @@ static void overlay_draw(struct overlay *overlay, SDL_Renderer *renderer, const 
     int wrap = MAX(width - 4 * MARGIN, 10 * size);
     if (!overlay->font || !text[0])
         return;
-    if (wrap != overlay->wrap || size != overlay->size || g_strcmp0(text, overlay->text) != 0)
-        render(overlay, renderer, text, wrap, size);
+    if (wrap != overlay->wrap || size != overlay->size || g_strcmp0(text, overlay->text) != 0) {
+        overlay_forget(overlay);
+        if (overlay->size != size)
+            TTF_SetFontSize(overlay->font, size);
+        SDL_Surface *surface = TTF_RenderUTF8_Blended_Wrapped(
+            overlay->font, text, (SDL_Color){255, 255, 255, 255}, (Uint32)wrap);
+        overlay->texture = surface ? SDL_CreateTextureFromSurface(renderer, surface) : NULL;
+        SDL_FreeSurface(surface);
+        overlay->text = g_strdup(text);
+        overlay->wrap = wrap;
+        overlay->size = size;
+    }
     if (!overlay->texture || SDL_QueryTexture(overlay->texture, NULL, NULL, &box.w, &box.h) != 0)
         return;
     SDL_Rect back = {box.x, box.y, box.w + 2 * MARGIN, box.h + 2 * MARGIN};
@@ -608,21 +568,6 @@ static void status_begin(struct status *status, const struct source *source, uin
     status->since_ns = now_ns;
     status->frames = source->frames;
     status->shown = status->age_sum_ns = 0;
-}
-
-static void status_start(struct status *status, const struct source *source, uint64_t now_ns)
-{
-    *status = (struct status){.rate = -1, .age_ns = -1};
-    status_begin(status, source, now_ns);
-}
-
-/* A picture is on the display; submitted_ns as in gpud_frame_info. */
-static void status_count_shown(struct status *status, uint64_t submitted_ns, uint64_t now_ns)
-{
-    if (submitted_ns == 0 || submitted_ns > now_ns)
-        return;
-    status->shown++;
-    status->age_sum_ns += now_ns - submitted_ns;
 }
 
 /* Ends a period when it is time. */
@@ -664,13 +609,6 @@ static void status_describe(const struct status *status, const struct source *so
 /* === window ================================================================================== */
 /* Shows the channel in a window until that is closed. */
 
-struct window_options {
-    const char *address;
-    bool full_screen;
-    bool one_picture;    /* quit when it is shown */
-    int64_t patience_ns; /* how long to wait for the first picture; negative: without an end */
-};
-
 #define WIDTH 960
 #define HEIGHT 540
 /* The longest that a key waits while no frame comes. */
@@ -685,7 +623,7 @@ struct window_options {
 
 struct window {
     struct source *source;
-    const struct window_options *options;
+    const struct options *options;
     SDL_Window *window;
     SDL_Renderer *renderer;
     struct overlay overlay;
@@ -704,9 +642,7 @@ struct window {
 
 static uint64_t window_now(void)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * (uint64_t)GPUD_SEC + (uint64_t)time.tv_nsec;
+    return (uint64_t)clock_now();
 }
 
 /* --- what the overlay says ------------------------------------------------------------------- */
@@ -719,17 +655,20 @@ static void say(struct window *self, char *message)
     self->redraw = true;
 }
 
-/* Reasons and names come from peers. */
-static void window_clean(GString *text)
+/* The largest rectangle of the picture's shape, in the middle. */
+static SDL_Rect fit(int width, int height, double aspect)
 {
-    char *valid = g_utf8_make_valid(text->str, (gssize)text->len);
-    for (char *c = valid; *c; c++)
-        if (g_ascii_iscntrl(*c) && *c != '\n')
-            *c = ' ';
-    g_string_assign(text, valid);
-    g_free(valid);
+    SDL_Rect area = {0, 0, width, height};
+    if (width > height * aspect)
+        area.w = MAX(1, (int)(height * aspect + 0.5));
+    else
+        area.h = MAX(1, (int)(width / aspect + 0.5));
+    area.x = (width - area.w) / 2;
+    area.y = (height - area.h) / 2;
+    return area;
 }
 
+/* What the overlay says. */
 static void window_describe(struct window *self, uint64_t time)
 {
     GString *text = self->text;
@@ -748,32 +687,13 @@ static void window_describe(struct window *self, uint64_t time)
     }
     if (self->message && time < self->message_until)
         g_string_append_printf(text, "%s%s", text->len ? "\n" : "", self->message);
-    window_clean(text);
-}
-
-static void set_title(struct window *self)
-{
-    char *title = g_strdup_printf("%s%s - gpudirect-view", self->options->address,
-                                  self->live ? "" : " (waiting)");
-    if (g_strcmp0(SDL_GetWindowTitle(self->window), title) != 0)
-        SDL_SetWindowTitle(self->window, title);
-    g_free(title);
-}
-
-/* --- drawing -----------------------------------------------------------------------------------
- */
-
-/* The largest rectangle of the picture's shape, in the middle. */
-static SDL_Rect fit(int width, int height, double aspect)
-{
-    SDL_Rect area = {0, 0, width, height};
-    if (width > height * aspect)
-        area.w = MAX(1, (int)(height * aspect + 0.5));
-    else
-        area.h = MAX(1, (int)(width / aspect + 0.5));
-    area.x = (width - area.w) / 2;
-    area.y = (height - area.h) / 2;
-    return area;
+    /* Reasons and names come from peers. */
+    char *valid = g_utf8_make_valid(text->str, (gssize)text->len);
+    for (char *c = valid; *c; c++)
+        if (g_ascii_iscntrl(*c) && *c != '\n')
+            *c = ' ';
+    g_string_assign(text, valid);
+    g_free(valid);
 }
 
 static void draw(struct window *self)
@@ -790,19 +710,24 @@ static void draw(struct window *self)
         SDL_RenderCopy(self->renderer, self->texture.texture, NULL, &area);
     }
     window_describe(self, window_now());
-    set_title(self);
+    char *title = g_strdup_printf("%s%s - gpudirect-view", self->options->address,
+                                  self->live ? "" : " (waiting)");
+    if (g_strcmp0(SDL_GetWindowTitle(self->window), title) != 0)
+        SDL_SetWindowTitle(self->window, title);
+    g_free(title);
     overlay_draw(&self->overlay, self->renderer, self->text->str, width,
                  14 * MAX(1, width / MAX(1, points)));
     SDL_RenderPresent(self->renderer);
     self->redraw = false;
 }
 
-/* --- frames ------------------------------------------------------------------------------------
- */
+/* --- frames ---------------------------------------------------------------------------------- */
 
 static void forget_picture(struct window *self)
 {
-    texture_finish(&self->texture);
+    if (self->texture.texture)
+        SDL_DestroyTexture(self->texture.texture);
+    self->texture.texture = NULL;
     picture_finish(&self->picture);
     self->picture.info.finfo = NULL;
     self->has_picture = false;
@@ -875,8 +800,11 @@ static void window_show(struct window *self, struct gpud_frame *frame)
         stages_end(STAGE_PICTURE);
         self->quit = self->quit || self->options->one_picture;
     }
-    if (!self->waiting[0])
-        status_count_shown(&self->status, info.submitted_ns, window_now());
+    uint64_t shown = window_now();
+    if (!self->waiting[0] && info.submitted_ns != 0 && info.submitted_ns <= shown) {
+        self->status.shown++;
+        self->status.age_sum_ns += shown - info.submitted_ns;
+    }
 }
 
 /* No frame came. A sender that is still there may only have stopped to send. */
@@ -894,16 +822,7 @@ static void look_for_sender(struct window *self, enum gpud_status status,
         SDL_WaitEventTimeout(NULL, RETRY_MS);
 }
 
-/* --- keys --------------------------------------------------------------------------------------
- */
-
-static void ask_for_screenshot(struct window *self)
-{
-    if (self->live)
-        self->screenshot = true;
-    else
-        say(self, g_strdup("no picture comes that could be saved"));
-}
+/* --- keys ------------------------------------------------------------------------------------ */
 
 static void press(struct window *self, SDL_Keycode key)
 {
@@ -912,7 +831,10 @@ static void press(struct window *self, SDL_Keycode key)
     } else if (key == SDLK_i) {
         self->hidden_info = !self->hidden_info;
     } else if (key == SDLK_s) {
-        ask_for_screenshot(self);
+        if (self->live)
+            self->screenshot = true;
+        else
+            say(self, g_strdup("no picture comes that could be saved"));
     } else if (key == SDLK_f) {
         self->full_screen = !self->full_screen;
         SDL_SetWindowFullscreen(self->window,
@@ -921,26 +843,7 @@ static void press(struct window *self, SDL_Keycode key)
     self->redraw = true;
 }
 
-static void handle_events(struct window *self)
-{
-    SDL_Event event;
-    while (SDL_PollEvent(&event)) {
-        if (event.type == SDL_QUIT) { /* also of Ctrl-C */
-            self->quit = true;
-        } else if (event.type == SDL_KEYDOWN && !event.key.repeat) {
-            press(self, event.key.keysym.sym);
-        } else if (event.type == SDL_WINDOWEVENT) {
-            self->redraw = true;
-        } else if (event.type == SDL_RENDER_DEVICE_RESET) {
-            forget_picture(self);
-            overlay_forget(&self->overlay);
-            self->redraw = true;
-        }
-    }
-}
-
-/* --- the window --------------------------------------------------------------------------------
- */
+/* --- the window ------------------------------------------------------------------------------ */
 
 static bool window_fail(struct gpud_error *error, const char *what)
 {
@@ -988,30 +891,6 @@ static gpointer connect_meanwhile(gpointer user)
     return NULL;
 }
 
-/* Opening the display is the slowest step before the first picture, so another thread does it
- * meanwhile. */
-static bool open_both(struct window *self, struct gpud_error *error)
-{
-    GThread *thread = g_thread_new("connect", connect_meanwhile, self);
-    bool opened = open_window(self, error);
-    gpud_receiver_interrupt(self->source->receiver, true);
-    g_thread_join(thread);
-    gpud_receiver_interrupt(self->source->receiver, false);
-    return opened;
-}
-
-static void close_window(struct window *self)
-{
-    gpud_frame_release(&self->first);
-    forget_picture(self);
-    overlay_finish(&self->overlay);
-    if (self->renderer)
-        SDL_DestroyRenderer(self->renderer);
-    if (self->window)
-        SDL_DestroyWindow(self->window);
-    SDL_Quit();
-}
-
 /* The first frame is shown unless a newer one is here. */
 static enum gpud_status window_acquire(struct window *self, struct gpud_frame **frame,
                                        struct gpud_error *error)
@@ -1027,12 +906,39 @@ static enum gpud_status window_acquire(struct window *self, struct gpud_frame **
     return GPUD_OK;
 }
 
+/* True: error says why no picture came in time. */
+static bool has_run_out(const struct window *self, uint64_t begun, struct gpud_error *error)
+{
+    int64_t patience = patience_ns(self->options);
+    if (self->has_picture || self->quit || !self->options->one_picture ||
+        window_now() - begun < (uint64_t)patience)
+        return false;
+    *error = (struct gpud_error){.status = GPUD_TIMEOUT};
+    g_snprintf(error->reason, sizeof(error->reason),
+               "no picture in %g s: %s (--timeout SECONDS waits longer)", (double)patience / 1e9,
+               self->waiting[0] ? self->waiting : "the display has not shown one");
+    return true;
+}
+
 static void turn(struct window *self)
 {
     struct gpud_frame *frame;
     struct gpud_error error;
     uint64_t drawn = self->status.since_ns;
-    handle_events(self);
+    SDL_Event event;
+    while (SDL_PollEvent(&event)) {
+        if (event.type == SDL_QUIT) { /* also of Ctrl-C */
+            self->quit = true;
+        } else if (event.type == SDL_KEYDOWN && !event.key.repeat) {
+            press(self, event.key.keysym.sym);
+        } else if (event.type == SDL_WINDOWEVENT) {
+            self->redraw = true;
+        } else if (event.type == SDL_RENDER_DEVICE_RESET) {
+            forget_picture(self);
+            overlay_forget(&self->overlay);
+            self->redraw = true;
+        }
+    }
     enum gpud_status status = window_acquire(self, &frame, &error);
     if (status == GPUD_OK)
         window_show(self, frame);
@@ -1043,35 +949,39 @@ static void turn(struct window *self)
         draw(self);
 }
 
-/* True: error says why no picture came in time. */
-static bool has_run_out(const struct window *self, uint64_t begun, struct gpud_error *error)
-{
-    int64_t patience = self->options->patience_ns;
-    if (self->has_picture || self->quit || patience < 0 ||
-        window_now() - begun < (uint64_t)patience)
-        return false;
-    *error = (struct gpud_error){.status = GPUD_TIMEOUT};
-    g_snprintf(error->reason, sizeof(error->reason),
-               "no picture in %g s: %s (--timeout SECONDS waits longer)", (double)patience / 1e9,
-               self->waiting[0] ? self->waiting : "the display has not shown one");
-    return true;
-}
-
 /* False: error says why there is no window, or, with GPUD_TIMEOUT, no picture in time. */
-static bool window_run(struct source *source, const struct window_options *options,
+static bool window_run(struct source *source, const struct options *options,
                        struct gpud_error *error)
 {
     struct window self = {
         .source = source, .options = options, .full_screen = options->full_screen, .redraw = true};
     self.text = g_string_new(NULL);
     uint64_t begun = window_now();
-    status_start(&self.status, source, begun);
-    bool goes_on = open_both(&self, error);
+    self.status = (struct status){.rate = -1, .age_ns = -1};
+    status_begin(&self.status, source, begun);
+    /* Opening the display is the slowest step before the first picture, so another thread does it
+     * meanwhile. */
+    GThread *thread = g_thread_new("connect", connect_meanwhile, &self);
+    bool goes_on = open_window(&self, error);
+    gpud_receiver_interrupt(source->receiver, true);
+    g_thread_join(thread);
+    gpud_receiver_interrupt(source->receiver, false);
     while (goes_on && !self.quit) {
         turn(&self);
         goes_on = !has_run_out(&self, begun, error);
     }
-    close_window(&self);
+    gpud_frame_release(&self.first);
+    forget_picture(&self);
+    overlay_forget(&self.overlay);
+    if (self.overlay.font)
+        TTF_CloseFont(self.overlay.font);
+    if (TTF_WasInit())
+        TTF_Quit();
+    if (self.renderer)
+        SDL_DestroyRenderer(self.renderer);
+    if (self.window)
+        SDL_DestroyWindow(self.window);
+    SDL_Quit();
     g_string_free(self.text, TRUE);
     g_free(self.message);
     return goes_on;
@@ -1082,7 +992,6 @@ static bool window_run(struct source *source, const struct window_options *optio
 
 #define EXIT_USAGE 2
 #define EXIT_TIMEOUT 3
-#define TIMEOUT 10.0
 #define TIMEOUT_MAX 86400.0
 
 static const char summary[] =
@@ -1119,32 +1028,18 @@ static const char description[] =
     "  gpudirect-view --start-times cam1\n"
     "  gpudirect-view --png cam1.png --timeout 5 rdma://10.0.0.1:7174 --psk-file KEY";
 
-struct options {
-    struct source_options source;
-    struct window_options window;
-    const char *png;
-    double timeout; /* negative: not given */
-    bool start_times;
-};
-
 /* What is wrong with the options; NULL: nothing. */
 static const char *find_mistake(const struct options *options, int arguments)
 {
     if (arguments != 1)
         return "there is one argument, the address of a sender, such as cam1";
-    if (options->timeout >= 0 && !options->png && !options->start_times &&
-        !options->window.one_picture)
+    if (options->timeout >= 0 && !options->png && !options->start_times && !options->one_picture)
         return "--timeout goes with --png or --start-times";
     if (options->start_times && options->png)
         return "--start-times does not go with --png";
-    if (options->window.full_screen && options->png)
+    if (options->full_screen && options->png)
         return "--full-screen does not go with --png";
     return NULL;
-}
-
-static int64_t patience_ns(const struct options *options)
-{
-    return (int64_t)((options->timeout >= 0 ? options->timeout : TIMEOUT) * 1e9);
 }
 
 static int main_run(const struct options *options)
@@ -1155,7 +1050,7 @@ static int main_run(const struct options *options)
     stages_end(STAGE_PROCESS);
     picture_start();
     stages_end(STAGE_GSTREAMER);
-    if (!source_open(&source, &options->source, &error)) {
+    if (!source_open(&source, options, &error)) {
         fprintf(stderr, "gpudirect-view: %s\n", error.reason);
         return error.status == GPUD_INVALID ? EXIT_USAGE : EXIT_FAILURE;
     }
@@ -1163,10 +1058,13 @@ static int main_run(const struct options *options)
     if (options->png)
         status = headless_save(&source, options->png, patience_ns(options), &error);
     else
-        status = window_run(&source, &options->window, &error) ? GPUD_OK : error.status;
+        status = window_run(&source, options, &error) ? GPUD_OK : error.status;
     source_close(&source);
-    if (options->window.one_picture)
-        stages_write();
+    if (options->one_picture) { /* what was noted, for stages_measure() */
+        for (int i = 0; i < STAGES && ended[STAGE_PICTURE]; i++)
+            printf("%" PRId64 "\n", ended[i]);
+        fflush(stdout);
+    }
     if (status == GPUD_OK)
         return EXIT_SUCCESS;
     fprintf(stderr, "gpudirect-view: %s\n", error.reason);
@@ -1175,20 +1073,19 @@ static int main_run(const struct options *options)
 
 static int measure_start(const struct options *options)
 {
-    const struct source_options *source = &options->source;
     char timeout[32];
     g_snprintf(timeout, sizeof(timeout), "%g", (double)patience_ns(options) / 1e9);
     const char *arguments[10] = {"/proc/self/exe", "--one-picture", "--timeout", timeout};
     int count = 4;
-    if (source->access) {
+    if (options->access) {
         arguments[count++] = "--access";
-        arguments[count++] = source->access;
+        arguments[count++] = options->access;
     }
-    if (source->psk_file) {
+    if (options->psk_file) {
         arguments[count++] = "--psk-file";
-        arguments[count++] = source->psk_file;
+        arguments[count++] = options->psk_file;
     }
-    arguments[count] = source->address;
+    arguments[count] = options->address;
     return stages_measure(arguments);
 }
 
@@ -1207,22 +1104,22 @@ static gboolean parse_timeout(const gchar *name, const gchar *value, gpointer da
 int main(int argc, char **argv)
 {
     struct options options = {.timeout = -1};
-    char *png = NULL, *access = NULL, *psk_file = NULL;
-    gboolean full_screen = FALSE, start_times = FALSE, one_picture = FALSE, version = FALSE;
     const GOptionEntry entries[] = {
-        {"png", 0, 0, G_OPTION_ARG_FILENAME, &png, "Save the next frame in FILE and exit", "FILE"},
+        {"png", 0, 0, G_OPTION_ARG_FILENAME, &options.png, "Save the next frame in FILE and exit",
+         "FILE"},
         {"timeout", 0, 0, G_OPTION_ARG_CALLBACK, parse_timeout,
          "With --png or --start-times: how long to wait for a frame (default: 10)", "SECONDS"},
-        {"full-screen", 0, 0, G_OPTION_ARG_NONE, &full_screen, "Begin with the full screen", NULL},
-        {"access", 0, 0, G_OPTION_ARG_STRING, &access,
+        {"full-screen", 0, 0, G_OPTION_ARG_NONE, &options.full_screen, "Begin with the full screen",
+         NULL},
+        {"access", 0, 0, G_OPTION_ARG_STRING, &options.access,
          "Whose sender it may be: user (default: this user), group:NAME, all", "WHO"},
-        {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &psk_file,
+        {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &options.psk_file,
          "The sender's key, for an address over a network", "FILE"},
-        {"start-times", 0, 0, G_OPTION_ARG_NONE, &start_times,
+        {"start-times", 0, 0, G_OPTION_ARG_NONE, &options.start_times,
          "Open the window five times, beside a sender, and print where the time goes", NULL},
-        {"one-picture", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &one_picture,
+        {"one-picture", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &options.one_picture,
          "Quit with the first picture, and print when each stage ended", NULL},
-        {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
+        {"version", 0, 0, G_OPTION_ARG_NONE, &options.version, "Print the version and exit", NULL},
         {NULL},
     };
     setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: decimal points stay points */
@@ -1235,28 +1132,24 @@ int main(int argc, char **argv)
     GError *wrong = NULL;
     bool parsed = g_option_context_parse(context, &argc, &argv, &wrong);
     g_option_context_free(context);
-    options.source = (struct source_options){argc > 1 ? argv[1] : NULL, access, psk_file};
-    options.window = (struct window_options){options.source.address, full_screen, one_picture,
-                                             one_picture ? patience_ns(&options) : -1};
-    options.start_times = start_times;
-    options.png = png;
-    const char *mistake = !parsed   ? wrong->message
-                          : version ? NULL
-                                    : find_mistake(&options, argc - 1);
+    options.address = argc > 1 ? argv[1] : NULL;
+    const char *mistake = !parsed           ? wrong->message
+                          : options.version ? NULL
+                                            : find_mistake(&options, argc - 1);
     int result = EXIT_SUCCESS;
     if (mistake) {
         fprintf(stderr, "gpudirect-view: %s (see --help)\n", mistake);
         result = EXIT_USAGE;
-    } else if (version) {
+    } else if (options.version) {
         printf("gpudirect-view %s\n", gpud_version_string());
-    } else if (start_times) {
+    } else if (options.start_times) {
         result = measure_start(&options);
     } else {
         result = main_run(&options);
     }
     g_clear_error(&wrong);
-    g_free(png);
-    g_free(access);
-    g_free(psk_file);
+    g_free(options.png);
+    g_free(options.access);
+    g_free(options.psk_file);
     return result;
 }
