@@ -678,11 +678,9 @@ struct view {
     Py_ssize_t strides[ARRAY_DIMENSIONS_MAX];
 };
 
-static PyTypeObject *type;
-
 PyObject *view_new(struct hold *hold, const struct array *array)
 {
-    struct view *view = PyObject_New(struct view, type);
+    struct view *view = PyObject_New(struct view, types[TYPE_PLANE]);
     if (!view)
         return NULL;
     view->hold = hold_ref_array(hold);
@@ -879,16 +877,9 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-static PyType_Spec spec = {
+PyType_Spec view_spec = {
     .name = "gpudirect.Plane",
     .basicsize = sizeof(struct view),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
-
-int view_init(PyObject *module)
-{
-    if (!type)
-        type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return type ? PyModule_AddObjectRef(module, "Plane", (PyObject *)type) : -1;
-}

@@ -18,8 +18,6 @@ struct capture {
     uint32_t epoch; /* of media */
 };
 
-static PyTypeObject *type;
-
 static void capture_destroy(PyObject *object)
 {
     gpud_capture_destroy(&((struct capture *)object)->capture);
@@ -445,16 +443,9 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-static PyType_Spec spec = {
+PyType_Spec capture_spec = {
     .name = "gpudirect._gpudirect.Capture",
     .basicsize = sizeof(struct capture),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = slots,
 };
-
-int capture_init(PyObject *module)
-{
-    if (!type)
-        type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return type ? PyModule_AddObjectRef(module, "Capture", (PyObject *)type) : -1;
-}

@@ -20,8 +20,25 @@
 
 #define SLICE (50 * GPUD_MSEC)
 
-static void read_device(struct hold *hold)
+static int hold_set_large_meta(struct hold *hold, const void *bytes, size_t size);
+
+struct hold *hold_new(struct gpud_frame *frame, struct media *media, bool lent)
 {
+    struct hold *hold = calloc(1, sizeof(*hold));
+    if (!hold) {
+        gpud_frame_release(&frame);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    atomic_init(&hold->refs, 1);
+    hold->media = media_ref(media);
+    hold->lent = lent;
+    hold->pid = (long)getpid();
+    hold->frame = frame;
+    hold->info.size = sizeof(hold->info);
+    gpud_frame_get_info(frame, &hold->info);
+    hold->read_only = hold->info.flags & GPUD_FRAME_READ_ONLY;
+    pthread_mutex_init(&hold->calls, NULL);
     static const struct {
         const char *prefix;
         enum hold_device kind;
@@ -43,28 +60,6 @@ static void read_device(struct hold *hold)
         hold->native += hold->offset;
         hold->offset = 0;
     }
-}
-
-static int hold_set_large_meta(struct hold *hold, const void *bytes, size_t size);
-
-struct hold *hold_new(struct gpud_frame *frame, struct media *media, bool lent)
-{
-    struct hold *hold = calloc(1, sizeof(*hold));
-    if (!hold) {
-        gpud_frame_release(&frame);
-        PyErr_NoMemory();
-        return NULL;
-    }
-    atomic_init(&hold->refs, 1);
-    hold->media = media_ref(media);
-    hold->lent = lent;
-    hold->pid = (long)getpid();
-    hold->frame = frame;
-    hold->info.size = sizeof(hold->info);
-    gpud_frame_get_info(frame, &hold->info);
-    hold->read_only = hold->info.flags & GPUD_FRAME_READ_ONLY;
-    pthread_mutex_init(&hold->calls, NULL);
-    read_device(hold);
     if (hold_set_large_meta(hold, hold->info.large_meta, hold->info.large_meta_size) == 0)
         return hold;
     hold_unref(hold);
@@ -238,28 +233,6 @@ static void hold_end_change(struct hold *hold)
     pthread_mutex_unlock(&hold->calls);
 }
 
-/* Sets how many bytes are in use, before the first array. 0, or -1 with an exception. */
-static int hold_set_size(struct hold *hold, uint64_t bytes)
-{
-    struct gpud_error error;
-    enum gpud_status status = GPUD_OK;
-    if (hold_begin_change(hold) < 0)
-        return -1;
-    bool in_use = atomic_load(&hold->arrays) > 0;
-    if (!in_use) {
-        hold_unmap(hold);
-        status = gpud_frame_set_size(hold->frame, bytes, &error);
-    }
-    if (!in_use && status == GPUD_OK)
-        hold->info.bytes = bytes;
-    hold_end_change(hold);
-    if (in_use)
-        error_raise_text(GPUD_INVALID, "the frame has arrays: set its size before it has any");
-    else if (status != GPUD_OK)
-        error_raise(&error);
-    return in_use || status != GPUD_OK ? -1 : 0;
-}
-
 /* --- the bytes ----------------------------------------------------------------------------- */
 
 static enum gpud_status map_once(struct hold *hold, struct gpud_error *error)
@@ -332,13 +305,6 @@ int hold_map(struct hold *hold)
 static char *hold_mapped(struct hold *hold)
 {
     return hold->mapped || hold->kind != HOLD_HOST ? hold->mapped : hold->native;
-}
-
-/* Waits for the first rows, without the GIL; from then on nothing waits for the others. 0, or -1
- * with an exception. */
-static int hold_wait_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns)
-{
-    return wait_for(hold, lines, timeout_ns);
 }
 
 /* False: there is no room. */
@@ -455,11 +421,9 @@ struct frame {
     PyObject *lender;
 };
 
-static PyTypeObject *type;
-
 PyObject *frame_new(struct hold *hold, PyObject *lender)
 {
-    struct frame *frame = PyObject_New(struct frame, type);
+    struct frame *frame = PyObject_New(struct frame, types[TYPE_FRAME]);
     if (!frame) {
         hold_unref(hold);
         return NULL;
@@ -471,7 +435,7 @@ PyObject *frame_new(struct hold *hold, PyObject *lender)
 
 bool frame_is_frame(PyObject *object)
 {
-    return Py_TYPE(object) == type;
+    return Py_TYPE(object) == types[TYPE_FRAME];
 }
 
 struct hold *frame_get_hold(PyObject *object)
@@ -558,16 +522,6 @@ static PyObject *get_of_array(PyObject *self, void *closure)
     return value;
 }
 
-static bool is_alike(const struct array *array, const Py_buffer *buffer, int64_t *strides)
-{
-    int64_t shape[ARRAY_DIMENSIONS_MAX];
-    for (int i = 0; i < buffer->ndim && i < ARRAY_DIMENSIONS_MAX; i++) {
-        shape[i] = buffer->shape[i];
-        strides[i] = buffer->strides[i];
-    }
-    return (size_t)buffer->itemsize == array->bytes && array_has_shape(array, buffer->ndim, shape);
-}
-
 /* Copies a buffer of the frame's shape and type, which the caller has compared, into a lent frame:
  * on any device, since the CPU may map it. */
 static PyObject *frame_fill(PyObject *self, PyObject *object)
@@ -580,7 +534,12 @@ static PyObject *frame_fill(PyObject *self, PyObject *object)
         PyObject_GetBuffer(object, &buffer, PyBUF_STRIDED_RO) < 0)
         return NULL;
     char *to = NULL;
-    if (!is_alike(&array, &buffer, strides))
+    int64_t shape[ARRAY_DIMENSIONS_MAX];
+    for (int i = 0; i < buffer.ndim && i < ARRAY_DIMENSIONS_MAX; i++) {
+        shape[i] = buffer.shape[i];
+        strides[i] = buffer.strides[i];
+    }
+    if (!((size_t)buffer.itemsize == array.bytes && array_has_shape(&array, buffer.ndim, shape)))
         PyErr_SetString(PyExc_BufferError, "the array has not the frame's shape");
     else if (hold_map(hold) == 0)
         to = hold_mapped(hold);
@@ -794,7 +753,24 @@ static int set_size(PyObject *self, PyObject *value, void *closure)
     unsigned long long bytes = PyLong_AsUnsignedLongLong(value);
     if (bytes == (unsigned long long)-1 && PyErr_Occurred())
         return -1;
-    return hold_set_size(hold, bytes);
+    /* Sets how many bytes are in use, before the first array. 0, or -1 with an exception. */
+    struct gpud_error error;
+    enum gpud_status status = GPUD_OK;
+    if (hold_begin_change(hold) < 0)
+        return -1;
+    bool in_use = atomic_load(&hold->arrays) > 0;
+    if (!in_use) {
+        hold_unmap(hold);
+        status = gpud_frame_set_size(hold->frame, bytes, &error);
+    }
+    if (!in_use && status == GPUD_OK)
+        hold->info.bytes = bytes;
+    hold_end_change(hold);
+    if (in_use)
+        error_raise_text(GPUD_INVALID, "the frame has arrays: set its size before it has any");
+    else if (status != GPUD_OK)
+        error_raise(&error);
+    return in_use || status != GPUD_OK ? -1 : 0;
 }
 
 static PyObject *get_meta(PyObject *self, void *closure)
@@ -898,7 +874,9 @@ static PyObject *frame_wait_lines(PyObject *self, PyObject *args, PyObject *name
     if (!hold || !PyArg_ParseTupleAndKeywords(args, names, "I|O&:wait_lines", keywords, &lines,
                                               guard_parse_timeout, &timeout_ns))
         return NULL;
-    return hold_wait_lines(hold, lines, timeout_ns) == 0 ? Py_NewRef(Py_None) : NULL;
+    /* Waits for the first rows, without the GIL; from then on nothing waits for the others. 0, or
+     * -1 with an exception. */
+    return wait_for(hold, lines, timeout_ns) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 /* --- its end ------------------------------------------------------------------------------- */
@@ -971,29 +949,26 @@ static PyMethodDef methods[] = {
     {0},
 };
 
-#define READ_NUMBER(at, doc)                      \
-    {                                             \
-        NULL, get_number, NULL, doc, &numbers[at] \
-    }
-
-#define SET_NUMBER(at, doc)                             \
-    {                                                   \
-        NULL, get_number, set_number, doc, &numbers[at] \
-    }
-
 static PyGetSetDef attributes[] = {
-    SET_NUMBER(0, "Presentation time in ns, or None."),
-    SET_NUMBER(1, "Decoding time in ns, or None."),
-    SET_NUMBER(2, "Duration in ns, or None."),
-    SET_NUMBER(3, "The application's number of the frame, or None; travels as it is."),
-    SET_NUMBER(4, "Bits of gpud_frame_flags; those from 1 << 16 up are the application's."),
-    READ_NUMBER(5, "The sender's frames, from 1; a gap: dropped for this receiver."),
-    READ_NUMBER(6, "Frames dropped for this receiver since it connected."),
-    READ_NUMBER(7, "When it was submitted, in ns of CLOCK_MONOTONIC; 0: not known."),
-    READ_NUMBER(8, "Changes with every connection and every change of format."),
-    READ_NUMBER(9, "Pixels of a row."),
-    READ_NUMBER(10, "Rows."),
-    READ_NUMBER(11, "Which memory of the ring it lies in, 0 and up, the same for an epoch."),
+    {"pts", get_number, set_number, "Presentation time in ns, or None.", &numbers[0]},
+    {"dts", get_number, set_number, "Decoding time in ns, or None.", &numbers[1]},
+    {"duration", get_number, set_number, "Duration in ns, or None.", &numbers[2]},
+    {"offset", get_number, set_number,
+     "The application's number of the frame, or None; travels as it is.", &numbers[3]},
+    {"flags", get_number, set_number,
+     "Bits of gpud_frame_flags; those from 1 << 16 up are the application's.", &numbers[4]},
+    {"number", get_number, NULL, "The sender's frames, from 1; a gap: dropped for this receiver.",
+     &numbers[5]},
+    {"dropped", get_number, NULL, "Frames dropped for this receiver since it connected.",
+     &numbers[6]},
+    {"submitted", get_number, NULL,
+     "When it was submitted, in ns of CLOCK_MONOTONIC; 0: not known.", &numbers[7]},
+    {"epoch", get_number, NULL, "Changes with every connection and every change of format.",
+     &numbers[8]},
+    {"width", get_number, NULL, "Pixels of a row.", &numbers[9]},
+    {"height", get_number, NULL, "Rows.", &numbers[10]},
+    {"slot", get_number, NULL,
+     "Which memory of the ring it lies in, 0 and up, the same for an epoch.", &numbers[11]},
     {"media", get_media, NULL, "What the frame is, in the syntax of caps.", NULL},
     {"format", get_format, NULL, "The name of the format: 'NV12', 'S16LE'.", NULL},
     {"route", get_route, NULL, "How it came, as in 'map'; None for captured and lent frames.",
@@ -1044,18 +1019,9 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-static PyType_Spec spec = {
+PyType_Spec frame_spec = {
     .name = "gpudirect.Frame",
     .basicsize = sizeof(struct frame),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = slots,
 };
-
-int frame_init(PyObject *module)
-{
-    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        attributes[i].name = numbers[i].name;
-    if (!type)
-        type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return type ? PyModule_AddObjectRef(module, "Frame", (PyObject *)type) : -1;
-}

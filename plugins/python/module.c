@@ -249,7 +249,7 @@ PyObject *convert_to_numpy(PyObject *self, PyObject *args, PyObject *names)
 /* === links =================================================================================== */
 /* A sender's receivers, as dicts. */
 
-static PyObject *to_dict(const struct gpud_link_info *info)
+static PyObject *link_to_dict(const struct gpud_link_info *info)
 {
     static const char *const phases[] = {
         [GPUD_PHASE_CONNECTING] = "connecting",
@@ -267,15 +267,20 @@ static PyObject *to_dict(const struct gpud_link_info *info)
                          "latency_ns", info->latency_ns, "host", convert_text(info->host));
 }
 
+/* Takes the item. */
+static bool append(PyObject *list, PyObject *item)
+{
+    bool done = item && PyList_Append(list, item) == 0;
+    Py_XDECREF(item);
+    return done;
+}
+
 PyObject *links_to_list(const struct gpud_link_info *const *link, size_t count)
 {
     PyObject *result = PyList_New(0);
-    for (size_t i = 0; result && i < count; i++) {
-        PyObject *dict = to_dict(link[i]);
-        if (!dict || PyList_Append(result, dict) < 0)
+    for (size_t i = 0; result && i < count; i++)
+        if (!append(result, link_to_dict(link[i])))
             Py_CLEAR(result);
-        Py_XDECREF(dict);
-    }
     return result;
 }
 
@@ -507,14 +512,6 @@ static PyObject *device_to_dict(const struct gpud_device_info *info)
                          convert_text(info->reason));
 }
 
-/* Takes the item. */
-static bool append(PyObject *list, PyObject *item)
-{
-    bool done = item && PyList_Append(list, item) == 0;
-    Py_XDECREF(item);
-    return done;
-}
-
 /* Functions of the module. */
 static PyObject *lists_devices(PyObject *module, PyObject *unused)
 {
@@ -596,17 +593,28 @@ static PyObject *lists_channels(PyObject *module, PyObject *args, PyObject *name
  * static variables, and with the GIL: free-threaded interpreters do not load the stable ABI that it
  * is built for. */
 
+PyTypeObject *types[TYPES];
+
 static int module_fill(PyObject *module)
 {
+    static PyType_Spec *const specs[TYPES] = {
+        [TYPE_PLANE] = &view_spec,        [TYPE_FRAME] = &frame_spec,
+        [TYPE_RECEIVER] = &receiver_spec, [TYPE_SENDER] = &sender_spec,
+        [TYPE_CAPTURE] = &capture_spec,   [TYPE_GROUP] = &group_spec,
+    };
     if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
         PyErr_SetString(PyExc_ImportError, "gpudirect works in the main interpreter alone: import "
                                            "it there, or start a process");
         return -1;
     }
-    if (error_init() < 0 || view_init(module) < 0 || frame_init(module) < 0 ||
-        receiver_init(module) < 0 || sender_init(module) < 0 || capture_init(module) < 0 ||
-        group_init(module) < 0)
+    if (error_init() < 0)
         return -1;
+    for (int i = 0; i < TYPES; i++) {
+        if (!types[i])
+            types[i] = (PyTypeObject *)PyType_FromModuleAndSpec(module, specs[i], NULL);
+        if (!types[i] || PyModule_AddType(module, types[i]) < 0)
+            return -1;
+    }
     return PyModule_AddStringConstant(module, "version", gpud_version_string());
 }
 

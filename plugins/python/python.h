@@ -63,10 +63,14 @@ bool array_has_shape(const struct array *array, int dimensions, const int64_t *s
  * frame that begins at `to`. */
 void array_copy(const struct array *array, char *to, const char *from, const int64_t *strides);
 
-/* === capture ================================================================================= */
-/* gpudirect._gpudirect.Capture, which the package's own class extends. */
+/* === types =================================================================================== */
+/* The package's types, of which the package's own classes extend four. The extension works in the
+ * main interpreter alone, so that each is made once. */
 
-int capture_init(PyObject *module);
+enum type { TYPE_PLANE, TYPE_FRAME, TYPE_RECEIVER, TYPE_SENDER, TYPE_CAPTURE, TYPE_GROUP, TYPES };
+
+extern PyTypeObject *types[TYPES];
+extern PyType_Spec view_spec, frame_spec, receiver_spec, sender_spec, capture_spec, group_spec;
 
 /* === context ================================================================================= */
 /* The process's context, which lives until the process ends: tensors may be dropped at any time
@@ -242,8 +246,6 @@ void *error_raise_taken_back(void);
 /* === frame =================================================================================== */
 /* gpudirect.Frame: a received, captured or lent frame. */
 
-int frame_init(PyObject *module);
-
 /* Owns the hold, also if it fails. lender: what `with` submits a lent frame to, by its method
  * submit(); or NULL. */
 PyObject *frame_new(struct hold *hold, PyObject *lender);
@@ -252,11 +254,6 @@ PyObject *frame_new(struct hold *hold, PyObject *lender);
  * an exception. */
 struct hold *frame_get_hold(PyObject *object);
 bool frame_is_frame(PyObject *object);
-
-/* === group =================================================================================== */
-/* gpudirect.Group: receivers that hand on instants together. */
-
-int group_init(PyObject *module);
 
 /* === guard =================================================================================== */
 /* What lets one thread close an object while others wait in it: the last to leave destroys it. */
@@ -338,20 +335,9 @@ int guard_parse_timeout(PyObject *object, void *timeout_ns);
 
 PyObject *links_to_list(const struct gpud_link_info *const *link, size_t count);
 
-/* === receiver ================================================================================ */
-/* gpudirect._gpudirect.Receiver, which the package's own class extends. */
-
-int receiver_init(PyObject *module);
-
-/* === sender ================================================================================== */
-/* gpudirect._gpudirect.Sender, which the package's own class extends. */
-
-int sender_init(PyObject *module);
-
 /* === view ==================================================================================== */
 /* gpudirect.Plane: an array in a frame, by DLPack and by the buffer protocol. */
 
-int view_init(PyObject *module);
 PyObject *view_new(struct hold *hold, const struct array *array);
 
 #endif

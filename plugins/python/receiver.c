@@ -226,8 +226,6 @@ struct receiver {
     char loss[GPUD_REASON_MAX]; /* last told, and no frame came since; "": none */
 };
 
-static PyTypeObject *receiver_type;
-
 /* --- inside gpud_receiver_acquire(), without the GIL --------------------------------------- */
 
 static void receiver_on_event(void *user, enum gpud_event event, const void *data)
@@ -265,15 +263,6 @@ struct receiver_call {
     struct gpud_error loss; /* to be told; GPUD_OK: none */
 };
 
-/* A sender that fails again and again for one reason is told of once. */
-static void note_loss(struct receiver_call *call, const struct gpud_error *error)
-{
-    struct receiver *self = call->self;
-    if (!self->ended && strcmp(self->loss, error->reason) != 0)
-        call->loss = *error;
-    memcpy(self->loss, error->reason, sizeof(self->loss));
-}
-
 static enum gpud_status receiver_acquire_slice(void *user, int64_t timeout_ns,
                                                struct gpud_error *error)
 {
@@ -282,7 +271,10 @@ static enum gpud_status receiver_acquire_slice(void *user, int64_t timeout_ns,
     enum gpud_status status =
         gpud_receiver_acquire(self->receiver, timeout_ns, &call->frame, error);
     if (status == GPUD_PEER && call->loop && (self->on_disconnect || self->ended)) {
-        note_loss(call, error);
+        /* A sender that fails again and again for one reason is told of once. */
+        if (!self->ended && strcmp(self->loss, error->reason) != 0)
+            call->loss = *error;
+        memcpy(self->loss, error->reason, sizeof(self->loss));
         /* Waits for the next sender from here on, which arms the descriptor. */
         status = gpud_receiver_acquire(self->receiver, 0, &call->frame, error);
     }
@@ -569,20 +561,12 @@ static PyType_Slot receiver_slots[] = {
     {0},
 };
 
-static PyType_Spec receiver_spec = {
+PyType_Spec receiver_spec = {
     .name = "gpudirect._gpudirect.Receiver",
     .basicsize = sizeof(struct receiver),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = receiver_slots,
 };
-
-int receiver_init(PyObject *module)
-{
-    if (!receiver_type)
-        receiver_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &receiver_spec, NULL);
-    return receiver_type ? PyModule_AddObjectRef(module, "Receiver", (PyObject *)receiver_type)
-                         : -1;
-}
 
 /* === group =================================================================================== */
 /* gpudirect.Group: receivers that hand on instants together. They are the group's own, so that
@@ -603,8 +587,6 @@ struct group {
     struct media *media[GPUD_GROUP_MEMBERS_MAX]; /* NULL: none was announced */
     struct events events;
 };
-
-static PyTypeObject *group_type;
 
 static const char *const states[] = {"present", "late", "skipped", "apart", "absent", "ended"};
 
@@ -738,19 +720,15 @@ static PyObject *make_frame(struct group_call *call, uint32_t member)
     return frame_new(hold, NULL);
 }
 
-static PyObject *make_state(enum gpud_group_state state)
-{
-    bool known = (unsigned)state < sizeof(states) / sizeof(states[0]);
-    return PyUnicode_FromString(known ? states[state] : "unknown");
-}
-
 static PyObject *make_instant(struct group_call *call)
 {
     const struct gpud_group_instant *instant = &call->instant;
     uint32_t count = call->self->count;
     PyObject *frames = PyTuple_New(count), *all_states = PyTuple_New(count);
     for (uint32_t i = 0; i < count && frames && all_states; i++) {
-        PyObject *frame = make_frame(call, i), *state = make_state(instant->states[i]);
+        bool known = (unsigned)instant->states[i] < sizeof(states) / sizeof(states[0]);
+        PyObject *frame = make_frame(call, i),
+                 *state = PyUnicode_FromString(known ? states[instant->states[i]] : "unknown");
         /* Both calls own what they are given, also if it is NULL. */
         if (PyTuple_SetItem(frames, i, frame) < 0 || !frame)
             Py_CLEAR(frames);
@@ -1051,16 +1029,9 @@ static PyType_Slot group_slots[] = {
     {0},
 };
 
-static PyType_Spec group_spec = {
+PyType_Spec group_spec = {
     .name = "gpudirect._gpudirect.Group",
     .basicsize = sizeof(struct group),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = group_slots,
 };
-
-int group_init(PyObject *module)
-{
-    if (!group_type)
-        group_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &group_spec, NULL);
-    return group_type ? PyModule_AddObjectRef(module, "Group", (PyObject *)group_type) : -1;
-}

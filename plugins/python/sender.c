@@ -12,8 +12,6 @@ struct sender {
     struct media *media;          /* of the frames that are lent; changes with the GIL */
 };
 
-static PyTypeObject *type;
-
 static void sender_destroy(PyObject *object)
 {
     gpud_sender_destroy(&((struct sender *)object)->sender);
@@ -423,16 +421,9 @@ static PyType_Slot slots[] = {
     {0},
 };
 
-static PyType_Spec spec = {
+PyType_Spec sender_spec = {
     .name = "gpudirect._gpudirect.Sender",
     .basicsize = sizeof(struct sender),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = slots,
 };
-
-int sender_init(PyObject *module)
-{
-    if (!type)
-        type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-    return type ? PyModule_AddObjectRef(module, "Sender", (PyObject *)type) : -1;
-}
