@@ -9,65 +9,29 @@
 #include <unistd.h>
 
 /* === hold ==================================================================================== */
-/* A frame and all that uses its bytes: the Frame object, its planes, buffers and tensors. The last
- * of them to go gives the frame back, on any thread, with or without the GIL.
- *
- * Every holder of a reference may read the constant fields. Whatever drops the GIL has a reference
- * of its own, since another thread may release the Frame meanwhile: HELD declares one. `frame`,
- * `mapped` and the streams are guarded by `calls`, which is held while the library waits for the
- * frame and is therefore taken only without the GIL. The info is read with either of them and
- * changed with both. hold_unref() takes no lock: it is alone with the frame. */
 
 #define SLICE (50 * GPUD_MSEC)
 
-static int hold_set_large_meta(struct hold *hold, const void *bytes, size_t size);
-
-struct hold *hold_new(struct gpud_frame *frame, struct media *media, bool lent)
+static void *raise_submitted(void)
 {
-    struct hold *hold = calloc(1, sizeof(*hold));
-    if (!hold) {
-        gpud_frame_release(&frame);
-        PyErr_NoMemory();
-        return NULL;
-    }
-    atomic_init(&hold->refs, 1);
-    hold->media = media_ref(media);
-    hold->lent = lent;
-    hold->pid = (long)getpid();
-    hold->frame = frame;
-    hold->info.size = sizeof(hold->info);
-    gpud_frame_get_info(frame, &hold->info);
-    hold->read_only = hold->info.flags & GPUD_FRAME_READ_ONLY;
-    pthread_mutex_init(&hold->calls, NULL);
-    static const struct {
-        const char *prefix;
-        enum hold_device kind;
-    } kinds[] = {{"cuda:", HOLD_CUDA},
-                 {"hip:", HOLD_HIP},
-                 {"opencl:", HOLD_OPENCL},
-                 {"vulkan:", HOLD_VULKAN}};
-    struct gpud_device_info info = GPUD_INFO_INIT(info);
-    gpud_device_get_info(hold->info.device, &info);
-    memcpy(hold->device, info.name, sizeof(hold->device));
-    for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (strncmp(info.name, kinds[i].prefix, strlen(kinds[i].prefix)) == 0) {
-            hold->kind = kinds[i].kind;
-            hold->number = atoi(info.name + strlen(kinds[i].prefix));
-        }
-    hold->native = hold->info.native;
-    hold->offset = hold->info.memory_offset;
-    if (!hold_is_object(hold)) {
-        hold->native += hold->offset;
-        hold->offset = 0;
-    }
-    if (hold_set_large_meta(hold, hold->info.large_meta, hold->info.large_meta_size) == 0)
-        return hold;
-    hold_unref(hold);
-    return NULL;
+    return error_raise_text(GPUD_INVALID,
+                            "the frame was submitted: its bytes are the receivers' now");
 }
 
-static int hold_begin_change(struct hold *hold);
-static void hold_end_change(struct hold *hold);
+/* Begins a change of the info, for which it takes `calls` as well. 0, or -1 with an exception if
+ * the frame was submitted, and `calls` is not taken. */
+static int hold_begin_change(struct hold *hold)
+{
+    /* A holder of `calls` may wait for the GIL, but never the other way round. */
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&hold->calls);
+    Py_END_ALLOW_THREADS
+    if (hold->frame)
+        return 0;
+    pthread_mutex_unlock(&hold->calls);
+    raise_submitted();
+    return -1;
+}
 
 /* Copies the bytes into the info. 0, or -1 with an exception. */
 static int hold_set_large_meta(struct hold *hold, const void *bytes, size_t size)
@@ -86,7 +50,7 @@ static int hold_set_large_meta(struct hold *hold, const void *bytes, size_t size
     free(hold->large_meta);
     hold->info.large_meta = hold->large_meta = copy;
     hold->info.large_meta_size = size;
-    hold_end_change(hold);
+    pthread_mutex_unlock(&hold->calls);
     return 0;
 }
 
@@ -150,87 +114,85 @@ void hold_unref(struct hold *hold)
     free(hold);
 }
 
+struct hold *hold_new(struct gpud_frame *frame, struct media *media, bool lent)
+{
+    static const char *const kinds[] = {[HOLD_CUDA] = "cuda:",
+                                        [HOLD_HIP] = "hip:",
+                                        [HOLD_OPENCL] = "opencl:",
+                                        [HOLD_VULKAN] = "vulkan:"};
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
+    struct hold *hold = calloc(1, sizeof(*hold));
+    if (!hold) {
+        gpud_frame_release(&frame);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    atomic_init(&hold->refs, 1);
+    hold->media = media_ref(media);
+    hold->lent = lent;
+    hold->pid = (long)getpid();
+    hold->frame = frame;
+    hold->info.size = sizeof(hold->info);
+    gpud_frame_get_info(frame, &hold->info);
+    hold->read_only = hold->info.flags & GPUD_FRAME_READ_ONLY;
+    pthread_mutex_init(&hold->calls, NULL);
+    gpud_device_get_info(hold->info.device, &info);
+    memcpy(hold->device, info.name, sizeof(hold->device));
+    for (enum hold_device kind = HOLD_CUDA; kind <= HOLD_VULKAN; kind++)
+        if (strncmp(info.name, kinds[kind], strlen(kinds[kind])) == 0) {
+            hold->kind = kind;
+            hold->number = atoi(info.name + strlen(kinds[kind]));
+        }
+    hold->native = hold->info.native;
+    hold->offset = hold->info.memory_offset;
+    if (!hold_is_object(hold)) {
+        hold->native += hold->offset;
+        hold->offset = 0;
+    }
+    if (hold_set_large_meta(hold, hold->info.large_meta, hold->info.large_meta_size) == 0)
+        return hold;
+    hold_unref(hold);
+    return NULL;
+}
+
 /* --- validity ------------------------------------------------------------------------------ */
 
-/* What arrived with the flag is as its sender sent it. */
-static bool is_taken_back(const struct hold *hold)
-{
-    struct gpud_frame_info info;
-    info.size = sizeof(info);
-    gpud_frame_get_info(hold->frame, &info);
-    return (info.flags & ~hold->info.flags) & GPUD_FRAME_CORRUPTED;
-}
+struct look {
+    bool gone;       /* the frame is submitted */
+    bool by_lines;   /* a part of its rows is */
+    bool taken_back; /* the bytes are no longer those of the frame */
+};
 
-static void *raise_submitted(void)
+static struct look hold_look(struct hold *hold)
 {
-    return error_raise_text(GPUD_INVALID,
-                            "the frame was submitted: its bytes are the receivers' now");
-}
-
-/* Whether the frame is not submitted, and whether a part of its rows is. */
-static bool hold_has_frame(struct hold *hold, bool *by_lines)
-{
-    bool has;
+    struct gpud_frame_info now = GPUD_INFO_INIT(now);
+    struct look look;
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&hold->calls);
-    has = hold->frame != NULL;
-    *by_lines = hold->by_lines;
+    look.gone = !hold->frame;
+    look.by_lines = hold->by_lines;
+    if (hold->frame)
+        gpud_frame_get_info(hold->frame, &now);
+    /* What arrived with the flag is as its sender sent it. */
+    look.taken_back = (now.flags & ~hold->info.flags) & GPUD_FRAME_CORRUPTED;
     pthread_mutex_unlock(&hold->calls);
     Py_END_ALLOW_THREADS
-    return has;
-}
-
-/* Whether the bytes are still those of the frame. */
-static bool hold_is_valid(struct hold *hold)
-{
-    bool valid;
-    Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&hold->calls);
-    valid = hold->frame && !is_taken_back(hold) && !(hold->info.flags & GPUD_FRAME_CORRUPTED);
-    pthread_mutex_unlock(&hold->calls);
-    Py_END_ALLOW_THREADS
-    return valid;
+    return look;
 }
 
 int hold_check(struct hold *hold)
 {
-    bool gone, taken_back;
     if (context_is_foreign(hold->pid)) {
         PyErr_SetString(PyExc_RuntimeError,
                         "the frame belongs to the process that this one was forked from");
         return -1;
     }
-    Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&hold->calls);
-    gone = !hold->frame;
-    taken_back = !gone && is_taken_back(hold);
-    pthread_mutex_unlock(&hold->calls);
-    Py_END_ALLOW_THREADS
-    if (gone)
+    struct look look = hold_look(hold);
+    if (look.gone)
         raise_submitted();
-    else if (taken_back)
+    else if (look.taken_back)
         error_raise_taken_back();
-    return gone || taken_back ? -1 : 0;
-}
-
-/* Encloses a change of the info, for which it takes `calls` as well. 0, or -1 with an exception if
- * the frame was submitted. */
-static int hold_begin_change(struct hold *hold)
-{
-    /* A holder of `calls` may wait for the GIL, but never the other way round. */
-    Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&hold->calls);
-    Py_END_ALLOW_THREADS
-    if (hold->frame)
-        return 0;
-    pthread_mutex_unlock(&hold->calls);
-    raise_submitted();
-    return -1;
-}
-
-static void hold_end_change(struct hold *hold)
-{
-    pthread_mutex_unlock(&hold->calls);
+    return look.gone || look.taken_back ? -1 : 0;
 }
 
 /* --- the bytes ----------------------------------------------------------------------------- */
@@ -258,7 +220,8 @@ static enum gpud_status wait_for_lines(struct hold *hold, uint32_t lines, int64_
     return status;
 }
 
-/* For the first rows, or with 0 until the CPU may use all bytes. */
+/* Waits, without the GIL, for the first rows, after which nothing waits for the others; or with 0
+ * until the CPU may use all bytes. 0, or -1 with an exception. */
 static int wait_for(struct hold *hold, uint32_t lines, int64_t timeout_ns)
 {
     for (;;) {
@@ -276,22 +239,17 @@ static int wait_for(struct hold *hold, uint32_t lines, int64_t timeout_ns)
         pthread_mutex_unlock(&hold->calls);
         Py_END_ALLOW_THREADS
         timeout_ns -= slice;
-        if (gone) {
-            raise_submitted();
-            return -1;
-        }
-        if (status == GPUD_OK)
+        if (status == GPUD_OK && !gone)
             return 0;
-        if (status == GPUD_PEER) {
+        if (gone)
+            raise_submitted();
+        else if (status == GPUD_PEER)
             error_raise_taken_back();
-            return -1;
-        }
-        if (status != GPUD_TIMEOUT || timeout_ns == 0) {
+        else if (status != GPUD_TIMEOUT || timeout_ns == 0)
             error_raise(&error);
-            return -1;
-        }
-        if (PyErr_CheckSignals() < 0)
-            return -1;
+        else if (PyErr_CheckSignals() == 0)
+            continue;
+        return -1;
     }
 }
 
@@ -468,12 +426,13 @@ static struct hold *settable(PyObject *self, PyObject *value, const char *name)
 
 /* --- arrays -------------------------------------------------------------------------------- */
 
-static bool find_array(struct hold *hold, struct array *array)
+/* False with an exception of that class. */
+static bool find_array(struct hold *hold, struct array *array, PyObject *class)
 {
     struct gpud_error error;
     if (array_of_frame(array, &hold->media->media, &hold->info.layout, hold->info.bytes, &error))
         return true;
-    PyErr_SetString(PyExc_BufferError, error.reason);
+    PyErr_SetString(class, error.reason);
     return false;
 }
 
@@ -482,7 +441,8 @@ static int get_buffer(PyObject *self, Py_buffer *buffer, int flags)
     struct array array;
     HELD hold = frame_get_hold(self);
     buffer->obj = NULL;
-    PyObject *view = hold && find_array(hold, &array) ? view_new(hold, &array) : NULL;
+    PyObject *view =
+        hold && find_array(hold, &array, PyExc_BufferError) ? view_new(hold, &array) : NULL;
     if (!view)
         return -1;
     int result = PyObject_GetBuffer(view, buffer, flags);
@@ -494,7 +454,9 @@ static PyObject *export_dlpack(PyObject *self, PyObject *args, PyObject *names)
 {
     struct array array;
     HELD hold = frame_get_hold(self);
-    return hold && find_array(hold, &array) ? dlpack_export(hold, &array, args, names) : NULL;
+    return hold && find_array(hold, &array, PyExc_BufferError)
+               ? dlpack_export(hold, &array, args, names)
+               : NULL;
 }
 
 static PyObject *export_device(PyObject *self, PyObject *unused)
@@ -507,16 +469,9 @@ static PyObject *export_device(PyObject *self, PyObject *unused)
 static PyObject *get_of_array(PyObject *self, void *closure)
 {
     struct array array;
-    struct gpud_error error;
     HELD hold = frame_get_hold(self);
-    if (!hold)
-        return NULL;
-    if (!array_of_frame(&array, &hold->media->media, &hold->info.layout, hold->info.bytes,
-                        &error)) {
-        PyErr_SetString(PyExc_AttributeError, error.reason);
-        return NULL;
-    }
-    PyObject *view = view_new(hold, &array);
+    PyObject *view =
+        hold && find_array(hold, &array, PyExc_AttributeError) ? view_new(hold, &array) : NULL;
     PyObject *value = view ? PyObject_GetAttrString(view, closure) : NULL;
     Py_XDECREF(view);
     return value;
@@ -530,7 +485,7 @@ static PyObject *frame_fill(PyObject *self, PyObject *object)
     int64_t strides[ARRAY_DIMENSIONS_MAX];
     Py_buffer buffer;
     HELD hold = settable(self, object, "the content");
-    if (!hold || !find_array(hold, &array) ||
+    if (!hold || !find_array(hold, &array, PyExc_BufferError) ||
         PyObject_GetBuffer(object, &buffer, PyBUF_STRIDED_RO) < 0)
         return NULL;
     char *to = NULL;
@@ -539,7 +494,7 @@ static PyObject *frame_fill(PyObject *self, PyObject *object)
         shape[i] = buffer.shape[i];
         strides[i] = buffer.strides[i];
     }
-    if (!((size_t)buffer.itemsize == array.bytes && array_has_shape(&array, buffer.ndim, shape)))
+    if ((size_t)buffer.itemsize != array.bytes || !array_has_shape(&array, buffer.ndim, shape))
         PyErr_SetString(PyExc_BufferError, "the array has not the frame's shape");
     else if (hold_map(hold) == 0)
         to = hold_mapped(hold);
@@ -608,7 +563,11 @@ static PyObject *get_valid(PyObject *self, void *closure)
 {
     struct hold *own = ((struct frame *)self)->hold;
     HELD hold = own ? hold_ref(own) : NULL;
-    return PyBool_FromLong(hold && hold_is_valid(hold));
+    if (!hold)
+        return Py_NewRef(Py_False);
+    struct look look = hold_look(hold);
+    return PyBool_FromLong(!look.gone && !look.taken_back &&
+                           !(hold->info.flags & GPUD_FRAME_CORRUPTED));
 }
 
 static PyObject *get_media(PyObject *self, void *closure)
@@ -735,7 +694,7 @@ static int set_number(PyObject *self, PyObject *value, void *closure)
         *(uint64_t *)(void *)field = read;
     else
         *(uint32_t *)(void *)field = (uint32_t)read;
-    hold_end_change(hold);
+    pthread_mutex_unlock(&hold->calls);
     return 0;
 }
 
@@ -753,7 +712,6 @@ static int set_size(PyObject *self, PyObject *value, void *closure)
     unsigned long long bytes = PyLong_AsUnsignedLongLong(value);
     if (bytes == (unsigned long long)-1 && PyErr_Occurred())
         return -1;
-    /* Sets how many bytes are in use, before the first array. 0, or -1 with an exception. */
     struct gpud_error error;
     enum gpud_status status = GPUD_OK;
     if (hold_begin_change(hold) < 0)
@@ -765,7 +723,7 @@ static int set_size(PyObject *self, PyObject *value, void *closure)
     }
     if (!in_use && status == GPUD_OK)
         hold->info.bytes = bytes;
-    hold_end_change(hold);
+    pthread_mutex_unlock(&hold->calls);
     if (in_use)
         error_raise_text(GPUD_INVALID, "the frame has arrays: set its size before it has any");
     else if (status != GPUD_OK)
@@ -796,7 +754,7 @@ static int set_meta(PyObject *self, PyObject *value, void *closure)
     else if ((status = hold_begin_change(hold)) == 0) {
         memcpy(hold->info.meta, buffer.buf, (size_t)buffer.len);
         hold->info.meta_size = (uint32_t)buffer.len;
-        hold_end_change(hold);
+        pthread_mutex_unlock(&hold->calls);
     }
     PyBuffer_Release(&buffer);
     return status;
@@ -832,7 +790,6 @@ static PyObject *represent(PyObject *self)
     struct hold *own = ((struct frame *)self)->hold;
     HELD hold = own ? hold_ref(own) : NULL;
     char what[96], time[32] = "";
-    bool by_lines;
     if (!hold)
         return PyUnicode_FromString("<Frame, released>");
     const struct gpud_media *media = &hold->media->media;
@@ -849,7 +806,7 @@ static PyObject *represent(PyObject *self)
     if (hold->info.pts_ns != GPUD_TIME_NONE)
         PyOS_snprintf(time, sizeof(time), ", pts %.3f s", (double)hold->info.pts_ns / 1e9);
     return PyUnicode_FromFormat("<Frame %s, %s%s%s>", what, hold->device, time,
-                                hold_has_frame(hold, &by_lines) ? "" : ", submitted");
+                                hold_look(hold).gone ? ", submitted" : "");
 }
 
 /* --- a queue of the application's ----------------------------------------------------------- */
@@ -874,8 +831,6 @@ static PyObject *frame_wait_lines(PyObject *self, PyObject *args, PyObject *name
     if (!hold || !PyArg_ParseTupleAndKeywords(args, names, "I|O&:wait_lines", keywords, &lines,
                                               guard_parse_timeout, &timeout_ns))
         return NULL;
-    /* Waits for the first rows, without the GIL; from then on nothing waits for the others. 0, or
-     * -1 with an exception. */
     return wait_for(hold, lines, timeout_ns) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -905,11 +860,13 @@ static PyObject *frame_leave(PyObject *self, PyObject *args)
     /* What was submitted or released inside the block is done. */
     PyObject *done = Py_None;
     HELD hold = frame->hold ? hold_ref(frame->hold) : NULL;
-    bool by_lines;
-    if (hold && frame->lender && exception == Py_None && hold_has_frame(hold, &by_lines))
-        done = by_lines ? PyObject_CallMethod(frame->lender, "submit_lines", "OI", self,
-                                              (unsigned)hold->info.layout.height)
-                        : PyObject_CallMethod(frame->lender, "submit", "O", self);
+    struct look look = {.gone = true};
+    if (hold && frame->lender && exception == Py_None)
+        look = hold_look(hold);
+    if (!look.gone)
+        done = look.by_lines ? PyObject_CallMethod(frame->lender, "submit_lines", "OI", self,
+                                                   (unsigned)hold->info.layout.height)
+                             : PyObject_CallMethod(frame->lender, "submit", "O", self);
     else
         Py_INCREF(done);
     /* It could not be submitted: it is dropped. */
