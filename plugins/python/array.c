@@ -10,90 +10,56 @@
 #include <string.h>
 
 /* === array =================================================================================== */
-/* Where an array of numbers lies in a frame. */
 
 /* A plane of a format: elements of so many bytes, so many for a pixel, at every so many columns. */
 struct form {
-    const char *name;
+    char name[ARRAY_NAME_MAX]; /* "": that of the format */
     unsigned bytes, channels, columns;
     bool big_endian;
-};
-
-struct format {
-    const char *name;
-    struct form plane[GPUD_PLANES_MAX];
 };
 
 /* A name that ends in "_10LE" and the like is that of the format without it, in elements of two
  * bytes: see find_form(). */
 /* clang-format off */
-static const struct format formats[] = {
-    {"UYVY",  {{"UYVY", 1, 2, 1}}},
-    {"YUY2",  {{"YUY2", 1, 2, 1}}},
-    {"YVYU",  {{"YVYU", 1, 2, 1}}},
-    {"VYUY",  {{"VYUY", 1, 2, 1}}},
-    {"v216",  {{"UYVY", 2, 2, 1}}},
-    {"Y210",  {{"YUY2", 2, 2, 1}}},
-    {"Y212_LE", {{"YUY2", 2, 2, 1}}},
-    {"Y216_LE", {{"YUY2", 2, 2, 1}}},
-    {"NV12",  {{"Y", 1, 1, 1}, {"UV", 1, 2, 2}}},
-    {"NV21",  {{"Y", 1, 1, 1}, {"VU", 1, 2, 2}}},
-    {"NV16",  {{"Y", 1, 1, 1}, {"UV", 1, 2, 2}}},
-    {"NV61",  {{"Y", 1, 1, 1}, {"VU", 1, 2, 2}}},
-    {"NV24",  {{"Y", 1, 1, 1}, {"UV", 1, 2, 1}}},
-    {"NV42",  {{"Y", 1, 1, 1}, {"VU", 1, 2, 1}}},
-    {"P010_10LE", {{"Y", 2, 1, 1}, {"UV", 2, 2, 2}}},
-    {"P012_LE",   {{"Y", 2, 1, 1}, {"UV", 2, 2, 2}}},
-    {"P016_LE",   {{"Y", 2, 1, 1}, {"UV", 2, 2, 2}}},
-    {"I420",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}}},
-    {"YV12",  {{"Y", 1, 1, 1}, {"V", 1, 1, 2}, {"U", 1, 1, 2}}},
-    {"Y42B",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}}},
-    {"I422",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}}}, /* only of 10 bits and more */
-    {"Y444",  {{"Y", 1, 1, 1}, {"U", 1, 1, 1}, {"V", 1, 1, 1}}},
-    {"Y41B",  {{"Y", 1, 1, 1}, {"U", 1, 1, 4}, {"V", 1, 1, 4}}},
-    {"YUV9",  {{"Y", 1, 1, 1}, {"U", 1, 1, 4}, {"V", 1, 1, 4}}},
-    {"YVU9",  {{"Y", 1, 1, 1}, {"V", 1, 1, 4}, {"U", 1, 1, 4}}},
-    {"A420",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}, {"A", 1, 1, 1}}},
-    {"A422",  {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}, {"A", 1, 1, 1}}},
-    {"A444",  {{"Y", 1, 1, 1}, {"U", 1, 1, 1}, {"V", 1, 1, 1}, {"A", 1, 1, 1}}},
-    {"AV12",  {{"Y", 1, 1, 1}, {"UV", 1, 2, 2}, {"A", 1, 1, 1}}},
-    {"GBR",   {{"G", 1, 1, 1}, {"B", 1, 1, 1}, {"R", 1, 1, 1}}},
-    {"GBRA",  {{"G", 1, 1, 1}, {"B", 1, 1, 1}, {"R", 1, 1, 1}, {"A", 1, 1, 1}}},
-    {"RGBP",  {{"R", 1, 1, 1}, {"G", 1, 1, 1}, {"B", 1, 1, 1}}},
-    {"BGRP",  {{"B", 1, 1, 1}, {"G", 1, 1, 1}, {"R", 1, 1, 1}}},
-    {"BGRx", {{"BGRx", 1, 4, 1}}},
-    {"BGRA", {{"BGRA", 1, 4, 1}}},
-    {"RGBx", {{"RGBx", 1, 4, 1}}},
-    {"RGBA", {{"RGBA", 1, 4, 1}}},
-    {"xRGB", {{"xRGB", 1, 4, 1}}},
-    {"ARGB", {{"ARGB", 1, 4, 1}}},
-    {"xBGR", {{"xBGR", 1, 4, 1}}},
-    {"ABGR", {{"ABGR", 1, 4, 1}}},
-    {"RBGA", {{"RBGA", 1, 4, 1}}},
-    {"AYUV", {{"AYUV", 1, 4, 1}}},
-    {"VUYA", {{"VUYA", 1, 4, 1}}},
+static const struct format {
+    const char *names;
+    struct form plane[GPUD_PLANES_MAX];
+} formats[] = {
+    {"UYVY YUY2 YVYU VYUY", {{"", 1, 2, 1}}},
+    {"v216", {{"UYVY", 2, 2, 1}}},
+    {"Y210 Y212_LE Y216_LE", {{"YUY2", 2, 2, 1}}},
+    {"NV12 NV16", {{"Y", 1, 1, 1}, {"UV", 1, 2, 2}}},
+    {"NV21 NV61", {{"Y", 1, 1, 1}, {"VU", 1, 2, 2}}},
+    {"NV24", {{"Y", 1, 1, 1}, {"UV", 1, 2, 1}}},
+    {"NV42", {{"Y", 1, 1, 1}, {"VU", 1, 2, 1}}},
+    {"P010_10LE P012_LE P016_LE", {{"Y", 2, 1, 1}, {"UV", 2, 2, 2}}},
+    {"I420 Y42B", {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}}},
+    {"I422", {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}}}, /* only of 10 bits and more */
+    {"YV12", {{"Y", 1, 1, 1}, {"V", 1, 1, 2}, {"U", 1, 1, 2}}},
+    {"Y444", {{"Y", 1, 1, 1}, {"U", 1, 1, 1}, {"V", 1, 1, 1}}},
+    {"Y41B YUV9", {{"Y", 1, 1, 1}, {"U", 1, 1, 4}, {"V", 1, 1, 4}}},
+    {"YVU9", {{"Y", 1, 1, 1}, {"V", 1, 1, 4}, {"U", 1, 1, 4}}},
+    {"A420 A422", {{"Y", 1, 1, 1}, {"U", 1, 1, 2}, {"V", 1, 1, 2}, {"A", 1, 1, 1}}},
+    {"A444", {{"Y", 1, 1, 1}, {"U", 1, 1, 1}, {"V", 1, 1, 1}, {"A", 1, 1, 1}}},
+    {"AV12", {{"Y", 1, 1, 1}, {"UV", 1, 2, 2}, {"A", 1, 1, 1}}},
+    {"GBR", {{"G", 1, 1, 1}, {"B", 1, 1, 1}, {"R", 1, 1, 1}}},
+    {"GBRA", {{"G", 1, 1, 1}, {"B", 1, 1, 1}, {"R", 1, 1, 1}, {"A", 1, 1, 1}}},
+    {"RGBP", {{"R", 1, 1, 1}, {"G", 1, 1, 1}, {"B", 1, 1, 1}}},
+    {"BGRP", {{"B", 1, 1, 1}, {"G", 1, 1, 1}, {"R", 1, 1, 1}}},
+    {"BGRx BGRA RGBx RGBA xRGB ARGB xBGR ABGR RBGA AYUV VUYA", {{"", 1, 4, 1}}},
     {"v308", {{"YUV", 1, 3, 1}}},
     {"IYU2", {{"UYV", 1, 3, 1}}},
-    {"Y412_LE", {{"UYVA", 2, 4, 1}}},
-    {"Y416_LE", {{"UYVA", 2, 4, 1}}},
+    {"Y412_LE Y416_LE", {{"UYVA", 2, 4, 1}}},
     {"AYUV64", {{"AYUV", 2, 4, 1}}},
-    {"ARGB64", {{"ARGB", 2, 4, 1}}},
+    {"ARGB64 ARGB64_LE", {{"ARGB", 2, 4, 1}}},
     {"RGBA64_LE", {{"RGBA", 2, 4, 1}}},
     {"BGRA64_LE", {{"BGRA", 2, 4, 1}}},
-    {"ARGB64_LE", {{"ARGB", 2, 4, 1}}},
     {"ABGR64_LE", {{"ABGR", 2, 4, 1}}},
-    {"RGB", {{"RGB", 1, 3, 1}}},
-    {"BGR", {{"BGR", 1, 3, 1}}},
+    {"RGB BGR", {{"", 1, 3, 1}}},
     {"GRAY8", {{"Y", 1, 1, 1}}},
-    {"GRAY16_LE", {{"Y", 2, 1, 1}}},
-    {"GRAY10_LE16", {{"Y", 2, 1, 1}}},
-    {"bggr", {{"bggr", 1, 1, 1}}},
-    {"gbrg", {{"gbrg", 1, 1, 1}}},
-    {"grbg", {{"grbg", 1, 1, 1}}},
-    {"rggb", {{"rggb", 1, 1, 1}}},
+    {"GRAY16_LE GRAY10_LE16", {{"Y", 2, 1, 1}}},
+    {"bggr gbrg grbg rggb", {{"", 1, 1, 1}}},
 };
-
-#define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
 static const struct {
     const char *name;
@@ -185,19 +151,6 @@ void array_raw(struct array *array, uint64_t size)
     lay_out(array, ARRAY_UINT, 1, 1, (const int64_t[]){(int64_t)size});
 }
 
-/* Bayer of 10 to 16 bits: "rggb10le". */
-static const struct form *find_bayer(const char *name)
-{
-    static const struct form wide = {"bayer", 2, 1, 1};
-    static const char *const orders[] = {"bggr", "gbrg", "grbg", "rggb"};
-    static const char *const depths[] = {"10le", "12le", "14le", "16le"};
-    for (unsigned i = 0; i < 4; i++)
-        for (unsigned j = 0; j < 4; j++)
-            if (strncmp(name, orders[i], 4) == 0 && strcmp(name + 4, depths[j]) == 0)
-                return &wide;
-    return NULL;
-}
-
 /* Copies a format's name, with "LE" for "BE" at its end: whether it is big-endian. */
 static bool split_order(const char *name, char little[16])
 {
@@ -209,15 +162,40 @@ static bool split_order(const char *name, char little[16])
     return true;
 }
 
-/* Letters of a name before "_10LE" and the like, which says that elements have two bytes. */
-static size_t length_without_depth(const char *name)
+/* The format of that name, of so many letters. */
+static const struct format *find_format(const char *name, size_t length)
+{
+    for (unsigned i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+        for (const char *at = formats[i].names; *at; at += strspn(at, " ")) {
+            size_t word = strcspn(at, " ");
+            if (word == length && strncmp(at, name, length) == 0)
+                return &formats[i];
+            at += word;
+        }
+    return NULL;
+}
+
+/* Whether a name ends, behind its first letters, with a depth above 8: its elements have two bytes.
+ */
+static bool is_wide(const char *depth)
 {
     static const char *const depths[] = {"_10LE", "_12LE", "_16LE"};
-    size_t length = strlen(name);
     for (unsigned i = 0; i < sizeof(depths) / sizeof(depths[0]); i++)
-        if (length > 5 && strcmp(name + length - 5, depths[i]) == 0)
-            return length - 5;
-    return length;
+        if (strcmp(depth, depths[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Bayer of 10 to 16 bits: "rggb10le". */
+static bool is_wide_bayer(const char *name)
+{
+    static const char *const orders[] = {"bggr", "gbrg", "grbg", "rggb"};
+    static const char *const depths[] = {"10le", "12le", "14le", "16le"};
+    for (unsigned i = 0; i < 4; i++)
+        for (unsigned j = 0; j < 4; j++)
+            if (strncmp(name, orders[i], 4) == 0 && strcmp(name + 4, depths[j]) == 0)
+                return true;
+    return false;
 }
 
 /* False: the format is not known, or its pixels are not numbers of whole bytes. */
@@ -225,23 +203,22 @@ static bool find_form(const struct gpud_layout *layout, uint32_t plane, struct f
 {
     char name[16];
     bool big = split_order(layout->format, name);
-    const struct form *bayer = plane == 0 ? find_bayer(name) : NULL;
-    const struct format *found = NULL;
-    size_t length = length_without_depth(name);
-    if (bayer && !big) {
-        *form = *bayer;
+    size_t length = strlen(name);
+    if (plane == 0 && !big && is_wide_bayer(name)) {
+        *form = (struct form){"bayer", 2, 1, 1};
         return true;
     }
-    for (unsigned i = 0; i < FORMATS; i++)
-        if (strcmp(formats[i].name, name) == 0)
-            found = &formats[i];
-    bool wide = !found && name[length];
-    for (unsigned i = 0; wide && i < FORMATS; i++)
-        if (strncmp(formats[i].name, name, length) == 0 && !formats[i].name[length])
-            found = &formats[i];
-    if (!found || !found->plane[plane].name)
+    const struct format *found = find_format(name, length);
+    bool wide = !found && length > 5 && is_wide(name + length - 5);
+    if (wide) {
+        length -= 5;
+        found = find_format(name, length);
+    }
+    if (!found || !found->plane[plane].bytes)
         return false;
     *form = found->plane[plane];
+    if (!form->name[0])
+        memcpy(form->name, name, length);
     if (wide)
         form->bytes = 2;
     form->big_endian = big;
@@ -378,7 +355,6 @@ bool array_of_frame(struct array *array, const struct gpud_media *media,
 }
 
 /* === dlpack ================================================================================== */
-/* DLPack: the structs of its ABI (0.8 and 1.0, github.com/dmlc/dlpack), and capsules of them. */
 
 /* --- the ABI ------------------------------------------------------------------------------- */
 
@@ -465,30 +441,17 @@ static void delete_versioned(struct dl_managed_versioned *self)
 /* A capsule that was consumed has another name, and its tensor is the consumer's. */
 static void destroy_capsule(PyObject *capsule)
 {
-    for (int i = 0; i < 2; i++) {
-        const char *name = i ? VERSIONED : OLD;
-        if (PyCapsule_IsValid(capsule, name)) {
-            struct export *export = PyCapsule_GetPointer(capsule, name);
-            free_export(export);
-        }
-    }
+    if (PyCapsule_IsValid(capsule, OLD))
+        free_export(PyCapsule_GetPointer(capsule, OLD));
+    if (PyCapsule_IsValid(capsule, VERSIONED))
+        free_export(PyCapsule_GetPointer(capsule, VERSIONED));
 }
 
-static int32_t device_type(const struct hold *hold)
-{
-    switch (hold->kind) {
-    case HOLD_HOST:
-        return DL_CPU;
-    case HOLD_CUDA:
-        return DL_CUDA;
-    case HOLD_HIP:
-        return DL_ROCM;
-    case HOLD_OPENCL:
-        return DL_OPENCL;
-    default:
-        return DL_VULKAN;
-    }
-}
+static const int32_t device_types[] = {[HOLD_HOST] = DL_CPU,
+                                       [HOLD_CUDA] = DL_CUDA,
+                                       [HOLD_HIP] = DL_ROCM,
+                                       [HOLD_OPENCL] = DL_OPENCL,
+                                       [HOLD_VULKAN] = DL_VULKAN};
 
 static void fill_tensor(struct export *export, struct dl_tensor *tensor, const struct array *array)
 {
@@ -497,7 +460,7 @@ static void fill_tensor(struct export *export, struct dl_tensor *tensor, const s
         export->strides[i] = array->strides[i] / (int64_t)array->bytes;
     }
     tensor->data = export->hold->native + array->offset;
-    tensor->device = (struct dl_device){device_type(export->hold), export->hold->number};
+    tensor->device = (struct dl_device){device_types[export->hold->kind], export->hold->number};
     tensor->dimensions = array->dimensions;
     tensor->type = (struct dl_type){(uint8_t)array->kind, (uint8_t)(8 * array->bytes), 1};
     tensor->shape = export->shape;
@@ -531,7 +494,7 @@ static PyObject *make_capsule(struct hold *hold, const struct array *array, bool
 
 PyObject *dlpack_device(const struct hold *hold)
 {
-    return Py_BuildValue("(ii)", (int)device_type(hold), hold->number);
+    return Py_BuildValue("(ii)", (int)device_types[hold->kind], hold->number);
 }
 
 static int join_cuda(struct hold *hold, long long stream)
@@ -598,7 +561,7 @@ static int check_device(const struct hold *hold, PyObject *device)
     }
     if (!PyArg_ParseTuple(device, "ii;dl_device is a device type and a number", &type, &number))
         return -1;
-    if (type == device_type(hold) && number == hold->number)
+    if (type == device_types[hold->kind] && number == hold->number)
         return 0;
     PyErr_Format(PyExc_BufferError,
                  "the frame is on %s and is not copied to another device: ask for it there by "
@@ -607,30 +570,22 @@ static int check_device(const struct hold *hold, PyObject *device)
     return -1;
 }
 
-static int read_major(PyObject *version, int *major)
-{
-    int minor;
-    *major = 0;
-    if (version == Py_None)
-        return 0;
-    if (!PyTuple_Check(version)) {
-        PyErr_SetString(PyExc_TypeError, "max_version is a tuple of two numbers");
-        return -1;
-    }
-    return PyArg_ParseTuple(version, "ii;max_version is a tuple of two numbers", major, &minor)
-               ? 0
-               : -1;
-}
-
 PyObject *dlpack_export(struct hold *hold, const struct array *array, PyObject *args,
                         PyObject *names)
 {
     static char *keywords[] = {"stream", "max_version", "dl_device", "copy", NULL};
     PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
-    int major;
+    int major = 0, minor;
     if (!PyArg_ParseTupleAndKeywords(args, names, "|$OOOO:__dlpack__", keywords, &stream, &version,
-                                     &device, &copy) ||
-        read_major(version, &major) < 0 || check_device(hold, device) < 0)
+                                     &device, &copy))
+        return NULL;
+    if (version != Py_None && !PyTuple_Check(version)) {
+        PyErr_SetString(PyExc_TypeError, "max_version is a tuple of two numbers");
+        return NULL;
+    }
+    if ((version != Py_None &&
+         !PyArg_ParseTuple(version, "ii;max_version is a tuple of two numbers", &major, &minor)) ||
+        check_device(hold, device) < 0)
         return NULL;
     if (hold_is_object(hold)) {
         PyErr_Format(PyExc_BufferError,
@@ -669,7 +624,6 @@ PyObject *dlpack_export(struct hold *hold, const struct array *array, PyObject *
 }
 
 /* === view ==================================================================================== */
-/* gpudirect.Plane: an array in a frame, by DLPack and by the buffer protocol. */
 
 struct view {
     PyObject_HEAD struct hold *hold;

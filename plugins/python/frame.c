@@ -372,7 +372,6 @@ enum gpud_status hold_submit_lines(struct hold *hold, struct gpud_sender *sender
 }
 
 /* === frame =================================================================================== */
-/* gpudirect.Frame: a received, captured or lent frame. */
 
 struct frame {
     PyObject_HEAD struct hold *hold; /* NULL: released */

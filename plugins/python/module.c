@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 /* === error =================================================================================== */
-/* Failures of the library as Python's exceptions. */
 
 #define STATUSES (GPUD_IO + 1)
 
@@ -108,8 +107,6 @@ void *error_raise_taken_back(void)
 }
 
 /* === context ================================================================================= */
-/* The process's context, which lives until the process ends: tensors may be dropped at any time
- * until then, and need it. */
 
 /* For the sentence that refuses it. */
 #define CONTEXT_SPAWN                                                      \
@@ -149,7 +146,6 @@ struct gpud_context *context_get(void)
 }
 
 /* === convert ================================================================================= */
-/* Values between Python and C. */
 
 static const char *const policies[] = {
     [GPUD_SLOW_BLOCK] = "block",
@@ -247,7 +243,6 @@ PyObject *convert_to_numpy(PyObject *self, PyObject *args, PyObject *names)
 }
 
 /* === links =================================================================================== */
-/* A sender's receivers, as dicts. */
 
 static PyObject *link_to_dict(const struct gpud_link_info *info)
 {
@@ -285,7 +280,6 @@ PyObject *links_to_list(const struct gpud_link_info *const *link, size_t count)
 }
 
 /* === guard =================================================================================== */
-/* What lets one thread close an object while others wait in it: the last to leave destroys it. */
 
 #define SLICE (50 * GPUD_MSEC)
 
@@ -648,7 +642,6 @@ PyMODINIT_FUNC PyInit__gpudirect(void)
 }
 
 /* === media =================================================================================== */
-/* What frames are: shared by the frames of one epoch. */
 
 struct media *media_new(const struct gpud_media *media)
 {
