@@ -283,14 +283,6 @@ static PyObject *method_wait(PyObject *object, PyObject *args, PyObject *names)
 
 /* --- what is known of it ------------------------------------------------------------------- */
 
-static PyObject *mode_to_dict(const struct gpud_capture_mode *mode)
-{
-    return Py_BuildValue("{s:N,s:(II),s:(II),s:(II),s:(II)}", "format", convert_text(mode->format),
-                         "width", mode->width_min, mode->width_max, "height", mode->height_min,
-                         mode->height_max, "step", mode->width_step, mode->height_step, "fps",
-                         mode->fps_num, mode->fps_den);
-}
-
 #define MODES_MAX 512
 
 static PyObject *method_modes(PyObject *object, PyObject *unused)
@@ -307,10 +299,14 @@ static PyObject *method_modes(PyObject *object, PyObject *unused)
         count = gpud_capture_list_modes(self->capture, NULL, modes, MODES_MAX);
         Py_END_ALLOW_THREADS
         for (size_t i = 0; list && i < count && i < MODES_MAX; i++) {
-            PyObject *mode = mode_to_dict(&modes[i]);
-            if (!mode || PyList_Append(list, mode) < 0)
+            const struct gpud_capture_mode *mode = &modes[i];
+            PyObject *dict = Py_BuildValue(
+                "{s:N,s:(II),s:(II),s:(II),s:(II)}", "format", convert_text(mode->format), "width",
+                mode->width_min, mode->width_max, "height", mode->height_min, mode->height_max,
+                "step", mode->width_step, mode->height_step, "fps", mode->fps_num, mode->fps_den);
+            if (!dict || PyList_Append(list, dict) < 0)
                 Py_CLEAR(list);
-            Py_XDECREF(mode);
+            Py_XDECREF(dict);
         }
     }
     free(modes);
@@ -339,24 +335,6 @@ static PyObject *capture_get_info(PyObject *object, void *closure)
 
 /* --- the type ------------------------------------------------------------------------------ */
 
-static int capture_create(struct capture *self, const struct gpud_capture_params *params,
-                          const struct wanted *wanted)
-{
-    struct gpud_error error;
-    enum gpud_status status;
-    struct gpud_context *context = context_get();
-    if (!context)
-        return -1;
-    Py_BEGIN_ALLOW_THREADS
-    status = gpud_capture_create(context, params, &self->capture, &error);
-    Py_END_ALLOW_THREADS
-    if (status != GPUD_OK) {
-        error_raise(&error);
-        return -1;
-    }
-    return wanted->format ? capture_configure(self, wanted) : 0;
-}
-
 static PyObject *capture_make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"address", "format",   "width", "height", "fps",
@@ -365,12 +343,16 @@ static PyObject *capture_make(PyTypeObject *own, PyObject *args, PyObject *names
     struct gpud_capture_params params = GPUD_PARAMS_INIT(params);
     struct wanted wanted = {0};
     struct controls controls = {0};
+    struct gpud_context *context = context_get();
     struct capture *self = NULL;
+    struct gpud_error error;
+    enum gpud_status status;
     PyObject *rate = NULL, *dict = NULL;
     int64_t timeout_ns = INT64_MAX;
     int direct = 0;
     params.device = "auto";
-    if (!PyArg_ParseTupleAndKeywords(args, names, "s|zIIO$O&O&IzpzO:Capture", keywords,
+    if (!context ||
+        !PyArg_ParseTupleAndKeywords(args, names, "s|zIIO$O&O&IzpzO:Capture", keywords,
                                      &params.address, &wanted.format, &wanted.width, &wanted.height,
                                      &rate, convert_parse_device, &params.device,
                                      guard_parse_timeout, &timeout_ns, &params.slots,
@@ -385,7 +367,12 @@ static PyObject *capture_make(PyTypeObject *own, PyObject *args, PyObject *names
     }
     if (self) {
         self->timeout_ns = timeout_ns;
-        if (capture_create(self, &params, &wanted) < 0)
+        Py_BEGIN_ALLOW_THREADS
+        status = gpud_capture_create(context, &params, &self->capture, &error);
+        Py_END_ALLOW_THREADS
+        if (status != GPUD_OK)
+            error_raise(&error);
+        if (status != GPUD_OK || (wanted.format && capture_configure(self, &wanted) < 0))
             Py_CLEAR(self);
     }
     Py_XDECREF(controls.items);

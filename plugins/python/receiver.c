@@ -53,15 +53,6 @@ static struct events events_take(struct events *events)
     return taken;
 }
 
-static PyObject *events_call(PyObject *handler, const struct event *event, bool with_member)
-{
-    unsigned member = event->member, kind = event->kind;
-    Py_ssize_t size = (Py_ssize_t)event->size;
-    if (with_member)
-        return PyObject_CallFunction(handler, "IIy#", member, kind, event->data, size);
-    return PyObject_CallFunction(handler, "Iy#", kind, event->data, size);
-}
-
 /* Calls handler(member, kind, data), or handler(kind, data), for each, with the GIL. NULL: drops
  * them. Those behind one whose handler raises are lost: -1. */
 static int events_deliver(struct events events, PyObject *handler, bool with_member)
@@ -71,8 +62,14 @@ static int events_deliver(struct events events, PyObject *handler, bool with_mem
     Py_XINCREF(handler);
     while (events.first) {
         struct event *event = events.first;
+        PyObject *done = NULL;
         events.first = event->next;
-        PyObject *done = handler && result == 0 ? events_call(handler, event, with_member) : NULL;
+        if (handler && result == 0 && with_member)
+            done = PyObject_CallFunction(handler, "IIy#", event->member, event->kind, event->data,
+                                         (Py_ssize_t)event->size);
+        else if (handler && result == 0)
+            done = PyObject_CallFunction(handler, "Iy#", event->kind, event->data,
+                                         (Py_ssize_t)event->size);
         if (handler && !done)
             result = -1;
         Py_XDECREF(done);
@@ -186,26 +183,6 @@ static struct gpud_memory *wrap_object(struct gpud_device *device, PyObject *obj
     return NULL;
 }
 
-/* Asks alloc(slot, bytes) for the memory of a slot: a writable buffer, which is kept as long as the
- * library uses it, or the number of memory of the device. With the GIL, which it
- * gives up meanwhile. On failure an exception is set, too. */
-static enum gpud_status memory_ask(PyObject *alloc, struct gpud_device *device,
-                                   const struct gpud_layout *layout, uint32_t slot,
-                                   struct gpud_memory **memory, struct gpud_error *error)
-{
-    release_dropped(NULL);
-    PyObject *object =
-        PyObject_CallFunction(alloc, "IK", (unsigned)slot, (unsigned long long)layout->size);
-    *memory = object ? wrap_object(device, object, layout->size) : NULL;
-    Py_XDECREF(object);
-    if (*memory)
-        return GPUD_OK;
-    if (error)
-        *error = (struct gpud_error){
-            .status = GPUD_INVALID, .origin = "alloc", .reason = "alloc() raised an exception"};
-    return GPUD_INVALID;
-}
-
 /* === receiver ================================================================================ */
 /* gpudirect._gpudirect.Receiver, which the package's own class extends. */
 
@@ -242,15 +219,27 @@ static void receiver_on_event(void *user, enum gpud_event event, const void *dat
     }
 }
 
+/* Asks alloc(slot, bytes) for the memory of a slot: a writable buffer, which is kept as long as the
+ * library uses it, or the number of memory of the device. With the GIL, which it gives up
+ * meanwhile. */
 static enum gpud_status receiver_alloc(void *user, const struct gpud_layout *layout, uint32_t slot,
                                        struct gpud_memory **memory, struct gpud_error *error)
 {
     struct receiver *self = user;
     PyGILState_STATE state = PyGILState_Ensure();
-    enum gpud_status status = memory_ask(self->alloc, self->device, layout, slot, memory, error);
+    release_dropped(NULL);
+    PyObject *object =
+        PyObject_CallFunction(self->alloc, "IK", (unsigned)slot, (unsigned long long)layout->size);
+    *memory = object ? wrap_object(self->device, object, layout->size) : NULL;
+    Py_XDECREF(object);
     /* An exception stays set in this thread, for receiver_finish_slice(). */
     PyGILState_Release(state);
-    return status;
+    if (*memory)
+        return GPUD_OK;
+    if (error)
+        *error = (struct gpud_error){
+            .status = GPUD_INVALID, .origin = "alloc", .reason = "alloc() raised an exception"};
+    return GPUD_INVALID;
 }
 
 struct receiver_call {
@@ -291,21 +280,6 @@ static enum gpud_status receiver_acquire_slice(void *user, int64_t timeout_ns,
 
 /* --- with the GIL -------------------------------------------------------------------------- */
 
-static int tell_loss(struct receiver_call *call)
-{
-    struct gpud_error loss = call->loss;
-    call->loss.status = GPUD_OK;
-    if (loss.status == GPUD_OK)
-        return 0;
-    PyObject *handler = Py_NewRef(call->self->on_disconnect);
-    PyObject *error = error_new(&loss);
-    PyObject *done = error ? PyObject_CallFunctionObjArgs(handler, error, NULL) : NULL;
-    Py_XDECREF(done);
-    Py_XDECREF(error);
-    Py_DECREF(handler);
-    return done ? 0 : -1;
-}
-
 static int receiver_finish_slice(void *user)
 {
     struct receiver_call *call = user;
@@ -314,7 +288,17 @@ static int receiver_finish_slice(void *user)
     bool raised = PyErr_Occurred() != NULL; /* by alloc() */
     if (events_deliver(events, raised ? NULL : call->self->on_event, false) < 0)
         return -1;
-    return raised || tell_loss(call) < 0 ? -1 : 0;
+    struct gpud_error loss = call->loss;
+    call->loss.status = GPUD_OK;
+    if (raised || loss.status == GPUD_OK)
+        return raised ? -1 : 0;
+    PyObject *handler = Py_NewRef(call->self->on_disconnect);
+    PyObject *error = error_new(&loss);
+    PyObject *done = error ? PyObject_CallFunctionObjArgs(handler, error, NULL) : NULL;
+    Py_XDECREF(done);
+    Py_XDECREF(error);
+    Py_DECREF(handler);
+    return done ? 0 : -1;
 }
 
 static void receiver_destroy(PyObject *object)
@@ -428,35 +412,6 @@ static PyObject *receiver_get_info(PyObject *object, void *closure)
 
 /* --- the type ------------------------------------------------------------------------------ */
 
-/* The device that "auto" stands for is known once there is a receiver. */
-static enum gpud_status receiver_open_device(struct receiver *self, struct gpud_context *context,
-                                             struct gpud_error *error)
-{
-    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
-    gpud_receiver_get_info(self->receiver, &info);
-    return gpud_device_open(context, info.device, &self->device, error);
-}
-
-static int receiver_create(struct receiver *self, struct gpud_receiver_params *params)
-{
-    struct gpud_error error;
-    enum gpud_status status;
-    struct gpud_context *context = context_get();
-    if (!context)
-        return -1;
-    params->on_event = receiver_on_event;
-    params->alloc = self->alloc ? receiver_alloc : NULL;
-    params->user = self;
-    Py_BEGIN_ALLOW_THREADS
-    status = gpud_receiver_create(context, params, &self->receiver, &error);
-    if (status == GPUD_OK && self->alloc)
-        status = receiver_open_device(self, context, &error);
-    Py_END_ALLOW_THREADS
-    if (status != GPUD_OK)
-        error_raise(&error);
-    return status == GPUD_OK ? 0 : -1;
-}
-
 static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {
@@ -469,6 +424,9 @@ static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *name
     int64_t timeout_ns = INT64_MAX;
     int direct = 0, by_lines = 0, allow_old = 0;
     unsigned long long max_frame_size = 0;
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+    struct gpud_error error;
+    enum gpud_status status;
     params.device = "auto";
     if (!PyArg_ParseTupleAndKeywords(
             args, names, "s|O&$O&zIO&pzzzO&O&O&ppKO&:Receiver", keywords, &params.address,
@@ -481,7 +439,8 @@ static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *name
     params.max_frame_size = max_frame_size;
     params.require_direct = direct;
     params.by_lines = by_lines;
-    struct receiver *self = (struct receiver *)guard_new(own, &receiver_guard_ops);
+    struct gpud_context *context = context_get();
+    struct receiver *self = context ? (struct receiver *)guard_new(own, &receiver_guard_ops) : NULL;
     if (!self)
         return NULL;
     self->timeout_ns = timeout_ns;
@@ -489,9 +448,20 @@ static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *name
     self->on_event = Py_XNewRef(handler);
     self->alloc = Py_XNewRef(allocator);
     self->on_disconnect = Py_XNewRef(on_disconnect);
-    if (receiver_create(self, &params) < 0)
-        Py_CLEAR(self);
-    return (PyObject *)self;
+    params.on_event = receiver_on_event;
+    params.alloc = allocator ? receiver_alloc : NULL;
+    params.user = self;
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_receiver_create(context, &params, &self->receiver, &error);
+    if (status == GPUD_OK && allocator) { /* the device that "auto" stands for is known by now */
+        gpud_receiver_get_info(self->receiver, &info);
+        status = gpud_device_open(context, info.device, &self->device, &error);
+    }
+    Py_END_ALLOW_THREADS
+    if (status == GPUD_OK)
+        return (PyObject *)self;
+    Py_DECREF(self);
+    return error_raise(&error);
 }
 
 static int receiver_traverse(PyObject *object, visitproc visit, void *arg)
@@ -868,51 +838,6 @@ static int set_preferred(PyObject *object, PyObject *value, void *closure)
 
 /* --- the type ------------------------------------------------------------------------------ */
 
-/* What is to be created: without the GIL. */
-struct creation {
-    struct group *self;
-    struct gpud_context *context;
-    const char *addresses[GPUD_GROUP_MEMBERS_MAX], *devices[GPUD_GROUP_MEMBERS_MAX];
-    struct gpud_receiver_params receiver;
-    struct gpud_group_params group;
-};
-
-static enum gpud_status group_create(struct creation *creation, struct gpud_error *error)
-{
-    struct group *self = creation->self;
-    enum gpud_status status = GPUD_OK;
-    for (uint32_t i = 0; i < self->count && status == GPUD_OK; i++) {
-        creation->receiver.address = creation->addresses[i];
-        creation->receiver.device = creation->devices[i];
-        status = gpud_receiver_create(creation->context, &creation->receiver, &self->receivers[i],
-                                      error);
-    }
-    creation->group.on_event = group_on_event;
-    creation->group.time = self->time ? get_time : NULL;
-    creation->group.user = self;
-    if (status == GPUD_OK)
-        status = gpud_group_create(creation->context, &creation->group, self->receivers,
-                                   self->count, &self->group, error);
-    return status;
-}
-
-/* members: a tuple of pairs of texts, which are borrowed. */
-static bool read_members(struct creation *creation, PyObject *members)
-{
-    Py_ssize_t count = PyTuple_Size(members);
-    if (count < 1 || count > GPUD_GROUP_MEMBERS_MAX) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_ValueError, "a group has 1 to %d members", GPUD_GROUP_MEMBERS_MAX);
-        return false;
-    }
-    creation->self->count = (uint32_t)count;
-    for (Py_ssize_t i = 0; i < count; i++)
-        if (!PyArg_ParseTuple(PyTuple_GetItem(members, i), "sO&", &creation->addresses[i],
-                              convert_parse_device, &creation->devices[i]))
-            return false;
-    return true;
-}
-
 static PyObject *group_make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {
@@ -920,8 +845,9 @@ static PyObject *group_make(PyTypeObject *own, PyObject *args, PyObject *names)
         "timeout", "name",     "slots",     "slow_receiver", "require_direct", "route",
         "access",  "psk_file", "busy_poll", "on_event",      "time",           "allow_old_dlpack",
         NULL};
-    struct creation creation = {.receiver = {.size = sizeof(creation.receiver)},
-                                .group = {.size = sizeof(creation.group)}};
+    struct gpud_receiver_params receiver = GPUD_PARAMS_INIT(receiver);
+    struct gpud_group_params params = GPUD_PARAMS_INIT(params);
+    const char *addresses[GPUD_GROUP_MEMBERS_MAX], *devices[GPUD_GROUP_MEMBERS_MAX];
     PyObject *members, *handler = NULL, *time = NULL;
     int any = 0, direct = 0, allow_old = 0;
     int64_t timeout_ns = INT64_MAX;
@@ -929,39 +855,52 @@ static PyObject *group_make(PyTypeObject *own, PyObject *args, PyObject *names)
     enum gpud_status status;
     if (!PyArg_ParseTupleAndKeywords(
             args, names, "O!pIO&O&O&O&zIO&pzzzO&O&O&p:Group", keywords, &PyTuple_Type, &members,
-            &any, &creation.group.history, guard_parse_timeout, &creation.group.tolerance_ns,
-            guard_parse_timeout, &creation.group.latency_ns, guard_parse_timeout,
-            &creation.group.freeze_timeout_ns, guard_parse_timeout, &timeout_ns,
-            &creation.receiver.name, &creation.receiver.slots, convert_parse_policy,
-            &creation.receiver.slow_receiver, &direct, &creation.receiver.route,
-            &creation.receiver.access, &creation.receiver.psk_file, convert_parse_busy_poll,
-            &creation.receiver.busy_poll_ns, events_parse_handler, &handler, events_parse_handler,
-            &time, &allow_old))
+            &any, &params.history, guard_parse_timeout, &params.tolerance_ns, guard_parse_timeout,
+            &params.latency_ns, guard_parse_timeout, &params.freeze_timeout_ns, guard_parse_timeout,
+            &timeout_ns, &receiver.name, &receiver.slots, convert_parse_policy,
+            &receiver.slow_receiver, &direct, &receiver.route, &receiver.access, &receiver.psk_file,
+            convert_parse_busy_poll, &receiver.busy_poll_ns, events_parse_handler, &handler,
+            events_parse_handler, &time, &allow_old))
         return NULL;
-    creation.receiver.require_direct = direct;
-    creation.group.mode = any ? GPUD_GROUP_ANY : GPUD_GROUP_ALL;
-    creation.context = context_get();
-    if (!creation.context)
+    receiver.require_direct = direct;
+    params.mode = any ? GPUD_GROUP_ANY : GPUD_GROUP_ALL;
+    params.on_event = group_on_event;
+    params.time = time ? get_time : NULL;
+    struct gpud_context *context = context_get();
+    if (!context)
         return NULL;
-    struct group *self = creation.self = (struct group *)guard_new(own, &group_guard_ops);
+    Py_ssize_t count = PyTuple_Size(members);
+    if (count < 1 || count > GPUD_GROUP_MEMBERS_MAX)
+        return PyErr_Format(PyExc_ValueError, "a group has 1 to %d members",
+                            GPUD_GROUP_MEMBERS_MAX);
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!PyArg_ParseTuple(PyTuple_GetItem(members, i), "sO&", &addresses[i],
+                              convert_parse_device, &devices[i]))
+            return NULL;
+    struct group *self = (struct group *)guard_new(own, &group_guard_ops);
     if (!self)
         return NULL;
+    params.user = self;
+    self->count = (uint32_t)count;
     self->timeout_ns = timeout_ns;
     self->allow_old_dlpack = allow_old;
     self->on_event = Py_XNewRef(handler);
     self->time = Py_XNewRef(time);
-    if (!read_members(&creation, members)) {
-        Py_DECREF(self);
-        return NULL;
-    }
     Py_BEGIN_ALLOW_THREADS
-    status = group_create(&creation, &error);
-    Py_END_ALLOW_THREADS
-    if (status != GPUD_OK) {
-        Py_DECREF(self);
-        return error_raise(&error);
+    status = GPUD_OK;
+    for (uint32_t i = 0; i < self->count && status == GPUD_OK; i++) {
+        receiver.address = addresses[i];
+        receiver.device = devices[i];
+        status = gpud_receiver_create(context, &receiver, &self->receivers[i], &error);
     }
-    return (PyObject *)self;
+    if (status == GPUD_OK)
+        status =
+            gpud_group_create(context, &params, self->receivers, self->count, &self->group, &error);
+    Py_END_ALLOW_THREADS
+    if (status == GPUD_OK)
+        return (PyObject *)self;
+    Py_DECREF(self);
+    return error_raise(&error);
 }
 
 static int group_traverse(PyObject *object, visitproc visit, void *arg)

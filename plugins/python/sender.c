@@ -304,24 +304,6 @@ static PyObject *get_links(PyObject *object, void *closure)
 
 /* --- the type ------------------------------------------------------------------------------ */
 
-static int sender_create(struct sender *self, const struct gpud_sender_params *params,
-                         const char *media)
-{
-    struct gpud_error error;
-    enum gpud_status status;
-    struct gpud_context *context = context_get();
-    if (!context)
-        return -1;
-    Py_BEGIN_ALLOW_THREADS
-    status = gpud_sender_create(context, params, &self->sender, &error);
-    Py_END_ALLOW_THREADS
-    if (status != GPUD_OK) {
-        error_raise(&error);
-        return -1;
-    }
-    return media ? sender_configure(self, media) : 0;
-}
-
 static PyObject *sender_make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"address",
@@ -341,6 +323,8 @@ static PyObject *sender_make(PyTypeObject *own, PyObject *args, PyObject *names)
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     const char *media = NULL;
     int direct = 0, unauthenticated = 0, standby = 0;
+    struct gpud_error error;
+    enum gpud_status status;
     params.device = "auto";
     if (!PyArg_ParseTupleAndKeywords(
             args, names, "s|z$O&zIO&pzzzppI:Sender", keywords, &params.address, &media,
@@ -351,10 +335,16 @@ static PyObject *sender_make(PyTypeObject *own, PyObject *args, PyObject *names)
     params.require_direct = direct;
     params.allow_unauthenticated = unauthenticated;
     params.standby = standby;
-    struct sender *self = (struct sender *)guard_new(own, &guard_ops);
+    struct gpud_context *context = context_get();
+    struct sender *self = context ? (struct sender *)guard_new(own, &guard_ops) : NULL;
     if (!self)
         return NULL;
-    if (sender_create(self, &params, media) < 0)
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_sender_create(context, &params, &self->sender, &error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK)
+        error_raise(&error);
+    if (status != GPUD_OK || (media && sender_configure(self, media) < 0))
         Py_CLEAR(self);
     return (PyObject *)self;
 }
