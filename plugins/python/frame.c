@@ -1,9 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Frames, and what holds them. */
+/* Frames, what holds them, and their bytes as arrays: DLPack and buffers. */
 #include "python.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,13 +61,15 @@ static struct hold *hold_ref(struct hold *hold)
     return hold;
 }
 
-struct hold *hold_ref_array(struct hold *hold)
+/* A reference of an array's. It is taken before the check that the bytes are there, so that a
+ * submission by another thread keeps their memory. */
+static struct hold *hold_ref_array(struct hold *hold)
 {
     atomic_fetch_add(&hold->arrays, 1);
     return hold_ref(hold);
 }
 
-void hold_unref_array(struct hold *hold)
+static void hold_unref_array(struct hold *hold)
 {
     atomic_fetch_sub(&hold->arrays, 1);
     hold_unref(hold);
@@ -253,7 +256,8 @@ static int wait_for(struct hold *hold, uint32_t lines, int64_t timeout_ns)
     }
 }
 
-int hold_map(struct hold *hold)
+/* Waits until the CPU may use the bytes, without the GIL. 0, or -1 with an exception. */
+static int hold_map(struct hold *hold)
 {
     return wait_for(hold, 0, INT64_MAX);
 }
@@ -277,7 +281,9 @@ static bool note_stream(struct hold *hold, void *stream)
     return true;
 }
 
-int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream)
+/* Puts a wait for the frame on a stream, and lets the frame's release wait for another, which is
+ * often the same. 0, or -1 with an exception. */
+static int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream)
 {
     struct gpud_error error;
     enum gpud_status status = GPUD_OK;
@@ -370,6 +376,507 @@ enum gpud_status hold_submit_lines(struct hold *hold, struct gpud_sender *sender
     pthread_mutex_unlock(&hold->calls);
     return status;
 }
+
+/* === dlpack ================================================================================== */
+/* DLPack: the structs of its ABI (0.8 and 1.0, github.com/dmlc/dlpack), and capsules of them. */
+
+/* --- the ABI ------------------------------------------------------------------------------- */
+
+enum {
+    DL_CPU = 1,
+    DL_CUDA = 2,
+    DL_OPENCL = 4,
+    DL_VULKAN = 7,
+    DL_ROCM = 10,
+};
+
+#define DL_FLAG_READ_ONLY UINT64_C(1)
+
+struct dl_device {
+    int32_t type;
+    int32_t number;
+};
+
+struct dl_type {
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+};
+
+struct dl_tensor {
+    void *data;
+    struct dl_device device;
+    int32_t dimensions;
+    struct dl_type type;
+    int64_t *shape;
+    int64_t *strides; /* in elements */
+    uint64_t byte_offset;
+};
+
+struct dl_managed {
+    struct dl_tensor tensor;
+    void *manager;
+    void (*deleter)(struct dl_managed *self);
+};
+
+struct dl_managed_versioned {
+    uint32_t major;
+    uint32_t minor;
+    void *manager;
+    void (*deleter)(struct dl_managed_versioned *self);
+    uint64_t flags;
+    struct dl_tensor tensor;
+};
+
+/* --- tensors ------------------------------------------------------------------------------- */
+
+/* What a capsule of either kind points to. */
+struct export
+{
+    union {
+        struct dl_managed old;
+        struct dl_managed_versioned versioned;
+    };
+    struct hold *hold;
+    int64_t shape[ARRAY_DIMENSIONS_MAX];
+    int64_t strides[ARRAY_DIMENSIONS_MAX];
+};
+
+/* Consumers call these on any thread, with or without the GIL. */
+static void free_export(struct export *export)
+{
+    hold_unref_array(export->hold);
+    free(export);
+}
+
+static void delete_old(struct dl_managed *self)
+{
+    free_export(self->manager);
+}
+
+static void delete_versioned(struct dl_managed_versioned *self)
+{
+    free_export(self->manager);
+}
+
+#define OLD "dltensor"
+#define VERSIONED "dltensor_versioned"
+
+/* A capsule that was consumed has another name, and its tensor is the consumer's. */
+static void destroy_capsule(PyObject *capsule)
+{
+    if (PyCapsule_IsValid(capsule, OLD))
+        free_export(PyCapsule_GetPointer(capsule, OLD));
+    if (PyCapsule_IsValid(capsule, VERSIONED))
+        free_export(PyCapsule_GetPointer(capsule, VERSIONED));
+}
+
+static const int32_t device_types[] = {[HOLD_HOST] = DL_CPU,
+                                       [HOLD_CUDA] = DL_CUDA,
+                                       [HOLD_HIP] = DL_ROCM,
+                                       [HOLD_OPENCL] = DL_OPENCL,
+                                       [HOLD_VULKAN] = DL_VULKAN};
+
+static void fill_tensor(struct export *export, struct dl_tensor *tensor, const struct array *array)
+{
+    for (int i = 0; i < array->dimensions; i++) {
+        export->shape[i] = array->shape[i];
+        export->strides[i] = array->strides[i] / (int64_t)array->bytes;
+    }
+    tensor->data = export->hold->native + array->offset;
+    tensor->device = (struct dl_device){device_types[export->hold->kind], export->hold->number};
+    tensor->dimensions = array->dimensions;
+    tensor->type = (struct dl_type){(uint8_t)array->kind, (uint8_t)(8 * array->bytes), 1};
+    tensor->shape = export->shape;
+    tensor->strides = export->strides;
+}
+
+static PyObject *make_capsule(struct hold *hold, const struct array *array, bool versioned)
+{
+    struct export *export = calloc(1, sizeof(*export));
+    if (!export)
+        return PyErr_NoMemory();
+    export->hold = hold_ref_array(hold);
+    if (versioned) {
+        export->versioned.major = 1;
+        export->versioned.manager = export;
+        export->versioned.deleter = delete_versioned;
+        export->versioned.flags = hold->read_only ? DL_FLAG_READ_ONLY : 0;
+        fill_tensor(export, &export->versioned.tensor, array);
+    } else {
+        export->old.manager = export;
+        export->old.deleter = delete_old;
+        fill_tensor(export, &export->old.tensor, array);
+    }
+    PyObject *capsule = PyCapsule_New(export, versioned ? VERSIONED : OLD, destroy_capsule);
+    if (!capsule)
+        free_export(export);
+    return capsule;
+}
+
+/* --- __dlpack__ ---------------------------------------------------------------------------- */
+
+/* (device type, number), as __dlpack_device__() returns it. */
+static PyObject *dlpack_device(const struct hold *hold)
+{
+    return Py_BuildValue("(ii)", (int)device_types[hold->kind], hold->number);
+}
+
+static int join_cuda(struct hold *hold, long long stream)
+{
+    void *legacy = NULL, *handle = (void *)(uintptr_t)stream;
+    switch (stream) {
+    case -1: /* the consumer orders its work itself, which may be on any stream */
+        return hold_join(hold, false, NULL, legacy);
+    case 0:
+        PyErr_SetString(PyExc_BufferError, "stream 0 is ambiguous on CUDA: 1 is the legacy default "
+                                           "stream, 2 the one of the thread");
+        return -1;
+    case 1:
+        return hold_join(hold, true, legacy, legacy);
+    case 2: /* another one in the thread that drops the tensor; the legacy stream waits for all */
+        return hold_join(hold, true, handle, legacy);
+    default:
+        return hold_join(hold, true, handle, handle);
+    }
+}
+
+static int join_hip(struct hold *hold, long long stream)
+{
+    if (stream == 1 || stream == 2) {
+        PyErr_SetString(PyExc_BufferError, "streams 1 and 2 do not exist on ROCm: 0 is the default "
+                                           "stream");
+        return -1;
+    }
+    void *handle = stream > 2 ? (void *)(uintptr_t)stream : NULL;
+    return hold_join(hold, stream != -1, handle, handle);
+}
+
+/* Lets the consumer's stream, or the CPU, wait for the frame. */
+static int dlpack_join(struct hold *hold, PyObject *object)
+{
+    long long stream = hold->kind == HOLD_CUDA ? 1 : 0;
+    if (object != Py_None) {
+        stream = PyLong_AsLongLong(object);
+        if (stream == -1 && PyErr_Occurred())
+            return -1;
+        if (stream < -1) {
+            PyErr_Format(PyExc_ValueError, "there is no stream %lld", stream);
+            return -1;
+        }
+    }
+    switch (hold->kind) {
+    case HOLD_CUDA:
+        return join_cuda(hold, stream);
+    case HOLD_HIP:
+        return join_hip(hold, stream);
+    default:
+        return hold_map(hold);
+    }
+}
+
+static int check_device(const struct hold *hold, PyObject *device)
+{
+    int type, number;
+    if (device == Py_None)
+        return 0;
+    if (!PyTuple_Check(device)) {
+        PyErr_SetString(PyExc_TypeError, "dl_device is a tuple of a device type and a number");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(device, "ii;dl_device is a device type and a number", &type, &number))
+        return -1;
+    if (type == device_types[hold->kind] && number == hold->number)
+        return 0;
+    PyErr_Format(PyExc_BufferError,
+                 "the frame is on %s and is not copied to another device: ask for it there by "
+                 "Receiver(device=)",
+                 hold->device);
+    return -1;
+}
+
+/* __dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None) of an array in a frame.
+ */
+static PyObject *dlpack_export(struct hold *hold, const struct array *array, PyObject *args,
+                               PyObject *names)
+{
+    static char *keywords[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
+    int major = 0, minor;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|$OOOO:__dlpack__", keywords, &stream, &version,
+                                     &device, &copy))
+        return NULL;
+    if (version != Py_None && !PyTuple_Check(version)) {
+        PyErr_SetString(PyExc_TypeError, "max_version is a tuple of two numbers");
+        return NULL;
+    }
+    if ((version != Py_None &&
+         !PyArg_ParseTuple(version, "ii;max_version is a tuple of two numbers", &major, &minor)) ||
+        check_device(hold, device) < 0)
+        return NULL;
+    if (hold_is_object(hold)) {
+        PyErr_Format(PyExc_BufferError,
+                     "frames on %s are exchanged by their native object: use frame.native, and "
+                     "frame.join() where the device has queues",
+                     hold->device);
+        return NULL;
+    }
+    if (array->big_endian) {
+        PyErr_SetString(
+            PyExc_BufferError,
+            "the numbers are big-endian, which DLPack cannot say: use numpy.asarray, or "
+            "convert them ahead of the sender, as by videoconvert or audioconvert");
+        return NULL;
+    }
+    int copied = copy == Py_None ? 0 : PyObject_IsTrue(copy);
+    if (copied < 0)
+        return NULL;
+    if (copied) {
+        PyErr_SetString(PyExc_BufferError, "a frame is never copied here: copy the tensor");
+        return NULL;
+    }
+    if (hold->read_only && !hold->allow_old_dlpack && major < 1) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the frame is shared with others and DLPack before 1.0 cannot say that it "
+                        "may not be written: use a consumer that asks for version 1, the buffer "
+                        "protocol (numpy.asarray), or Receiver(allow_old_dlpack=True)");
+        return NULL;
+    }
+    hold_ref_array(hold); /* from before the check to the capsule's own */
+    PyObject *capsule = NULL;
+    if (hold_check(hold) == 0 && dlpack_join(hold, stream) == 0)
+        capsule = make_capsule(hold, array, major >= 1);
+    hold_unref_array(hold);
+    return capsule;
+}
+
+/* === view ==================================================================================== */
+/* gpudirect.Plane: an array in a frame, by DLPack and by the buffer protocol. */
+
+struct view {
+    PyObject_HEAD struct hold *hold;
+    struct array array;
+    Py_ssize_t shape[ARRAY_DIMENSIONS_MAX]; /* where buffers point to */
+    Py_ssize_t strides[ARRAY_DIMENSIONS_MAX];
+};
+
+static PyObject *view_new(struct hold *hold, const struct array *array)
+{
+    struct view *view = PyObject_New(struct view, types[TYPE_PLANE]);
+    if (!view)
+        return NULL;
+    view->hold = hold_ref_array(hold);
+    view->array = *array;
+    for (int i = 0; i < array->dimensions; i++) {
+        view->shape[i] = (Py_ssize_t)array->shape[i];
+        view->strides[i] = (Py_ssize_t)array->strides[i];
+    }
+    return (PyObject *)view;
+}
+
+static void view_free(PyObject *self)
+{
+    PyTypeObject *own = Py_TYPE(self);
+    hold_unref_array(((struct view *)self)->hold);
+    PyObject_Free(self);
+    Py_DECREF(own);
+}
+
+/* --- the buffer protocol ------------------------------------------------------------------- */
+
+/* The format of module struct, and the name of numpy's type. */
+static const char *view_describe(const struct array *array, bool for_struct)
+{
+    static const char *const names[3][4][2] = {
+        [ARRAY_INT] = {{"b", "int8"}, {"h", "int16"}, {"i", "int32"}, {"q", "int64"}},
+        [ARRAY_UINT] = {{"B", "uint8"}, {"H", "uint16"}, {"I", "uint32"}, {"Q", "uint64"}},
+        [ARRAY_FLOAT] = {{NULL, NULL}, {"e", "float16"}, {"f", "float32"}, {"d", "float64"}},
+    };
+    static const char *const big_names[3][4][2] = {
+        [ARRAY_INT] = {{NULL, NULL}, {">h", ">i2"}, {">i", ">i4"}, {">q", ">i8"}},
+        [ARRAY_UINT] = {{NULL, NULL}, {">H", ">u2"}, {">I", ">u4"}, {">Q", ">u8"}},
+        [ARRAY_FLOAT] = {{NULL, NULL}, {">e", ">f2"}, {">f", ">f4"}, {">d", ">f8"}},
+    };
+    unsigned size = array->bytes == 1 ? 0 : array->bytes == 2 ? 1 : array->bytes == 4 ? 2 : 3;
+    return (array->big_endian ? big_names : names)[array->kind][size][for_struct ? 0 : 1];
+}
+
+/* Whether the elements lie one behind the other. */
+static bool array_is_contiguous(const struct array *array)
+{
+    int64_t stride = array->bytes;
+    for (int i = array->dimensions - 1; i >= 0; i--) {
+        if (array->shape[i] != 1 && array->strides[i] != stride)
+            return false;
+        stride *= array->shape[i];
+    }
+    return true;
+}
+
+static int refuse_buffer(Py_buffer *buffer, const char *text)
+{
+    buffer->obj = NULL;
+    if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_BufferError, text);
+    return -1;
+}
+
+static int view_get_buffer(PyObject *self, Py_buffer *buffer, int flags)
+{
+    struct view *view = (struct view *)self;
+    struct hold *hold = view->hold;
+    buffer->obj = NULL;
+    if (hold->kind != HOLD_HOST) {
+        PyErr_Format(PyExc_BufferError,
+                     "the frame is on %s: use DLPack (torch.from_dlpack), or "
+                     "receive it on the host by Receiver(device=\"host\")",
+                     hold->device);
+        return -1;
+    }
+    if ((flags & PyBUF_WRITABLE) && hold->read_only)
+        return refuse_buffer(buffer, "the frame is shared with others: copy it to change it");
+    if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !array_is_contiguous(&view->array))
+        return refuse_buffer(buffer, "the rows of the frame have gaps: ask for strides");
+    if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS && !array_is_contiguous(&view->array))
+        return refuse_buffer(buffer, "the rows of the frame have gaps: it is not C-contiguous");
+    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS)
+        return refuse_buffer(buffer, "frames have rows: they are not in Fortran's order");
+    if (hold_map(hold) < 0)
+        return -1;
+    buffer->buf = hold->native + view->array.offset;
+    buffer->obj = Py_NewRef(self);
+    buffer->len = (Py_ssize_t)view->array.length;
+    buffer->readonly = hold->read_only;
+    buffer->itemsize = view->array.bytes;
+    buffer->format = flags & PyBUF_FORMAT ? (char *)view_describe(&view->array, true) : NULL;
+    buffer->ndim = flags & PyBUF_ND ? view->array.dimensions : 1;
+    buffer->shape = flags & PyBUF_ND ? view->shape : NULL;
+    buffer->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? view->strides : NULL;
+    buffer->suboffsets = NULL;
+    buffer->internal = NULL;
+    return 0;
+}
+
+/* --- attributes ---------------------------------------------------------------------------- */
+
+static PyObject *to_tuple(const Py_ssize_t *numbers, int count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int i = 0; tuple && i < count; i++) {
+        PyObject *number = PyLong_FromSsize_t(numbers[i]);
+        if (!number || PyTuple_SetItem(tuple, i, number) < 0)
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static PyObject *get_shape(PyObject *self, void *closure)
+{
+    struct view *view = (struct view *)self;
+    return to_tuple(view->shape, view->array.dimensions);
+}
+
+static PyObject *get_strides(PyObject *self, void *closure)
+{
+    struct view *view = (struct view *)self;
+    return to_tuple(view->strides, view->array.dimensions);
+}
+
+static PyObject *get_dtype(PyObject *self, void *closure)
+{
+    return PyUnicode_FromString(view_describe(&((struct view *)self)->array, false));
+}
+
+static PyObject *get_nbytes(PyObject *self, void *closure)
+{
+    return PyLong_FromUnsignedLongLong(((struct view *)self)->array.length);
+}
+
+static PyObject *view_get_readonly(PyObject *self, void *closure)
+{
+    return PyBool_FromLong(((struct view *)self)->hold->read_only);
+}
+
+static PyObject *get_offset(PyObject *self, void *closure)
+{
+    return PyLong_FromUnsignedLongLong(((struct view *)self)->array.offset);
+}
+
+static PyObject *view_represent(PyObject *self)
+{
+    PyObject *shape = get_shape(self, NULL);
+    PyObject *text = shape
+                         ? PyUnicode_FromFormat("<Plane %S %s, %s>", shape,
+                                                view_describe(&((struct view *)self)->array, false),
+                                                ((struct view *)self)->hold->device)
+                         : NULL;
+    Py_XDECREF(shape);
+    return text;
+}
+
+static PyObject *view_get_native(PyObject *self, void *closure)
+{
+    struct view *view = (struct view *)self;
+    if (hold_check(view->hold) < 0)
+        return NULL;
+    bool offset_apart = hold_is_object(view->hold);
+    return PyLong_FromVoidPtr(view->hold->native + (offset_apart ? 0 : view->array.offset));
+}
+
+static PyObject *view_export_dlpack(PyObject *self, PyObject *args, PyObject *names)
+{
+    struct view *view = (struct view *)self;
+    return dlpack_export(view->hold, &view->array, args, names);
+}
+
+static PyObject *view_export_device(PyObject *self, PyObject *unused)
+{
+    return dlpack_device(((struct view *)self)->hold);
+}
+
+static PyMethodDef view_methods[] = {
+    {"__array__", (PyCFunction)(void (*)(void))convert_to_numpy, METH_VARARGS | METH_KEYWORDS,
+     "__array__($self, /, *args, **names)\n--\n\n"
+     "For numpy, which says by it why the bytes are no array."},
+    {"__dlpack__", (PyCFunction)(void (*)(void))view_export_dlpack, METH_VARARGS | METH_KEYWORDS,
+     "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+     "A capsule for a consumer's from_dlpack(). The consumer's stream waits for the bytes."},
+    {"__dlpack_device__", view_export_device, METH_NOARGS,
+     "__dlpack_device__($self, /)\n--\n\nDLPack's type of the device, and its number."},
+    {0},
+};
+
+static PyGetSetDef view_attributes[] = {
+    {"shape", get_shape, NULL, "Lengths of the dimensions, as in (1080, 1920, 4).", NULL},
+    {"strides", get_strides, NULL, "Bytes from one entry of each dimension to the next.", NULL},
+    {"dtype", get_dtype, NULL, "The type of the elements by numpy's name, as in 'uint8' or '>u2'.",
+     NULL},
+    {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
+    {"offset", get_offset, NULL, "Bytes from the first one of the frame to the first element.",
+     NULL},
+    {"readonly", view_get_readonly, NULL, "Whether others share the bytes.", NULL},
+    {"native", view_get_native, NULL,
+     "The address of the first element, on the frame's device; on OpenCL, the cl_mem.", NULL},
+    {0},
+};
+
+static PyType_Slot view_slots[] = {
+    {Py_tp_dealloc, view_free},
+    {Py_tp_repr, view_represent},
+    {Py_tp_methods, view_methods},
+    {Py_tp_getset, view_attributes},
+    {Py_bf_getbuffer, view_get_buffer},
+    {Py_tp_doc, "An array in a frame, without a copy: by DLPack, and on the host by the buffer\n"
+                "protocol (numpy.asarray, memoryview). While it lives, the frame is held."},
+    {0},
+};
+
+PyType_Spec view_spec = {
+    .name = "gpudirect.Plane",
+    .basicsize = sizeof(struct view),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = view_slots,
+};
 
 /* === frame =================================================================================== */
 

@@ -184,11 +184,6 @@ static inline void hold_cleanup(struct hold **hold)
 /* A variable whose reference, or NULL, ends with its block. */
 #define HELD __attribute__((cleanup(hold_cleanup))) struct hold *
 
-/* A reference of an array's. It is taken before the check that the bytes are there, so that a
- * submission by another thread keeps their memory. */
-struct hold *hold_ref_array(struct hold *hold);
-void hold_unref_array(struct hold *hold);
-
 /* Whether native is an object of the driver's (cl_mem, VkBuffer), and no address. */
 static inline bool hold_is_object(const struct hold *hold)
 {
@@ -197,13 +192,6 @@ static inline bool hold_is_object(const struct hold *hold)
 
 /* 0, or -1 with an exception if the bytes may not be used any more. */
 int hold_check(struct hold *hold);
-
-/* Waits until the CPU may use the bytes, without the GIL. 0, or -1 with an exception. */
-int hold_map(struct hold *hold);
-
-/* Puts a wait for the frame on a stream, and lets the frame's release wait for another, which is
- * often the same. 0, or -1 with an exception. */
-int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream);
 
 /* Takes the frame out, to be submitted: its info is set and the consumers' streams are posted. NULL
  * with an exception. */
@@ -215,17 +203,6 @@ enum gpud_status hold_submit_lines(struct hold *hold, struct gpud_sender *sender
 
 /* Undoes hold_take(). */
 void hold_put_back(struct hold *hold, struct gpud_frame *frame);
-
-/* === dlpack ================================================================================== */
-/* DLPack: the structs of its ABI (0.8 and 1.0, github.com/dmlc/dlpack), and capsules of them. */
-
-/* (device type, number), as __dlpack_device__() returns it. */
-PyObject *dlpack_device(const struct hold *hold);
-
-/* __dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None) of an array in a frame.
- */
-PyObject *dlpack_export(struct hold *hold, const struct array *array, PyObject *args,
-                        PyObject *names);
 
 /* === error =================================================================================== */
 /* Failures of the library as Python's exceptions. */
@@ -334,10 +311,5 @@ int guard_parse_timeout(PyObject *object, void *timeout_ns);
 /* A sender's receivers, as dicts. */
 
 PyObject *links_to_list(const struct gpud_link_info *const *link, size_t count);
-
-/* === view ==================================================================================== */
-/* gpudirect.Plane: an array in a frame, by DLPack and by the buffer protocol. */
-
-PyObject *view_new(struct hold *hold, const struct array *array);
 
 #endif
