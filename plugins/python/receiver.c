@@ -183,6 +183,66 @@ static struct gpud_memory *wrap_object(struct gpud_device *device, PyObject *obj
     return NULL;
 }
 
+/* === stream ================================================================================== */
+/* What is received of one sender. */
+
+struct stream {
+    char path[32];       /* the route of the connection */
+    struct media *media; /* of the frames that follow; NULL: none was announced */
+};
+
+static void stream_note(struct stream *stream, enum gpud_event event, const void *data)
+{
+    if (event == GPUD_EVENT_CONNECTED) {
+        memcpy(stream->path, ((const struct gpud_peer_info *)data)->path, sizeof(stream->path));
+    } else if (event == GPUD_EVENT_FORMAT) {
+        media_unref(stream->media);
+        stream->media = media_new(&((const struct gpud_format_event *)data)->media);
+    }
+}
+
+/* As it is for a frame that was taken; without one it has no media. */
+static struct stream stream_copy(const struct stream *stream, bool taken)
+{
+    struct stream copy = *stream;
+    copy.media = taken && stream->media ? media_ref(stream->media) : NULL;
+    return copy;
+}
+
+/* Owns the frame in any case. */
+static PyObject *stream_make_frame(const struct stream *stream, struct gpud_frame *frame,
+                                   bool allow_old_dlpack)
+{
+    if (!stream->media) {
+        gpud_frame_release(&frame);
+        return PyErr_NoMemory();
+    }
+    struct hold *hold = hold_new(frame, stream->media, false);
+    if (!hold)
+        return NULL;
+    hold->allow_old_dlpack = allow_old_dlpack;
+    memcpy(hold->route, stream->path, sizeof(hold->route));
+    return frame_new(hold, NULL);
+}
+
+/* What poll() returns of an acquire without a timeout: None if nothing is waiting. */
+static PyObject *poll_result(PyObject *made, enum gpud_status status)
+{
+    if (made || status != GPUD_TIMEOUT)
+        return made;
+    PyErr_Clear();
+    return Py_NewRef(Py_None);
+}
+
+/* What a step of an iteration returns. The end of the stream is that of the loop; another loop
+ * takes the next stream. A process that was forked is told so. */
+static PyObject *next_result(PyObject *made, enum gpud_status status)
+{
+    if (!made && status == GPUD_CLOSED && !PyErr_ExceptionMatches(PyExc_RuntimeError))
+        PyErr_Clear();
+    return made;
+}
+
 /* === receiver ================================================================================ */
 /* gpudirect._gpudirect.Receiver, which the package's own class extends. */
 
@@ -196,8 +256,7 @@ struct receiver {
     int64_t timeout_ns;             /* of a step of the iteration */
     bool allow_old_dlpack;
     /* guarded by guard.turn: the library calls on_event() inside an acquire */
-    char path[32];       /* the route of the connection */
-    struct media *media; /* of the frames that follow; NULL: none was announced */
+    struct stream stream;
     struct events events;
     bool ended;                 /* by EOS: that its sender leaves is no loss */
     char loss[GPUD_REASON_MAX]; /* last told, and no frame came since; "": none */
@@ -208,15 +267,11 @@ struct receiver {
 static void receiver_on_event(void *user, enum gpud_event event, const void *data)
 {
     struct receiver *self = user;
-    if (event == GPUD_EVENT_CONNECTED) {
-        memcpy(self->path, ((const struct gpud_peer_info *)data)->path, sizeof(self->path));
+    stream_note(&self->stream, event, data);
+    if (event == GPUD_EVENT_CONNECTED)
         self->ended = false;
-    } else if (event == GPUD_EVENT_FORMAT) {
-        media_unref(self->media);
-        self->media = media_new(&((const struct gpud_format_event *)data)->media);
-    } else if (event == GPUD_EVENT_USER && self->on_event) {
+    else if (event == GPUD_EVENT_USER && self->on_event)
         events_note(&self->events, 0, data);
-    }
 }
 
 /* Asks alloc(slot, bytes) for the memory of a slot: a writable buffer, which is kept as long as the
@@ -246,8 +301,7 @@ struct receiver_call {
     struct receiver *self;
     bool loop; /* a step of an iteration */
     struct gpud_frame *frame;
-    struct media *media;
-    char path[32];
+    struct stream stream;
     struct events events;
     struct gpud_error loss; /* to be told; GPUD_OK: none */
 };
@@ -271,9 +325,7 @@ static enum gpud_status receiver_acquire_slice(void *user, int64_t timeout_ns,
         self->ended = status == GPUD_CLOSED;
         self->loss[0] = '\0';
     }
-    if (status == GPUD_OK && self->media)
-        call->media = media_ref(self->media);
-    memcpy(call->path, self->path, sizeof(call->path));
+    call->stream = stream_copy(&self->stream, status == GPUD_OK);
     call->events = events_take(&self->events);
     return status;
 }
@@ -328,21 +380,11 @@ static PyObject *receiver_acquire(struct receiver *self, int64_t timeout_ns, boo
         return NULL;
     int result = guard_wait(&self->base, timeout_ns, true, receiver_acquire_slice,
                             receiver_finish_slice, &call, status);
-    if (result == 0 && !call.media) {
-        PyErr_NoMemory();
-        result = -1;
-    }
-    if (result == 0) {
-        struct hold *hold = hold_new(call.frame, call.media, false);
-        if (hold) {
-            hold->allow_old_dlpack = self->allow_old_dlpack;
-            memcpy(hold->route, call.path, sizeof(hold->route));
-            frame = frame_new(hold, NULL);
-        }
-    } else {
+    if (result == 0)
+        frame = stream_make_frame(&call.stream, call.frame, self->allow_old_dlpack);
+    else
         gpud_frame_release(&call.frame);
-    }
-    media_unref(call.media);
+    media_unref(call.stream.media);
     guard_leave(&self->base);
     return frame;
 }
@@ -359,24 +401,18 @@ static PyObject *receiver_method_acquire(PyObject *object, PyObject *args, PyObj
     return receiver_acquire(self, timeout_ns, false, &status);
 }
 
-static PyObject *poll(PyObject *object, bool loop)
-{
-    enum gpud_status status;
-    PyObject *frame = receiver_acquire((struct receiver *)object, 0, loop, &status);
-    if (frame || status != GPUD_TIMEOUT)
-        return frame;
-    PyErr_Clear();
-    return Py_NewRef(Py_None);
-}
-
 static PyObject *receiver_method_poll(PyObject *object, PyObject *unused)
 {
-    return poll(object, false);
+    enum gpud_status status;
+    PyObject *frame = receiver_acquire((struct receiver *)object, 0, false, &status);
+    return poll_result(frame, status);
 }
 
 static PyObject *method_poll_loop(PyObject *object, PyObject *unused)
 {
-    return poll(object, true);
+    enum gpud_status status;
+    PyObject *frame = receiver_acquire((struct receiver *)object, 0, true, &status);
+    return poll_result(frame, status);
 }
 
 static PyObject *receiver_next(PyObject *object)
@@ -384,11 +420,7 @@ static PyObject *receiver_next(PyObject *object)
     struct receiver *self = (struct receiver *)object;
     enum gpud_status status;
     PyObject *frame = receiver_acquire(self, self->timeout_ns, true, &status);
-    /* The end of the stream is that of the loop; another loop takes the next stream. A process that
-     * was forked is told so. */
-    if (!frame && status == GPUD_CLOSED && !PyErr_ExceptionMatches(PyExc_RuntimeError))
-        PyErr_Clear();
-    return frame;
+    return next_result(frame, status);
 }
 
 static PyObject *receiver_get_info(PyObject *object, void *closure)
@@ -487,7 +519,7 @@ static void receiver_free(PyObject *object)
     PyObject_GC_UnTrack(object);
     guard_close(&self->base);
     receiver_clear(object);
-    media_unref(self->media);
+    media_unref(self->stream.media);
     guard_free(object);
 }
 
@@ -553,8 +585,7 @@ struct group {
     bool allow_old_dlpack;
     PyObject *on_event, *time; /* or NULL */
     /* guarded by guard.turn: the library calls on_event() inside an acquire */
-    char paths[GPUD_GROUP_MEMBERS_MAX][32];
-    struct media *media[GPUD_GROUP_MEMBERS_MAX]; /* NULL: none was announced */
+    struct stream streams[GPUD_GROUP_MEMBERS_MAX];
     struct events events;
 };
 
@@ -565,23 +596,16 @@ static const char *const states[] = {"present", "late", "skipped", "apart", "abs
 static void group_on_event(void *user, uint32_t member, enum gpud_event event, const void *data)
 {
     struct group *self = user;
-    if (event == GPUD_EVENT_CONNECTED) {
-        memcpy(self->paths[member], ((const struct gpud_peer_info *)data)->path,
-               sizeof(self->paths[member]));
-    } else if (event == GPUD_EVENT_FORMAT) {
-        media_unref(self->media[member]);
-        self->media[member] = media_new(&((const struct gpud_format_event *)data)->media);
-    } else if (event == GPUD_EVENT_USER && self->on_event) {
+    stream_note(&self->streams[member], event, data);
+    if (event == GPUD_EVENT_USER && self->on_event)
         events_note(&self->events, member, data);
-    }
 }
 
 struct group_call {
     struct group *self;
     struct gpud_group_request request;
     struct gpud_group_instant instant;
-    struct media *media[GPUD_GROUP_MEMBERS_MAX];
-    char paths[GPUD_GROUP_MEMBERS_MAX][32];
+    struct stream streams[GPUD_GROUP_MEMBERS_MAX];
     struct events events;
 };
 
@@ -593,9 +617,7 @@ static enum gpud_status group_acquire_slice(void *user, int64_t timeout_ns,
     enum gpud_status status =
         gpud_group_acquire(self->group, &call->request, timeout_ns, &call->instant, error);
     for (uint32_t i = 0; i < self->count && status == GPUD_OK; i++)
-        if (call->instant.frames[i] && self->media[i])
-            call->media[i] = media_ref(self->media[i]);
-    memcpy(call->paths, self->paths, sizeof(call->paths));
+        call->streams[i] = stream_copy(&self->streams[i], call->instant.frames[i]);
     call->events = events_take(&self->events);
     return status;
 }
@@ -671,25 +693,6 @@ static void group_read_info(PyObject *object)
 static const struct guard_ops group_guard_ops = {"group", group_destroy, group_get_fd,
                                                  group_read_info};
 
-/* The member's frame, which is taken out of the call, or None; NULL with an exception. */
-static PyObject *make_frame(struct group_call *call, uint32_t member)
-{
-    struct gpud_frame *frame = call->instant.frames[member];
-    call->instant.frames[member] = NULL;
-    if (!frame)
-        return Py_NewRef(Py_None);
-    if (!call->media[member]) {
-        gpud_frame_release(&frame);
-        return PyErr_NoMemory();
-    }
-    struct hold *hold = hold_new(frame, call->media[member], false);
-    if (!hold)
-        return NULL;
-    hold->allow_old_dlpack = call->self->allow_old_dlpack;
-    memcpy(hold->route, call->paths[member], sizeof(hold->route));
-    return frame_new(hold, NULL);
-}
-
 static PyObject *make_instant(struct group_call *call)
 {
     const struct gpud_group_instant *instant = &call->instant;
@@ -697,8 +700,12 @@ static PyObject *make_instant(struct group_call *call)
     PyObject *frames = PyTuple_New(count), *all_states = PyTuple_New(count);
     for (uint32_t i = 0; i < count && frames && all_states; i++) {
         bool known = (unsigned)instant->states[i] < sizeof(states) / sizeof(states[0]);
-        PyObject *frame = make_frame(call, i),
-                 *state = PyUnicode_FromString(known ? states[instant->states[i]] : "unknown");
+        struct gpud_frame *taken = call->instant.frames[i];
+        call->instant.frames[i] = NULL;
+        PyObject *frame =
+            taken ? stream_make_frame(&call->streams[i], taken, call->self->allow_old_dlpack)
+                  : Py_NewRef(Py_None);
+        PyObject *state = PyUnicode_FromString(known ? states[instant->states[i]] : "unknown");
         /* Both calls own what they are given, also if it is NULL. */
         if (PyTuple_SetItem(frames, i, frame) < 0 || !frame)
             Py_CLEAR(frames);
@@ -728,7 +735,7 @@ static PyObject *group_acquire(struct group *self, const struct gpud_group_reque
     PyObject *instant = result == 0 ? make_instant(&call) : NULL;
     for (uint32_t i = 0; i < self->count; i++) {
         gpud_frame_release(&call.instant.frames[i]);
-        media_unref(call.media[i]);
+        media_unref(call.streams[i].media);
     }
     guard_leave(&self->base);
     return instant;
@@ -768,10 +775,7 @@ static PyObject *group_method_poll(PyObject *object, PyObject *unused)
     struct gpud_group_request request = next_of((struct group *)object);
     enum gpud_status status;
     PyObject *instant = group_acquire((struct group *)object, &request, 0, &status);
-    if (instant || status != GPUD_TIMEOUT)
-        return instant;
-    PyErr_Clear();
-    return Py_NewRef(Py_None);
+    return poll_result(instant, status);
 }
 
 static PyObject *group_next(PyObject *object)
@@ -780,9 +784,7 @@ static PyObject *group_next(PyObject *object)
     struct gpud_group_request request = next_of(self);
     enum gpud_status status;
     PyObject *instant = group_acquire(self, &request, self->timeout_ns, &status);
-    if (!instant && status == GPUD_CLOSED && !PyErr_ExceptionMatches(PyExc_RuntimeError))
-        PyErr_Clear();
-    return instant;
+    return next_result(instant, status);
 }
 
 static PyObject *member_info(const struct group *self, uint32_t member)
@@ -926,7 +928,7 @@ static void group_free(PyObject *object)
     PyObject_GC_UnTrack(object);
     group_clear(object);
     for (uint32_t i = 0; i < self->count; i++)
-        media_unref(self->media[i]);
+        media_unref(self->streams[i].media);
     guard_free(object);
 }
 
