@@ -30,6 +30,15 @@ struct plot {
     GHashTable *drawn; /* names of bridges that have a node already */
 };
 
+static void put(struct plot *plot, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static void put(struct plot *plot, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    g_string_append_vprintf(plot->text, format, args);
+    va_end(args);
+}
+
 static char *escape(const char *text)
 {
     return g_markup_escape_text(text, -1);
@@ -74,11 +83,10 @@ static char *draw_bridges(struct plot *plot, const struct gpud_part_info *part)
             continue;
         if (!g_hash_table_contains(plot->drawn, *each)) {
             g_hash_table_add(plot->drawn, g_strdup(*each));
-            g_string_append_printf(
-                plot->text, "  \"%s\" [label=\"%s\\n%s\", fillcolor=\"#eef1f4\", fontsize=10];\n",
-                *each, is_root(*each) ? "PCIe root" : "PCIe switch",
+            put(plot, "  \"%s\" [label=\"%s\\n%s\", fillcolor=\"#eef1f4\", fontsize=10];\n", *each,
+                is_root(*each) ? "PCIe root" : "PCIe switch",
                 is_root(*each) ? *each + strlen("pci") : *each);
-            g_string_append_printf(plot->text, "  \"%s\" -- \"%s\";\n", above, *each);
+            put(plot, "  \"%s\" -- \"%s\";\n", above, *each);
         }
         g_free(above);
         above = g_strdup(*each);
@@ -184,10 +192,9 @@ static void draw_part(struct plot *plot, size_t index)
     if (nearest)
         append_line(label, nearest);
     g_free(nearest);
-    g_string_append_printf(plot->text, "  \"%s\" [label=<%s>, fillcolor=\"%s\"%s];\n", part->pci,
-                           label->str, color_of(part),
-                           plot_is_idle(part) ? ", style=\"filled,rounded,dashed\"" : "");
-    g_string_append_printf(plot->text, "  \"%s\" -- \"%s\";\n", above, part->pci);
+    put(plot, "  \"%s\" [label=<%s>, fillcolor=\"%s\"%s];\n", part->pci, label->str, color_of(part),
+        plot_is_idle(part) ? ", style=\"filled,rounded,dashed\"" : "");
+    put(plot, "  \"%s\" -- \"%s\";\n", above, part->pci);
     g_string_free(label, TRUE);
     g_free(what);
     g_free(start);
@@ -200,15 +207,14 @@ static void draw_part(struct plot *plot, size_t index)
 
 static void draw_node(struct plot *plot, int number, const char *label)
 {
-    g_string_append_printf(
-        plot->text,
+    put(plot,
         "subgraph \"cluster%d\" {\n  color=\"#c5ccd3\"; style=rounded; margin=12;\n"
         "  \"node%d\" [label=<%s>, fillcolor=\"#ffffff\", penwidth=1.5];\n",
         number, number, label);
     for (size_t i = 0; i < plot->report->machine.parts; i++)
         if (plot->report->machine.part[i]->numa_node == number)
             draw_part(plot, i);
-    g_string_append(plot->text, "}\n");
+    put(plot, "}\n");
 }
 
 static void draw_nodes(struct plot *plot)
@@ -229,11 +235,10 @@ static void draw_nodes(struct plot *plot)
     if (homeless)
         draw_node(plot, -1, "place unknown");
     for (size_t i = 1; i < report->machine.nodes; i++)
-        g_string_append_printf(plot->text,
-                               "\"node%d\" -- \"node%d\" [constraint=false, penwidth=2, "
-                               "color=\"#57606a\"];\n",
-                               report->machine.node[i - 1]->number,
-                               report->machine.node[i]->number);
+        put(plot,
+            "\"node%d\" -- \"node%d\" [constraint=false, penwidth=2, "
+            "color=\"#57606a\"];\n",
+            report->machine.node[i - 1]->number, report->machine.node[i]->number);
 }
 
 /* --- links between GPUs ----------------------------------------------------------------------- */
@@ -276,8 +281,7 @@ static void draw_group(struct plot *plot, size_t first, const struct gpud_device
         GString *text = g_string_new(link->name);
         if (link->bandwidth > 0)
             g_string_append_printf(text, ", %.0f GB/s", link->bandwidth / 1e9);
-        g_string_append_printf(
-            plot->text,
+        put(plot,
             "subgraph \"%s\" {\n"
             "\"link%zu %s\" [label=\"%s%s\", shape=hexagon, "
             "fillcolor=\"#d7f5dd\", color=\"" LINK_COLOR "\", fontsize=10];\n}\n",
@@ -286,9 +290,8 @@ static void draw_group(struct plot *plot, size_t first, const struct gpud_device
         g_free(place);
     }
     for (size_t i = 0; i < size && size > 1; i++) {
-        g_string_append_printf(plot->text,
-                               "\"%s\" -- \"link%zu %s\" [color=\"" LINK_COLOR "\", penwidth=3];\n",
-                               plot->report->machine.part[member[i]]->pci, first, link->name);
+        put(plot, "\"%s\" -- \"link%zu %s\" [color=\"" LINK_COLOR "\", penwidth=3];\n",
+            plot->report->machine.part[member[i]]->pci, first, link->name);
         for (size_t k = 0; k < size; k++)
             done[member[i] * count + member[k]] = true;
     }
@@ -333,45 +336,43 @@ static void append_reason(GString *text, const struct info_objection *one)
 static void append_table(struct plot *plot, size_t available)
 {
     const struct info_report *report = plot->report;
-    g_string_append_printf(plot->text,
-                           "<table border=\"0\" cellborder=\"1\" cellspacing=\"0\" "
-                           "cellpadding=\"4\" color=\"#c5ccd3\"><tr><td border=\"0\" "
-                           "colspan=\"%zu\" align=\"left\">Routes of frames between two "
-                           "processes, from the left to the top</td></tr><tr><td></td>",
-                           available + 1);
+    put(plot,
+        "<table border=\"0\" cellborder=\"1\" cellspacing=\"0\" "
+        "cellpadding=\"4\" color=\"#c5ccd3\"><tr><td border=\"0\" "
+        "colspan=\"%zu\" align=\"left\">Routes of frames between two "
+        "processes, from the left to the top</td></tr><tr><td></td>",
+        available + 1);
     for (size_t i = 0; i < report->devices; i++)
         if (report->device[i].available)
-            g_string_append_printf(plot->text, "<td><b>%s</b></td>", report->device[i].name);
-    g_string_append(plot->text, "</tr>");
+            put(plot, "<td><b>%s</b></td>", report->device[i].name);
+    put(plot, "</tr>");
     for (size_t from = 0; from < report->devices; from++) {
         if (!report->device[from].available)
             continue;
-        g_string_append_printf(plot->text, "<tr><td align=\"left\"><b>%s</b></td>",
-                               report->device[from].name);
+        put(plot, "<tr><td align=\"left\"><b>%s</b></td>", report->device[from].name);
         for (size_t to = 0; to < report->devices; to++) {
             const struct info_pair *pair = info_find_pair(report, from, to);
             if (!report->device[to].available)
                 continue;
             const char *route = pair ? info_chosen_route(&pair->between) : "none";
-            g_string_append_printf(plot->text, "<td bgcolor=\"%s\">%s</td>", color_of_route(route),
-                                   route);
+            put(plot, "<td bgcolor=\"%s\">%s</td>", color_of_route(route), route);
         }
-        g_string_append(plot->text, "</tr>");
+        put(plot, "</tr>");
     }
     GArray *objections = info_collect_objections(plot->report);
     if (objections->len > 0)
-        g_string_append_printf(plot->text,
-                               "<tr><td colspan=\"%zu\" align=\"left\" balign=\"left\" "
-                               "border=\"0\"><font point-size=\"9\">",
-                               available + 1);
+        put(plot,
+            "<tr><td colspan=\"%zu\" align=\"left\" balign=\"left\" "
+            "border=\"0\"><font point-size=\"9\">",
+            available + 1);
     for (guint i = 0; i < objections->len && i < REASONS_MAX; i++)
         append_reason(plot->text, &g_array_index(objections, struct info_objection, i));
     if (objections->len > REASONS_MAX)
-        g_string_append(plot->text, "gpudirect-info --topology says the rest<br align=\"left\"/>");
+        put(plot, "gpudirect-info --topology says the rest<br align=\"left\"/>");
     if (objections->len > 0)
-        g_string_append(plot->text, "</font></td></tr>");
+        put(plot, "</font></td></tr>");
     g_array_unref(objections);
-    g_string_append(plot->text, "</table>");
+    put(plot, "</table>");
 }
 
 /* The meaning of the colours, and the routes. */
@@ -380,8 +381,7 @@ static void append_label(struct plot *plot)
     size_t available = 0;
     for (size_t i = 0; i < plot->report->devices; i++)
         available += plot->report->device[i].available;
-    g_string_append_printf(
-        plot->text,
+    put(plot,
         "label=<<table border=\"0\" cellspacing=\"4\"><tr><td align=\"left\"><table border=\"0\" "
         "cellspacing=\"0\" cellpadding=\"4\"><tr><td bgcolor=\"%s\">GPU</td><td "
         "bgcolor=\"%s\">network card</td><td bgcolor=\"%s\">capture card</td><td "
@@ -390,12 +390,10 @@ static void append_label(struct plot *plot)
         color_of(&(struct gpud_part_info){.kind = GPUD_PART_NETWORK}),
         color_of(&(struct gpud_part_info){.kind = GPUD_PART_CAPTURE}));
     if (available > DEVICES_MAX)
-        g_string_append_printf(plot->text,
-                               "%zu devices: gpudirect-info --topology has the routes between them",
-                               available);
+        put(plot, "%zu devices: gpudirect-info --topology has the routes between them", available);
     else
         append_table(plot, available);
-    g_string_append(plot->text, "</td></tr></table>>;\n");
+    put(plot, "</td></tr></table>>;\n");
 }
 
 /* To be freed with g_free(). */

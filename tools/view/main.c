@@ -92,12 +92,6 @@ static bool source_open(struct source *source, const struct options *options,
     return false;
 }
 
-static void source_close(struct source *source)
-{
-    gpud_receiver_destroy(&source->receiver);
-    gpud_context_destroy(&source->context);
-}
-
 /* As gpud_receiver_acquire(), and leaves no newer frame behind. */
 static enum gpud_status source_acquire(struct source *source, int64_t timeout_ns,
                                        struct gpud_frame **frame, struct gpud_error *error)
@@ -385,27 +379,23 @@ static bool texture_fail(struct gpud_error *error, const char *what)
     return false;
 }
 
-/* SDL has a mode for each of the matrices that its shaders know. */
-static bool find_mode(const GstVideoInfo *info, SDL_YUV_CONVERSION_MODE *mode)
-{
-    GstVideoColorimetry color = info->colorimetry;
-    bool full = color.range == GST_VIDEO_COLOR_RANGE_0_255;
-    if (color.matrix == GST_VIDEO_COLOR_MATRIX_BT601)
-        *mode = full ? SDL_YUV_CONVERSION_JPEG : SDL_YUV_CONVERSION_BT601;
-    else if (color.matrix == GST_VIDEO_COLOR_MATRIX_BT709 && !full)
-        *mode = SDL_YUV_CONVERSION_BT709;
-    else
-        return false;
-    return true;
-}
-
 /* SDL's name of the frames' format; UNKNOWN: they have to be converted. */
 static Uint32 texture_find_format(const GstVideoInfo *info, SDL_YUV_CONVERSION_MODE *mode)
 {
-    bool yuv = GST_VIDEO_INFO_IS_YUV(info);
-    /* SDL's own code for such sizes reads beyond the end of a row. */
-    if (yuv && (info->width % 2 || info->height % 2 || !find_mode(info, mode)))
-        return SDL_PIXELFORMAT_UNKNOWN;
+    const GstVideoColorimetry *color = &info->colorimetry;
+    bool full = color->range == GST_VIDEO_COLOR_RANGE_0_255;
+    if (GST_VIDEO_INFO_IS_YUV(info)) {
+        /* SDL has a mode for each of the matrices that its shaders know. */
+        if (color->matrix == GST_VIDEO_COLOR_MATRIX_BT601)
+            *mode = full ? SDL_YUV_CONVERSION_JPEG : SDL_YUV_CONVERSION_BT601;
+        else if (color->matrix == GST_VIDEO_COLOR_MATRIX_BT709 && !full)
+            *mode = SDL_YUV_CONVERSION_BT709;
+        else
+            return SDL_PIXELFORMAT_UNKNOWN;
+        /* SDL's own code for such sizes reads beyond the end of a row. */
+        if (info->width % 2 || info->height % 2)
+            return SDL_PIXELFORMAT_UNKNOWN;
+    }
     if (GST_VIDEO_INFO_IS_INTERLACED(info) && GST_VIDEO_INFO_N_PLANES(info) > 1)
         return SDL_PIXELFORMAT_UNKNOWN; /* rows of chroma belong to one field each */
     for (size_t i = 0; i < G_N_ELEMENTS(formats); i++)
@@ -568,17 +558,6 @@ static void status_begin(struct status *status, const struct source *source, uin
     status->since_ns = now_ns;
     status->frames = source->frames;
     status->shown = status->age_sum_ns = 0;
-}
-
-/* Ends a period when it is time. */
-static void status_update(struct status *status, const struct source *source, uint64_t now_ns)
-{
-    uint64_t passed = now_ns - status->since_ns;
-    if (passed < (uint64_t)PERIOD)
-        return;
-    status->rate = (double)(source->frames - status->frames) * 1e9 / (double)passed;
-    status->age_ns = status->shown ? (int64_t)(status->age_sum_ns / status->shown) : -1;
-    status_begin(status, source, now_ns);
 }
 
 /* Appends the lines about a stream that is connected. */
@@ -751,27 +730,22 @@ static void size_window(struct window *self)
                           room.y + (room.h - area.h) / 2);
 }
 
-static bool window_prepare(struct window *self, struct gpud_error *error)
-{
-    if (self->formats == self->source->formats && self->texture.texture)
-        return true;
-    forget_picture(self);
-    self->formats = self->source->formats;
-    if (!picture_init(&self->picture, &self->source->media, error))
-        return false;
-    if (texture_init(&self->texture, self->renderer, &self->picture, error)) {
-        size_window(self);
-        return true;
-    }
-    picture_finish(&self->picture);
-    return false;
-}
-
 static bool window_take_frame(struct window *self, struct gpud_frame *frame,
                               struct gpud_error *error)
 {
     GstVideoFrame mapped;
-    if (!window_prepare(self, error) || !picture_map(&self->picture, frame, &mapped, error))
+    if (self->formats != self->source->formats || !self->texture.texture) {
+        forget_picture(self);
+        self->formats = self->source->formats;
+        if (!picture_init(&self->picture, &self->source->media, error))
+            return false;
+        if (!texture_init(&self->texture, self->renderer, &self->picture, error)) {
+            picture_finish(&self->picture);
+            return false;
+        }
+        size_window(self);
+    }
+    if (!picture_map(&self->picture, frame, &mapped, error))
         return false;
     bool shown = texture_update(&self->texture, &self->picture, &mapped, error);
     if (self->screenshot)
@@ -906,25 +880,10 @@ static enum gpud_status window_acquire(struct window *self, struct gpud_frame **
     return GPUD_OK;
 }
 
-/* True: error says why no picture came in time. */
-static bool has_run_out(const struct window *self, uint64_t begun, struct gpud_error *error)
-{
-    int64_t patience = patience_ns(self->options);
-    if (self->has_picture || self->quit || !self->options->one_picture ||
-        window_now() - begun < (uint64_t)patience)
-        return false;
-    *error = (struct gpud_error){.status = GPUD_TIMEOUT};
-    g_snprintf(error->reason, sizeof(error->reason),
-               "no picture in %g s: %s (--timeout SECONDS waits longer)", (double)patience / 1e9,
-               self->waiting[0] ? self->waiting : "the display has not shown one");
-    return true;
-}
-
 static void turn(struct window *self)
 {
     struct gpud_frame *frame;
     struct gpud_error error;
-    uint64_t drawn = self->status.since_ns;
     SDL_Event event;
     while (SDL_PollEvent(&event)) {
         if (event.type == SDL_QUIT) { /* also of Ctrl-C */
@@ -944,8 +903,14 @@ static void turn(struct window *self)
         window_show(self, frame);
     else
         look_for_sender(self, status, &error);
-    status_update(&self->status, self->source, window_now());
-    if (self->redraw || drawn != self->status.since_ns)
+    uint64_t now = window_now(), passed = now - self->status.since_ns;
+    if (passed >= (uint64_t)PERIOD) {
+        struct status *period = &self->status;
+        period->rate = (double)(self->source->frames - period->frames) * 1e9 / (double)passed;
+        period->age_ns = period->shown ? (int64_t)(period->age_sum_ns / period->shown) : -1;
+        status_begin(period, self->source, now);
+    }
+    if (self->redraw || passed >= (uint64_t)PERIOD)
         draw(self);
 }
 
@@ -968,7 +933,16 @@ static bool window_run(struct source *source, const struct options *options,
     gpud_receiver_interrupt(source->receiver, false);
     while (goes_on && !self.quit) {
         turn(&self);
-        goes_on = !has_run_out(&self, begun, error);
+        int64_t patience = patience_ns(options);
+        if (self.has_picture || self.quit || !options->one_picture ||
+            window_now() - begun < (uint64_t)patience)
+            continue;
+        *error = (struct gpud_error){.status = GPUD_TIMEOUT};
+        g_snprintf(error->reason, sizeof(error->reason),
+                   "no picture in %g s: %s (--timeout SECONDS waits longer)",
+                   (double)patience / 1e9,
+                   self.waiting[0] ? self.waiting : "the display has not shown one");
+        goes_on = false;
     }
     gpud_frame_release(&self.first);
     forget_picture(&self);
@@ -1059,7 +1033,8 @@ static int main_run(const struct options *options)
         status = headless_save(&source, options->png, patience_ns(options), &error);
     else
         status = window_run(&source, options, &error) ? GPUD_OK : error.status;
-    source_close(&source);
+    gpud_receiver_destroy(&source.receiver);
+    gpud_context_destroy(&source.context);
     if (options->one_picture) { /* what was noted, for stages_measure() */
         for (int i = 0; i < STAGES && ended[STAGE_PICTURE]; i++)
             printf("%" PRId64 "\n", ended[i]);
