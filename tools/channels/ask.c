@@ -150,6 +150,11 @@ static gpointer ask_ask(gpointer data)
     struct channels_folder *folder = question->folder;
     gpud_channel_list_create(question->address, ANSWER_TIMEOUT, &folder->channels, &folder->count,
                              &folder->search, &question->error);
+    folder->channel = g_new0(struct gpud_channel_info, folder->count);
+    for (uint32_t i = 0; i < folder->count; i++) {
+        folder->channel[i].size = sizeof(folder->channel[i]);
+        gpud_channel_list_get_info(folder->channels, i, &folder->channel[i], NULL);
+    }
     /* Beside the socket of an address, or all of a folder. */
     const char *address = question->address;
     if (address && g_str_has_prefix(address, "unix:/") && !g_str_has_suffix(address, "/")) {
@@ -169,10 +174,11 @@ static gpointer ask_ask(gpointer data)
 static void folder_free(gpointer data)
 {
     struct channels_folder *folder = data;
-    if (folder)
-        gpud_channel_list_destroy(&folder->channels);
-    if (folder && folder->waiting)
-        g_ptr_array_unref(folder->waiting);
+    if (!folder)
+        return;
+    gpud_channel_list_destroy(&folder->channels);
+    g_clear_pointer(&folder->waiting, g_ptr_array_unref);
+    g_free(folder->channel);
     g_free(folder);
 }
 
@@ -194,31 +200,19 @@ static void question_free(gpointer data)
     g_free(question);
 }
 
-/* Folders of services, which only root can make there (RuntimeDirectory=gpudirect-NAME of a unit),
- * and the runtime directories of services that have one of their own. */
-static void add_services(GPtrArray *questions, const char *pattern)
+/* Adds folders. format: of a path with the number of the user to whom its folder has to belong,
+ * because any user can make a folder in /tmp; NULL: it may belong to any. */
+static void add_matches(GPtrArray *questions, const char *pattern, const char *format)
 {
     glob_t found;
     if (glob(pattern, GLOB_ONLYDIR, NULL, &found) != 0)
-        return;
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        ask_add(questions, g_strdup_printf("unix:%s/", found.gl_pathv[i]));
-    globfree(&found);
-}
-
-/* Adds folders that belong to the user with the number in the path, because any user can make a
- * folder in /tmp. */
-static void add_users(GPtrArray *questions, const char *pattern, const char *format)
-{
-    glob_t found;
-    if (glob(pattern, 0, NULL, &found) != 0)
         return;
     for (size_t i = 0; i < found.gl_pathc; i++) {
         const char *path = found.gl_pathv[i];
         unsigned user;
         struct stat st;
-        if (sscanf(path, format, &user) == 1 && lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
-            st.st_uid == user)
+        if (!format || (sscanf(path, format, &user) == 1 && lstat(path, &st) == 0 &&
+                        S_ISDIR(st.st_mode) && st.st_uid == user))
             ask_add(questions, g_strdup_printf("unix:%s/", path));
     }
     globfree(&found);
@@ -251,10 +245,12 @@ GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *e
         ask_add(questions, g_strdup_printf("unix:%s/", *folder))->is_extra = scope->tolerant;
     guint own = questions->len;
     if (scope->all_users) {
-        add_users(questions, "/run/user/*/gpudirect", "/run/user/%u/gpudirect");
-        add_users(questions, "/tmp/gpudirect-*", "/tmp/gpudirect-%u");
-        add_services(questions, "/run/gpudirect-*");
-        add_services(questions, "/run/gpudirect-*/gpudirect");
+        add_matches(questions, "/run/user/*/gpudirect", "/run/user/%u/gpudirect");
+        add_matches(questions, "/tmp/gpudirect-*", "/tmp/gpudirect-%u");
+        /* Folders of services, which only root can make there (RuntimeDirectory=gpudirect-NAME of a
+         * unit), and the runtime directories of services that have one of their own. */
+        add_matches(questions, "/run/gpudirect-*", NULL);
+        add_matches(questions, "/run/gpudirect-*/gpudirect", NULL);
     }
     for (char *const *more = scope->more; more && *more; more++)
         ask_add(questions, g_strdup(*more))->is_extra = true;
@@ -290,18 +286,14 @@ GPtrArray *channels_ask(const struct channels_scope *scope, struct gpud_error *e
 
 GPtrArray *channels_collect(const GPtrArray *folders)
 {
-    GPtrArray *channels = g_ptr_array_new_with_free_func(g_free);
+    GPtrArray *channels = g_ptr_array_new();
     GHashTable *seen = g_hash_table_new(g_str_hash, g_str_equal);
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
         for (uint32_t j = 0; j < folder->count; j++) {
-            struct gpud_channel_info *info = g_new0(struct gpud_channel_info, 1);
-            info->size = sizeof(*info);
-            gpud_channel_list_get_info(folder->channels, j, info, NULL);
+            struct gpud_channel_info *info = &folder->channel[j];
             if (g_hash_table_add(seen, info->address))
                 g_ptr_array_add(channels, info);
-            else
-                g_free(info);
         }
     }
     g_hash_table_unref(seen);

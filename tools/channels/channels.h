@@ -40,6 +40,7 @@ struct channels_scope {
 /* The channels of one folder. */
 struct channels_folder {
     struct gpud_channel_list *channels;
+    struct gpud_channel_info *channel; /* those of the list */
     uint32_t count;
     struct gpud_channel_search_info search;
     GPtrArray *waiting; /* struct channels_waiter: receivers without a sender */

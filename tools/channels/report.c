@@ -145,15 +145,14 @@ void channels_print_json(const GPtrArray *folders, bool pretty)
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
         for (uint32_t j = 0; j < folder->count; j++) {
-            struct gpud_channel_info info = GPUD_INFO_INIT(info);
-            gpud_channel_list_get_info(folder->channels, j, &info, NULL);
+            const struct gpud_channel_info *info = &folder->channel[j];
             json_builder_begin_object(builder);
-            channels_put_channel(builder, &info);
-            if (info.answered) {
+            channels_put_channel(builder, info);
+            if (info->answered) {
                 json_begin_array(builder, "receivers");
-                for (uint32_t k = 0; k < info.links; k++) {
+                for (uint32_t k = 0; k < info->links; k++) {
                     json_builder_begin_object(builder);
-                    channels_put_receiver(builder, info.link[k]);
+                    channels_put_receiver(builder, info->link[k]);
                     json_builder_end_object(builder);
                 }
                 json_builder_end_array(builder);

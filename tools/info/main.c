@@ -141,34 +141,30 @@ static void print_channels(const struct channels_folder *folder)
 {
     size_t longest = 4;
     char *path = NULL;
-    for (uint32_t i = 0; i < folder->count; i++) {
-        struct gpud_channel_info info = GPUD_INFO_INIT(info);
-        gpud_channel_list_get_info(folder->channels, i, &info, NULL);
-        longest = MAX(longest, strlen(info.address));
-    }
+    for (uint32_t i = 0; i < folder->count; i++)
+        longest = MAX(longest, strlen(folder->channel[i].address));
     int names = (int)MIN(longest, 40);
     for (uint32_t i = 0; i < folder->count; i++) {
-        struct gpud_channel_info info = GPUD_INFO_INIT(info);
+        const struct gpud_channel_info *info = &folder->channel[i];
         GString *line = g_string_new(NULL);
-        gpud_channel_list_get_info(folder->channels, i, &info, NULL);
         /* Of an address on the network there is no socket, and no folder. */
-        char *own = g_str_has_prefix(info.address, "unix:")
-                        ? g_path_get_dirname(info.address + strlen("unix:"))
-                    : strchr(info.address, ':') ? NULL
-                                                : g_strdup(folder->search.directory);
+        char *own = g_str_has_prefix(info->address, "unix:")
+                        ? g_path_get_dirname(info->address + strlen("unix:"))
+                    : strchr(info->address, ':') ? NULL
+                                                 : g_strdup(folder->search.directory);
         if (own && g_strcmp0(own, path) != 0)
             printf("Channels in %s\n", own);
         g_free(path);
         path = own;
-        if (info.answered)
-            describe_channel(line, &info);
+        if (info->answered)
+            describe_channel(line, info);
         else
-            g_string_assign(line, info.reason);
-        printf("  %-*s  ", names, info.address);
+            g_string_assign(line, info->reason);
+        printf("  %-*s  ", names, info->address);
         info_print_wrapped(names + 4, "%s", line->str);
-        for (uint32_t k = 0; k < info.links; k++) {
+        for (uint32_t k = 0; k < info->links; k++) {
             g_string_truncate(line, 0);
-            channels_describe_link(line, info.link[k]);
+            channels_describe_link(line, info->link[k]);
             printf("%*s→ ", names + 4, "");
             info_print_wrapped(names + 6, "%s", line->str);
         }
@@ -255,10 +251,8 @@ static bool show_once(const struct options *options, const struct channels_scope
     if (options->watch && !options->json && !terminal)
         putchar('\n');
     const struct channels_folder *first = folders->pdata[0];
-    struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    if (first->count > 0)
-        gpud_channel_list_get_info(first->channels, 0, &info, NULL);
-    *found = info.answered || !scope->address || g_str_has_suffix(scope->address, "/");
+    *found = (first->count > 0 && first->channel[0].answered) || !scope->address ||
+             g_str_has_suffix(scope->address, "/");
     g_ptr_array_unref(folders);
     return fflush(stdout) == 0;
 }
