@@ -182,32 +182,27 @@ struct call {
     struct media *media;
 };
 
-/* The media is read again where the format may have changed. */
-static void note_media(struct capture *self, const struct gpud_frame *frame)
-{
-    struct gpud_frame_info frame_info;
-    struct gpud_capture_info info = GPUD_INFO_INIT(info);
-    frame_info.size = sizeof(frame_info);
-    gpud_frame_get_info(frame, &frame_info);
-    if (self->media && self->epoch == frame_info.epoch)
-        return;
-    gpud_capture_get_info(self->capture, &info);
-    media_unref(self->media);
-    self->media = media_new(&info.media);
-    self->epoch = frame_info.epoch;
-}
-
 static enum gpud_status capture_acquire_slice(void *user, int64_t timeout_ns,
                                               struct gpud_error *error)
 {
     struct call *call = user;
     struct capture *self = call->self;
+    struct gpud_frame_info frame_info;
+    struct gpud_capture_info info = GPUD_INFO_INIT(info);
+    frame_info.size = sizeof(frame_info);
     enum gpud_status status = gpud_capture_acquire(self->capture, timeout_ns, &call->frame, error);
-    if (status == GPUD_OK)
-        note_media(self, call->frame);
-    if (status == GPUD_OK && self->media)
+    if (status != GPUD_OK)
+        return status;
+    gpud_frame_get_info(call->frame, &frame_info);
+    if (!self->media || self->epoch != frame_info.epoch) { /* the format may have changed */
+        gpud_capture_get_info(self->capture, &info);
+        media_unref(self->media);
+        self->media = media_new(&info.media);
+        self->epoch = frame_info.epoch;
+    }
+    if (self->media)
         call->media = media_ref(self->media);
-    return status;
+    return GPUD_OK;
 }
 
 static enum gpud_status wait_slice(void *user, int64_t timeout_ns, struct gpud_error *error)

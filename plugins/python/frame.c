@@ -168,8 +168,10 @@ struct look {
 
 static struct look hold_look(struct hold *hold)
 {
-    struct gpud_frame_info now = GPUD_INFO_INIT(now);
+    struct gpud_frame_info now;
     struct look look;
+    now.size = sizeof(now);
+    now.flags = 0;
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&hold->calls);
     look.gone = !hold->frame;
@@ -269,18 +271,6 @@ static char *hold_mapped(struct hold *hold)
     return hold->mapped || hold->kind != HOLD_HOST ? hold->mapped : hold->native;
 }
 
-/* False: there is no room. */
-static bool note_stream(struct hold *hold, void *stream)
-{
-    for (unsigned i = 0; i < hold->stream_count; i++)
-        if (hold->streams[i] == stream)
-            return true;
-    if (hold->stream_count == HOLD_STREAMS_MAX)
-        return false;
-    hold->streams[hold->stream_count++] = stream;
-    return true;
-}
-
 /* Puts a wait for the frame on a stream, and lets the frame's release wait for another, which is
  * often the same. 0, or -1 with an exception. */
 static int hold_join(struct hold *hold, bool wait, void *stream, void *release_stream)
@@ -292,7 +282,12 @@ static int hold_join(struct hold *hold, bool wait, void *stream, void *release_s
     pthread_mutex_lock(&hold->calls);
     gone = !hold->frame;
     if (!gone) {
-        room = note_stream(hold, release_stream);
+        unsigned at = 0;
+        while (at < hold->stream_count && hold->streams[at] != release_stream)
+            at++;
+        room = at < HOLD_STREAMS_MAX;
+        if (room && at == hold->stream_count)
+            hold->streams[hold->stream_count++] = release_stream;
         if (room && wait && !hold->by_lines)
             status = gpud_frame_wait(hold->frame, stream, &error);
     }

@@ -53,19 +53,14 @@ static int set_attribute(PyObject *object, const char *name, PyObject *value)
     return result;
 }
 
-static PyObject *find_class(const struct gpud_error *error)
-{
-    if (error->status == GPUD_IO && error->native == EADDRINUSE && error->origin &&
-        strcmp(error->origin, "errno") == 0)
-        return address_in_use_class;
-    /* A newer library may have statuses that this build does not know. */
-    return error->status > GPUD_OK && error->status < STATUSES ? classes[error->status]
-                                                               : error_class;
-}
-
 PyObject *error_new(const struct gpud_error *error)
 {
-    PyObject *type = find_class(error);
+    /* A newer library may have statuses that this build does not know. */
+    PyObject *type =
+        error->status > GPUD_OK && error->status < STATUSES ? classes[error->status] : error_class;
+    if (error->status == GPUD_IO && error->native == EADDRINUSE && error->origin &&
+        strcmp(error->origin, "errno") == 0)
+        type = address_in_use_class;
     PyObject *text =
         PyUnicode_DecodeUTF8(error->reason, (Py_ssize_t)strlen(error->reason), "replace");
     PyObject *made = text ? PyObject_CallFunctionObjArgs(type, text, NULL) : NULL;

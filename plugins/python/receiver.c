@@ -624,22 +624,18 @@ static enum gpud_status group_acquire_slice(void *user, int64_t timeout_ns,
 
 /* --- in a thread of the group ---------------------------------------------------------------- */
 
-static PyObject *group_describe(const struct gpud_frame_info *info)
-{
-    return Py_BuildValue("{s:N,s:N,s:N,s:N,s:I,s:K,s:y#}", "pts", convert_time(info->pts_ns), "dts",
-                         convert_time(info->dts_ns), "duration", convert_time(info->duration_ns),
-                         "offset", convert_time(info->offset), "flags", (unsigned)info->flags,
-                         "number", (unsigned long long)info->sequence, "meta",
-                         (const char *)info->meta, (Py_ssize_t)info->meta_size);
-}
-
 /* What raises has no caller: it is printed, and the frame has no time. */
 static uint64_t get_time(void *user, uint32_t member, const struct gpud_frame_info *info)
 {
     struct group *self = user;
     uint64_t time = GPUD_TIME_NONE;
     PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *frame = group_describe(info);
+    PyObject *frame =
+        Py_BuildValue("{s:N,s:N,s:N,s:N,s:I,s:K,s:y#}", "pts", convert_time(info->pts_ns), "dts",
+                      convert_time(info->dts_ns), "duration", convert_time(info->duration_ns),
+                      "offset", convert_time(info->offset), "flags", (unsigned)info->flags,
+                      "number", (unsigned long long)info->sequence, "meta",
+                      (const char *)info->meta, (Py_ssize_t)info->meta_size);
     PyObject *result =
         frame ? PyObject_CallFunction(self->time, "IO", (unsigned)member, frame) : NULL;
     if (result && result != Py_None)
@@ -787,18 +783,6 @@ static PyObject *group_next(PyObject *object)
     return next_result(instant, status);
 }
 
-static PyObject *member_info(const struct group *self, uint32_t member)
-{
-    const struct gpud_group_info info = self->info[member];
-    return Py_BuildValue(
-        "{s:N,s:I,s:I,s:K,s:K,s:K,s:K,s:L,s:L,s:N,s:N,s:K,s:K,s:N}", "connected",
-        PyBool_FromLong(info.connected), "held", info.held, "room", info.room, "frames",
-        info.frames, "handed_on", info.handed_on, "untimed", info.untimed, "missed", info.missed,
-        "behind_ns", (long long)info.behind_ns, "offset_ns", (long long)info.offset_ns, "reason",
-        convert_text(info.reason), "frozen", PyBool_FromLong(info.frozen), "ignored", info.ignored,
-        "late", info.late, "warning", convert_text(info.warning));
-}
-
 static PyObject *group_get_info(PyObject *object, void *closure)
 {
     struct group *self = (struct group *)object;
@@ -807,7 +791,14 @@ static PyObject *group_get_info(PyObject *object, void *closure)
     const struct gpud_group_info info = self->info[self->count];
     PyObject *members = PyTuple_New(self->count);
     for (uint32_t i = 0; i < self->count && members; i++) {
-        PyObject *member = member_info(self, i);
+        const struct gpud_group_info *of = &self->info[i];
+        PyObject *member = Py_BuildValue(
+            "{s:N,s:I,s:I,s:K,s:K,s:K,s:K,s:L,s:L,s:N,s:N,s:K,s:K,s:N}", "connected",
+            PyBool_FromLong(of->connected), "held", of->held, "room", of->room, "frames",
+            of->frames, "handed_on", of->handed_on, "untimed", of->untimed, "missed", of->missed,
+            "behind_ns", (long long)of->behind_ns, "offset_ns", (long long)of->offset_ns, "reason",
+            convert_text(of->reason), "frozen", PyBool_FromLong(of->frozen), "ignored", of->ignored,
+            "late", of->late, "warning", convert_text(of->warning));
         if (PyTuple_SetItem(members, i, member) < 0 || !member)
             Py_CLEAR(members);
     }

@@ -252,36 +252,6 @@ static void add_path(JsonBuilder *builder, const struct info_link *link)
     g_free(path);
 }
 
-static void add_pair(JsonBuilder *builder, const struct info_report *report,
-                     const struct info_pair *pair)
-{
-    json_builder_begin_object(builder);
-    json_put_string(builder, "from", pair->from->name);
-    json_put_string(builder, "to", pair->to->name);
-    add_path(builder, info_find_link(report, pair->from, pair->to));
-    json_put_string(builder, "distance", info_distance_name(pair->distance));
-    add_choice(builder, "two_processes", &pair->between);
-    add_choice(builder, "one_process", &pair->within);
-    json_builder_end_object(builder);
-}
-
-static void json_add_link(JsonBuilder *builder, const struct info_link *link)
-{
-    json_builder_begin_object(builder);
-    json_put_string(builder, "from", link->from->name);
-    json_put_string(builder, "to", link->to->name);
-    json_put_string(builder, "link", link->link.name);
-    add_path(builder, link);
-    json_put_string(builder, "distance", info_distance_name(link->link.distance));
-    json_put_bool(builder, "direct", link->link.direct);
-    json_put_bool(builder, "atomics", link->link.atomics);
-    json_put_int(builder, "rank", link->link.rank);
-    json_put_rate(builder, "bandwidth_bytes_per_second", link->link.bandwidth);
-    json_put_rate(builder, "measured_bytes_per_second", link->measured);
-    json_put_text(builder, "reason", link->link.reason);
-    json_builder_end_object(builder);
-}
-
 static void add_capture(JsonBuilder *builder, const struct info_capture *capture)
 {
     const struct gpud_capture_card_info *info = &capture->info;
@@ -335,12 +305,35 @@ void info_print_json(const struct info_report *report)
         add_device(builder, &report->device[i], &report->location[i]);
     json_builder_end_array(builder);
     json_begin_array(builder, "routes");
-    for (guint i = 0; i < report->pairs->len; i++)
-        add_pair(builder, report, &g_array_index(report->pairs, struct info_pair, i));
+    for (guint i = 0; i < report->pairs->len; i++) {
+        const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
+        json_builder_begin_object(builder);
+        json_put_string(builder, "from", pair->from->name);
+        json_put_string(builder, "to", pair->to->name);
+        add_path(builder, info_find_link(report, pair->from, pair->to));
+        json_put_string(builder, "distance", info_distance_name(pair->distance));
+        add_choice(builder, "two_processes", &pair->between);
+        add_choice(builder, "one_process", &pair->within);
+        json_builder_end_object(builder);
+    }
     json_builder_end_array(builder);
     json_begin_array(builder, "links");
-    for (guint i = 0; i < report->links->len; i++)
-        json_add_link(builder, &g_array_index(report->links, struct info_link, i));
+    for (guint i = 0; i < report->links->len; i++) {
+        const struct info_link *link = &g_array_index(report->links, struct info_link, i);
+        json_builder_begin_object(builder);
+        json_put_string(builder, "from", link->from->name);
+        json_put_string(builder, "to", link->to->name);
+        json_put_string(builder, "link", link->link.name);
+        add_path(builder, link);
+        json_put_string(builder, "distance", info_distance_name(link->link.distance));
+        json_put_bool(builder, "direct", link->link.direct);
+        json_put_bool(builder, "atomics", link->link.atomics);
+        json_put_int(builder, "rank", link->link.rank);
+        json_put_rate(builder, "bandwidth_bytes_per_second", link->link.bandwidth);
+        json_put_rate(builder, "measured_bytes_per_second", link->measured);
+        json_put_text(builder, "reason", link->link.reason);
+        json_builder_end_object(builder);
+    }
     json_builder_end_array(builder);
     json_begin_array(builder, "captures");
     for (guint i = 0; i < report->captures->len; i++)

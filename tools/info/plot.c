@@ -250,16 +250,6 @@ static bool is_joined(const struct plot *plot, size_t from, size_t to, const cha
 
 #define LINK_COLOR "#0a7d33"
 
-/* Where to draw a group: in the box of its NUMA node, if it has only one. */
-static char *find_cluster(const struct plot *plot, const size_t *member, size_t size)
-{
-    int node = plot->report->machine.part[member[0]]->numa_node;
-    for (size_t i = 1; i < size; i++)
-        if (plot->report->machine.part[member[i]]->numa_node != node)
-            return g_strdup("groups");
-    return g_strdup_printf("cluster%d", node);
-}
-
 /* All GPUs that links of one name join with the first, and with each other. */
 static void draw_group(struct plot *plot, size_t first, const struct gpud_device_link *link,
                        bool *done)
@@ -277,7 +267,12 @@ static void draw_group(struct plot *plot, size_t first, const struct gpud_device
             member[size++] = i;
     }
     if (size > 1) {
-        char *place = find_cluster(plot, member, size);
+        /* In the box of its NUMA node, if it has only one. */
+        int node = plot->report->machine.part[first]->numa_node;
+        bool apart = false;
+        for (size_t i = 1; i < size; i++)
+            apart |= plot->report->machine.part[member[i]]->numa_node != node;
+        char *place = apart ? g_strdup("groups") : g_strdup_printf("cluster%d", node);
         GString *text = g_string_new(link->name);
         if (link->bandwidth > 0)
             g_string_append_printf(text, ", %.0f GB/s", link->bandwidth / 1e9);
@@ -299,13 +294,6 @@ static void draw_group(struct plot *plot, size_t first, const struct gpud_device
 }
 
 /* --- routes ----------------------------------------------------------------------------------- */
-
-static const char *color_of_route(const char *route)
-{
-    if (g_str_has_prefix(route, "staged"))
-        return "#fde2c8";
-    return strcmp(route, "none") == 0 ? "#f8d0d0" : "#d7f5dd";
-}
 
 static void append_reason(GString *text, const struct info_objection *one)
 {
@@ -355,7 +343,10 @@ static void append_table(struct plot *plot, size_t available)
             if (!report->device[to].available)
                 continue;
             const char *route = pair ? info_chosen_route(&pair->between) : "none";
-            put(plot, "<td bgcolor=\"%s\">%s</td>", color_of_route(route), route);
+            const char *color = g_str_has_prefix(route, "staged") ? "#fde2c8"
+                                : strcmp(route, "none") == 0      ? "#f8d0d0"
+                                                                  : "#d7f5dd";
+            put(plot, "<td bgcolor=\"%s\">%s</td>", color, route);
         }
         put(plot, "</tr>");
     }
