@@ -149,15 +149,10 @@ static gboolean main_stop(gpointer user)
 static bool start_server(struct monitor *monitor, const struct options *options)
 {
     GError *error = NULL;
-    struct monitor_server_options wanted = {
-        .listen = options->listen,
-        .model = monitor->model,
-        .thumbnails = monitor->thumbnails,
-    };
     char *token = options->token_file ? read_token(options->token_file, &error) : NULL;
-    wanted.token = token;
     if (!error)
-        monitor->server = monitor_server_new(&wanted, &error);
+        monitor->server =
+            monitor_server_new(options->listen, token, monitor->model, monitor->thumbnails, &error);
     g_free(token);
     if (!monitor->server) {
         complain(error->message);

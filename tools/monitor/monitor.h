@@ -237,16 +237,11 @@ bool monitor_thumbnails_watch(struct monitor_thumbnails *thumbnails, const char 
 
 struct monitor_server;
 
-struct monitor_server_options {
-    const char *listen; /* "ADDRESS:PORT"; NULL: 127.0.0.1:8477. Port 0: any free one */
-    const char *token;  /* NULL: none; required for what is not loopback */
-    struct monitor_model *model;
-    struct monitor_thumbnails *thumbnails; /* NULL: none are shown */
-};
-
-/* NULL: *error says why. */
-struct monitor_server *monitor_server_new(const struct monitor_server_options *options,
-                                          GError **error);
+/* listen: "ADDRESS:PORT"; NULL: 127.0.0.1:8477. Port 0: any free one. token: NULL: none; it is
+ * required for what is not loopback. thumbnails: NULL: none are shown. NULL: *error says why. */
+struct monitor_server *monitor_server_new(const char *listen, const char *token,
+                                          struct monitor_model *model,
+                                          struct monitor_thumbnails *thumbnails, GError **error);
 void monitor_server_free(struct monitor_server *server);
 
 /* "http://127.0.0.1:8477/" */

@@ -38,8 +38,9 @@ struct connection {
 };
 
 struct monitor_server {
-    struct monitor_server_options options;
-    char *token_digest; /* NULL: none */
+    struct monitor_model *model;
+    struct monitor_thumbnails *thumbnails; /* NULL: none are shown */
+    char *token_digest;                    /* NULL: none */
     bool is_loopback;
     SoupServer *soup;
     GSocketService *service;
@@ -71,19 +72,19 @@ static void answer_metrics(const struct monitor_server *server, SoupServerMessag
     const char *accept =
         soup_message_headers_get_list(soup_server_message_get_request_headers(message), "Accept");
     bool openmetrics = accept && strstr(accept, "application/openmetrics-text");
-    if (!server->options.model->updated) {
+    if (!server->model->updated) {
         server_refuse(message, SOUP_STATUS_SERVICE_UNAVAILABLE,
                       "the channels have not answered yet\n");
         return;
     }
     answer(message, openmetrics ? METRICS_OPENMETRICS_TYPE : METRICS_TEXT_TYPE,
-           monitor_report_metrics(server->options.model, openmetrics));
+           monitor_report_metrics(server->model, openmetrics));
 }
 
 static void answer_dismiss(const struct monitor_server *server, SoupServerMessage *message,
                            const char *address)
 {
-    guint count = monitor_model_dismiss(server->options.model, address);
+    guint count = monitor_model_dismiss(server->model, address);
     char *text = g_strdup_printf("%u\n", count);
     if (address && count == 0)
         server_refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such channel that is gone\n");
@@ -96,19 +97,19 @@ static void answer_thumbnail(const struct monitor_server *server, SoupServerMess
                              const char *address)
 {
     char *reason = NULL;
-    if (!server->options.thumbnails) {
+    if (!server->thumbnails) {
         server_refuse(message, SOUP_STATUS_NOT_FOUND, "this monitor shows no pictures\n");
         return;
     }
     /* Only of what it lists, so that no request makes it connect elsewhere. */
     const struct monitor_channel *channel =
-        address ? monitor_model_find(server->options.model, address) : NULL;
+        address ? monitor_model_find(server->model, address) : NULL;
     if (!channel || channel->presence != MONITOR_THERE) {
         server_refuse(message, SOUP_STATUS_NOT_FOUND, "there is no such channel\n");
         return;
     }
     const char *type;
-    GBytes *image = monitor_thumbnails_get(server->options.thumbnails, address, &type, &reason);
+    GBytes *image = monitor_thumbnails_get(server->thumbnails, address, &type, &reason);
     if (image)
         answer(message, type, image);
     else
@@ -141,7 +142,7 @@ static void server_handle(SoupServer *soup, SoupServerMessage *message, const ch
                           GHashTable *query, gpointer user)
 {
     const struct monitor_server *server = user;
-    struct monitor_model *model = server->options.model;
+    struct monitor_model *model = server->model;
     const char *after = query ? g_hash_table_lookup(query, "after") : NULL;
     const char *channel = query ? g_hash_table_lookup(query, "channel") : NULL;
     if (strcmp(path, "/api/state") == 0)
@@ -386,9 +387,8 @@ static gboolean take_connection(GSocketService *service, GSocketConnection *stre
     return TRUE;
 }
 
-static bool server_listen(struct monitor_server *server, GError **error)
+static bool server_listen(struct monitor_server *server, const char *listen, GError **error)
 {
-    const char *listen = server->options.listen;
     GSocketConnectable *parsed = g_network_address_parse(listen, 8477, error);
     if (!parsed)
         return false;
@@ -403,7 +403,7 @@ static bool server_listen(struct monitor_server *server, GError **error)
         g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_ARGUMENT,
                     "\"%s\" is no IP address with a port, such as 127.0.0.1:8477 or [::]:8477",
                     listen);
-    else if (!server->is_loopback && !server->options.token)
+    else if (!server->is_loopback && !server->token_digest)
         g_set_error(error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED,
                     "%s can be reached from other hosts: that needs a token (--token-file)",
                     listen);
@@ -423,15 +423,15 @@ static bool server_listen(struct monitor_server *server, GError **error)
     return server->url;
 }
 
-struct monitor_server *monitor_server_new(const struct monitor_server_options *options,
-                                          GError **error)
+struct monitor_server *monitor_server_new(const char *listen, const char *token,
+                                          struct monitor_model *model,
+                                          struct monitor_thumbnails *thumbnails, GError **error)
 {
     struct monitor_server *server = g_new0(struct monitor_server, 1);
-    server->options = *options;
-    if (!options->listen)
-        server->options.listen = DEFAULT_LISTEN;
-    if (options->token)
-        server->token_digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, options->token, -1);
+    server->model = model;
+    server->thumbnails = thumbnails;
+    if (token)
+        server->token_digest = g_compute_checksum_for_string(G_CHECKSUM_SHA256, token, -1);
     server->soup = soup_server_new("server-header", "gpudirect-monitor", NULL);
     server->service = g_socket_service_new();
     g_socket_listener_set_backlog(G_SOCKET_LISTENER(server->service), CONNECTIONS_MAX);
@@ -441,7 +441,7 @@ struct monitor_server *monitor_server_new(const struct monitor_server_options *o
     g_signal_connect(server->soup, "request-finished", G_CALLBACK(end_request), NULL);
     g_signal_connect(server->soup, "request-aborted", G_CALLBACK(end_request), NULL);
     g_signal_connect(server->service, "incoming", G_CALLBACK(take_connection), server);
-    if (!server_listen(server, error)) {
+    if (!server_listen(server, listen ? listen : DEFAULT_LISTEN, error)) {
         monitor_server_free(server);
         return NULL;
     }
