@@ -86,9 +86,8 @@ static void links_print_row(const struct info_report *report, const struct gpud_
     putchar('\n');
 }
 
-/* Explains the names of links in a matrix, one a line: those for which is_used() is true. */
-static void print_legend(bool (*is_used)(const struct info_report *report, const char *name),
-                         const struct info_report *report)
+/* Explains the names of links that a matrix has, one a line; "NV18" counts as "NV". Frees them. */
+static void print_legend(GPtrArray *names)
 {
     static const char *const legend[][2] = {
         {"NV", "NV#: so many NVLinks"},
@@ -100,18 +99,14 @@ static void print_legend(bool (*is_used)(const struct info_report *report, const
         {"SYS", "SYS: across NUMA nodes"},
         {"?", "?: the position of one of them is unknown"},
     };
-    for (size_t k = 0; k < G_N_ELEMENTS(legend); k++)
-        if (is_used(report, legend[k][0]))
+    for (size_t k = 0; k < G_N_ELEMENTS(legend); k++) {
+        guint i = 0;
+        while (i < names->len && !g_str_has_prefix(names->pdata[i], legend[k][0]))
+            i++;
+        if (i < names->len)
             printf("  %s\n", legend[k][1]);
-}
-
-/* "NV18" counts as "NV". */
-static bool is_link_name(const struct info_report *report, const char *name)
-{
-    for (guint i = 0; i < report->links->len; i++)
-        if (g_str_has_prefix(g_array_index(report->links, struct info_link, i).link.name, name))
-            return true;
-    return false;
+    }
+    g_ptr_array_unref(names);
 }
 
 static void print_access(const struct info_link *link, int names)
@@ -148,7 +143,10 @@ static void print_matrix(const struct info_report *report, int names)
         if (has_links(report, &report->device[i]))
             links_print_row(report, &report->device[i], width);
     puts("\n  X: one and the same GPU");
-    print_legend(is_link_name, report);
+    GPtrArray *used = g_ptr_array_new();
+    for (guint i = 0; i < report->links->len; i++)
+        g_ptr_array_add(used, g_array_index(report->links, struct info_link, i).link.name);
+    print_legend(used);
     puts("");
     for (guint i = 0; i < report->links->len; i++) {
         const struct info_link *link = &g_array_index(report->links, struct info_link, i);
@@ -265,30 +263,9 @@ static void print_card(const struct info_card *card, int names)
         print_line(at, "device=auto: %s", card->nearest.reason);
 }
 
-/* The same names as in the matrix of links. To be freed with g_free(). */
-static char *distance_text(enum gpud_distance distance)
-{
-    return distance == GPUD_DISTANCE_UNKNOWN ? g_strdup("?")
-                                             : g_ascii_strup(info_distance_name(distance), -1);
-}
-
-static bool is_distance(const struct info_report *report, const char *name)
-{
-    bool found = false;
-    for (guint i = 0; i < report->network.cards->len; i++) {
-        const struct info_card *card = &g_array_index(report->network.cards, struct info_card, i);
-        for (size_t device = 0; device < report->devices; device++) {
-            char *text = distance_text(card->distance[device]);
-            found |= info_has_location(report, device) && strcmp(text, name) == 0;
-            g_free(text);
-        }
-    }
-    return found;
-}
-
-/* card NULL: the heading. */
+/* card NULL: the heading. Adds the names of distances, which are those in the matrix of links. */
 static void network_print_row(const struct info_report *report, const struct info_card *card,
-                              int names)
+                              int names, GPtrArray *used)
 {
     GString *line = g_string_new(NULL);
     g_string_printf(line, "  %-*s", names + 2, card ? card->info.name : "");
@@ -296,9 +273,13 @@ static void network_print_row(const struct info_report *report, const struct inf
         if (!info_has_location(report, i))
             continue;
         const char *device = report->device[i].name;
-        char *text = card ? distance_text(card->distance[i]) : g_strdup(device);
+        const char *text = device;
+        if (card) {
+            bool known = card->distance[i] != GPUD_DISTANCE_UNKNOWN;
+            text = known ? g_ascii_strup(info_distance_name(card->distance[i]), -1) : g_strdup("?");
+            g_ptr_array_add(used, (gpointer)text);
+        }
         g_string_append_printf(line, "%-*s", (int)MAX(strlen(device), 4) + 2, text);
-        g_free(text);
     }
     puts(g_strchomp(line->str));
     g_string_free(line, TRUE);
@@ -337,11 +318,12 @@ static void print_network(const struct info_report *report, size_t on_bus)
         return;
     /* How far each card is from each GPU. */
     puts("");
-    network_print_row(report, NULL, names);
+    GPtrArray *used = g_ptr_array_new_with_free_func(g_free);
+    network_print_row(report, NULL, names, used);
     for (guint i = 0; i < count; i++)
-        network_print_row(report, &cards[i], names);
+        network_print_row(report, &cards[i], names, used);
     puts("");
-    print_legend(is_distance, report);
+    print_legend(used);
 }
 
 /* === the report ============================================================================== */
@@ -504,16 +486,7 @@ void info_print_text(const struct info_report *report)
 /* What is on this machine's buses, the link from each to each, and the resulting routes, in the
  * form of `nvidia-smi topo -m` and `rocm-smi --showtopo`. */
 
-static bool is_name_used(const struct info_report *report, const char *name)
-{
-    for (size_t i = 0; i < report->machine.parts; i++)
-        for (size_t j = 0; j < report->machine.parts; j++)
-            if (g_str_has_prefix(info_part_link(report, i, j)->name, name))
-                return true;
-    return false;
-}
-
-static void topology_print_matrix(const struct info_report *report, int width)
+static void topology_print_matrix(const struct info_report *report, int width, GPtrArray *used)
 {
     printf("  %-*s", width, "");
     for (size_t i = 0; i < report->machine.parts; i++)
@@ -522,8 +495,11 @@ static void topology_print_matrix(const struct info_report *report, int width)
     for (size_t i = 0; i < report->machine.parts; i++) {
         const struct gpud_part_info *part = report->machine.part[i];
         printf("  %-*s", width, info_part_name(part));
-        for (size_t j = 0; j < report->machine.parts; j++)
-            printf("%-*s", width, info_part_link(report, i, j)->name);
+        for (size_t j = 0; j < report->machine.parts; j++) {
+            const char *name = info_part_link(report, i, j)->name;
+            printf("%-*s", width, name);
+            g_ptr_array_add(used, (gpointer)name);
+        }
         if (part->numa_node >= 0)
             printf("%-6d", part->numa_node);
         else
@@ -584,9 +560,10 @@ void info_print_topology(const struct info_report *report)
     for (size_t i = 0; i < report->machine.parts; i++)
         longest = MAX(longest, strlen(info_part_name(report->machine.part[i])));
     int width = (int)longest + 2;
+    GPtrArray *used = g_ptr_array_new();
     printf("gpudirect %s\n\nTopology\n", gpud_version_string());
     if (report->machine.parts > 0)
-        topology_print_matrix(report, width);
+        topology_print_matrix(report, width, used);
     else
         puts("  no GPU, network card or capture card is on a bus here");
     for (size_t i = 0; i < report->machine.parts; i++)
@@ -595,10 +572,11 @@ void info_print_topology(const struct info_report *report)
         printf("  NUMA node %d: CPUs %s, %.1f GB\n", report->machine.node[i]->number,
                report->machine.node[i]->cpus[0] ? report->machine.node[i]->cpus : "none",
                (double)report->machine.node[i]->memory / 1e9);
-    if (report->machine.parts > 1) {
+    if (report->machine.parts > 1)
         puts("");
-        print_legend(is_name_used, report);
-    }
+    else
+        g_ptr_array_set_size(used, 0); /* without others there is nothing to explain */
+    print_legend(used);
     if (report->machine.reason[0]) {
         fputs("\nNot known: ", stdout);
         info_print_wrapped(11, "%s", report->machine.reason);

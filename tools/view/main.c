@@ -372,10 +372,10 @@ static const struct {
     {GST_VIDEO_FORMAT_BGR, SDL_PIXELFORMAT_BGR24},
 };
 
-static bool texture_fail(struct gpud_error *error, const char *what)
+static bool sdl_fail(struct gpud_error *error, const char *what, const char *hint)
 {
     *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
-    g_snprintf(error->reason, sizeof(error->reason), "%s: %s", what, SDL_GetError());
+    g_snprintf(error->reason, sizeof(error->reason), "%s: %s%s", what, SDL_GetError(), hint);
     return false;
 }
 
@@ -421,7 +421,7 @@ static bool texture_init(struct texture *texture, SDL_Renderer *renderer,
     texture->texture =
         SDL_CreateTexture(renderer, format, SDL_TEXTUREACCESS_STREAMING, info->width, info->height);
     if (!texture->texture)
-        return texture_fail(error, "the display cannot show pictures of this size");
+        return sdl_fail(error, "the display cannot show pictures of this size", "");
     SDL_SetTextureBlendMode(texture->texture, alpha ? SDL_BLENDMODE_BLEND : SDL_BLENDMODE_NONE);
     SDL_SetTextureScaleMode(texture->texture, SDL_ScaleModeLinear);
     return true;
@@ -458,9 +458,9 @@ static bool texture_update(struct texture *texture, struct picture *picture, Gst
     void *pixels;
     int stride;
     if (texture->converted == GST_VIDEO_FORMAT_UNKNOWN)
-        return upload(texture->texture, mapped) || texture_fail(error, "the picture was not shown");
+        return upload(texture->texture, mapped) || sdl_fail(error, "the picture was not shown", "");
     if (SDL_LockTexture(texture->texture, NULL, &pixels, &stride) != 0)
-        return texture_fail(error, "the picture was not shown");
+        return sdl_fail(error, "the picture was not shown", "");
     bool converted =
         picture_convert(picture, mapped, texture->converted, 0, 0, pixels, stride, error);
     SDL_UnlockTexture(texture->texture);
@@ -819,13 +819,7 @@ static void press(struct window *self, SDL_Keycode key)
 
 /* --- the window ------------------------------------------------------------------------------ */
 
-static bool window_fail(struct gpud_error *error, const char *what)
-{
-    *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
-    g_snprintf(error->reason, sizeof(error->reason),
-               "%s: %s (--png FILE saves a picture without a display)", what, SDL_GetError());
-    return false;
-}
+#define HINT " (--png FILE saves a picture without a display)"
 
 static bool open_window(struct window *self, struct gpud_error *error)
 {
@@ -834,21 +828,21 @@ static bool open_window(struct window *self, struct gpud_error *error)
                    (self->full_screen ? SDL_WINDOW_FULLSCREEN_DESKTOP : 0);
     SDL_SetHint(SDL_HINT_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR, "0");
     if (SDL_Init(SDL_INIT_VIDEO) != 0)
-        return window_fail(error, "there is no display");
+        return sdl_fail(error, "there is no display", HINT);
     stages_end(STAGE_DISPLAY);
     /* Without a display SDL falls back to a window that cannot be seen. */
     if (strcmp(SDL_GetCurrentVideoDriver(), "offscreen") == 0 && !SDL_GetHint("SDL_VIDEODRIVER")) {
         SDL_SetError("neither DISPLAY nor WAYLAND_DISPLAY leads to one");
-        return window_fail(error, "there is no display");
+        return sdl_fail(error, "there is no display", HINT);
     }
     self->window = SDL_CreateWindow(self->options->address, SDL_WINDOWPOS_CENTERED,
                                     SDL_WINDOWPOS_CENTERED, WIDTH, HEIGHT, flags);
     if (!self->window)
-        return window_fail(error, "there is no window");
+        return sdl_fail(error, "there is no window", HINT);
     stages_end(STAGE_WINDOW);
     self->renderer = SDL_CreateRenderer(self->window, -1, SDL_RENDERER_PRESENTVSYNC);
     if (!self->renderer)
-        return window_fail(error, "nothing can be drawn");
+        return sdl_fail(error, "nothing can be drawn", HINT);
     SDL_ShowWindow(self->window);
     stages_end(STAGE_RENDERER);
     return true;
