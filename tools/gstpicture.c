@@ -160,18 +160,6 @@ void picture_unmap(struct gpud_frame *frame, GstVideoFrame *mapped)
 
 /* --- its conversion -------------------------------------------------------------------------- */
 
-static GstVideoConverter *new_converter(const struct picture *picture, const GstVideoInfo *to)
-{
-    /* As many threads as there are processors: 4K at 60 frames a second needs several. */
-    GstStructure *config = gst_structure_new("convert", GST_VIDEO_CONVERTER_OPT_THREADS,
-                                             G_TYPE_UINT, picture->quick ? 1u : 0u, NULL);
-    if (picture->quick)
-        gst_structure_set(config, GST_VIDEO_CONVERTER_OPT_RESAMPLER_METHOD,
-                          GST_TYPE_VIDEO_RESAMPLER_METHOD, GST_VIDEO_RESAMPLER_METHOD_NEAREST,
-                          NULL);
-    return gst_video_converter_new(&picture->info, to, config);
-}
-
 bool picture_convert(struct picture *picture, GstVideoFrame *mapped, GstVideoFormat format,
                      int width, int height, void *pixels, int stride, struct gpud_error *error)
 {
@@ -187,8 +175,16 @@ bool picture_convert(struct picture *picture, GstVideoFrame *mapped, GstVideoFor
     to.fps_d = from->fps_d;
     if (picture->converter && !gst_video_info_is_equal(&picture->converted, &to))
         picture_finish(picture);
-    if (!picture->converter)
-        picture->converter = new_converter(picture, &to);
+    if (!picture->converter) {
+        /* As many threads as there are processors: 4K at 60 frames a second needs several. */
+        GstStructure *config = gst_structure_new("convert", GST_VIDEO_CONVERTER_OPT_THREADS,
+                                                 G_TYPE_UINT, picture->quick ? 1u : 0u, NULL);
+        if (picture->quick)
+            gst_structure_set(config, GST_VIDEO_CONVERTER_OPT_RESAMPLER_METHOD,
+                              GST_TYPE_VIDEO_RESAMPLER_METHOD, GST_VIDEO_RESAMPLER_METHOD_NEAREST,
+                              NULL);
+        picture->converter = gst_video_converter_new(from, &to, config);
+    }
     picture->converted = to;
     if (!picture->converter || !gstpicture_wrap(&result, &to, pixels, (gsize)stride * (gsize)height,
                                                 &planes, GST_MAP_WRITE, NULL))

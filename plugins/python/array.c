@@ -101,12 +101,6 @@ static void lay_out(struct array *array, enum array_kind kind, unsigned bytes, i
     array->length = (uint64_t)stride;
 }
 
-bool array_has_shape(const struct array *array, int dimensions, const int64_t *shape)
-{
-    return dimensions == array->dimensions &&
-           memcmp(shape, array->shape, (size_t)dimensions * sizeof(*shape)) == 0;
-}
-
 /* From one dimension on. */
 static void copy(const struct array *array, int dimension, char *to, const char *from,
                  const int64_t *strides)

@@ -202,26 +202,23 @@ int hold_check(struct hold *hold)
 
 /* --- the bytes ----------------------------------------------------------------------------- */
 
-static enum gpud_status map_once(struct hold *hold, struct gpud_error *error)
+/* Once, with `calls`: see wait_for(). */
+static enum gpud_status wait_once(struct hold *hold, uint32_t lines, int64_t timeout_ns,
+                                  struct gpud_error *error)
 {
     unsigned access = hold->lent ? GPUD_WRITE : GPUD_READ;
+    enum gpud_status status = GPUD_OK;
     void *data;
-    if (hold->mapped || (hold->by_lines && !hold->lent))
-        return GPUD_OK;
-    if (!hold->lent && !hold->read_only)
-        access |= GPUD_WRITE;
-    enum gpud_status status = gpud_frame_map(hold->frame, access, SLICE, &data, error);
-    if (status == GPUD_OK)
-        hold->mapped = data;
-    return status;
-}
-
-static enum gpud_status wait_for_lines(struct hold *hold, uint32_t lines, int64_t timeout_ns,
-                                       struct gpud_error *error)
-{
-    enum gpud_status status = gpud_frame_wait_lines(hold->frame, lines, timeout_ns, error);
-    if (status == GPUD_OK)
-        hold->by_lines = true;
+    if (lines) {
+        status = gpud_frame_wait_lines(hold->frame, lines, timeout_ns, error);
+        hold->by_lines |= status == GPUD_OK;
+    } else if (!hold->mapped && (!hold->by_lines || hold->lent)) {
+        if (!hold->lent && !hold->read_only)
+            access |= GPUD_WRITE;
+        status = gpud_frame_map(hold->frame, access, SLICE, &data, error);
+        if (status == GPUD_OK)
+            hold->mapped = data;
+    }
     return status;
 }
 
@@ -240,7 +237,7 @@ static int wait_for(struct hold *hold, uint32_t lines, int64_t timeout_ns)
         pthread_mutex_lock(&hold->calls);
         gone = !hold->frame;
         if (!gone)
-            status = lines ? wait_for_lines(hold, lines, slice, &error) : map_once(hold, &error);
+            status = wait_once(hold, lines, slice, &error);
         pthread_mutex_unlock(&hold->calls);
         Py_END_ALLOW_THREADS
         timeout_ns -= slice;
@@ -995,7 +992,8 @@ static PyObject *frame_fill(PyObject *self, PyObject *object)
         shape[i] = buffer.shape[i];
         strides[i] = buffer.strides[i];
     }
-    if ((size_t)buffer.itemsize != array.bytes || !array_has_shape(&array, buffer.ndim, shape))
+    if ((size_t)buffer.itemsize != array.bytes || buffer.ndim != array.dimensions ||
+        memcmp(shape, array.shape, (size_t)array.dimensions * sizeof(*shape)) != 0)
         PyErr_SetString(PyExc_BufferError, "the array has not the frame's shape");
     else if (hold_map(hold) == 0)
         to = hold_mapped(hold);

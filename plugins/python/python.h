@@ -57,7 +57,6 @@ bool array_of_frame(struct array *array, const struct gpud_media *media,
  * are arrays of bytes. */
 bool array_of_plane(struct array *array, char name[ARRAY_NAME_MAX],
                     const struct gpud_layout *layout, uint32_t plane, struct gpud_error *error);
-bool array_has_shape(const struct array *array, int dimensions, const int64_t *shape);
 
 /* Copies elements of the same shape and type, whose strides are in bytes, into the array of the
  * frame that begins at `to`. */

@@ -72,7 +72,7 @@ enum channels_end {
 
 enum channels_end channels_find_end(const GPtrArray *folders, const char *address);
 
-/* === channelsjson ============================================================================ */
+/* === json ==================================================================================== */
 /* The channels as JSON, and the words for their states. */
 
 /* folders: from channels_ask(); pretty: indented, on several lines */

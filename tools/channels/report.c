@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* === channelsjson ============================================================================ */
+/* === json ==================================================================================== */
 /* The channels as JSON. tools/schema/channels.json describes it: a new key needs an entry there,
  * and a test compares them. No key is removed or changes its meaning. */
 

@@ -15,7 +15,7 @@ static inline void add_auto(JsonBuilder *builder, const struct info_auto *neares
     json_builder_end_object(builder);
 }
 
-/* === networkjson ============================================================================= */
+/* === network ================================================================================= */
 /* Network cards as JSON. */
 
 static void add_port(JsonBuilder *builder, const struct gpud_network_port_info *info)
@@ -57,8 +57,8 @@ static void add_port(JsonBuilder *builder, const struct gpud_network_port_info *
     json_builder_end_object(builder);
 }
 
-static void networkjson_add_card(JsonBuilder *builder, const struct info_report *report,
-                                 const struct info_card *card)
+static void add_card(JsonBuilder *builder, const struct info_report *report,
+                     const struct info_card *card)
 {
     const struct gpud_network_card_info *info = &card->info;
     json_builder_begin_object(builder);
@@ -104,7 +104,7 @@ static void add_network(JsonBuilder *builder, const struct info_report *report)
     json_put_text(builder, "pin_reason", network->host.pin_reason);
     json_begin_array(builder, "cards");
     for (guint i = 0; i < network->cards->len; i++)
-        networkjson_add_card(builder, report, &g_array_index(network->cards, struct info_card, i));
+        add_card(builder, report, &g_array_index(network->cards, struct info_card, i));
     json_builder_end_array(builder);
     json_begin_array(builder, "exports");
     for (size_t i = 0; i < report->devices; i++) {
@@ -121,7 +121,7 @@ static void add_network(JsonBuilder *builder, const struct info_report *report)
     json_builder_end_object(builder);
 }
 
-/* === topologyjson ============================================================================ */
+/* === topology ================================================================================ */
 /* The parts of the machine and their links, as JSON. */
 
 static void add_words(JsonBuilder *builder, const char *key, const char *text)
@@ -188,7 +188,7 @@ static void add_topology(JsonBuilder *builder, const struct info_report *report)
     json_builder_end_object(builder);
 }
 
-/* === json ==================================================================================== */
+/* === report ================================================================================== */
 /* The report as JSON. tools/schema/info.json describes it: a new key needs an entry there, and a
  * test compares them. No key is removed or changes its meaning. */
 
