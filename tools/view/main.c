@@ -385,15 +385,15 @@ static Uint32 texture_find_format(const GstVideoInfo *info, SDL_YUV_CONVERSION_M
     const GstVideoColorimetry *color = &info->colorimetry;
     bool full = color->range == GST_VIDEO_COLOR_RANGE_0_255;
     if (GST_VIDEO_INFO_IS_YUV(info)) {
+        /* SDL's own code for such sizes reads beyond the end of a row. */
+        if (info->width % 2 || info->height % 2)
+            return SDL_PIXELFORMAT_UNKNOWN;
         /* SDL has a mode for each of the matrices that its shaders know. */
         if (color->matrix == GST_VIDEO_COLOR_MATRIX_BT601)
             *mode = full ? SDL_YUV_CONVERSION_JPEG : SDL_YUV_CONVERSION_BT601;
         else if (color->matrix == GST_VIDEO_COLOR_MATRIX_BT709 && !full)
             *mode = SDL_YUV_CONVERSION_BT709;
         else
-            return SDL_PIXELFORMAT_UNKNOWN;
-        /* SDL's own code for such sizes reads beyond the end of a row. */
-        if (info->width % 2 || info->height % 2)
             return SDL_PIXELFORMAT_UNKNOWN;
     }
     if (GST_VIDEO_INFO_IS_INTERLACED(info) && GST_VIDEO_INFO_N_PLANES(info) > 1)
