@@ -889,15 +889,19 @@ PyObject *frame_new(struct hold *hold, PyObject *lender)
     return (PyObject *)frame;
 }
 
-bool frame_is_frame(PyObject *object)
-{
-    return Py_TYPE(object) == types[TYPE_FRAME];
-}
-
-struct hold *frame_get_hold(PyObject *object)
+/* A reference for a variable that is HELD; NULL with an exception. */
+static struct hold *frame_get_hold(PyObject *object)
 {
     struct hold *hold = ((struct frame *)object)->hold;
     return hold ? hold_ref(hold) : error_raise_text(GPUD_INVALID, "the frame was released");
+}
+
+struct hold *frame_find_hold(PyObject *object)
+{
+    if (Py_TYPE(object) == types[TYPE_FRAME])
+        return frame_get_hold(object);
+    PyErr_SetString(PyExc_TypeError, "this takes a gpudirect.Frame: write into one of acquire()");
+    return NULL;
 }
 
 static void frame_free(PyObject *self)

@@ -207,20 +207,6 @@ int convert_parse_device(PyObject *object, void *device)
     return 1;
 }
 
-int convert_parse_busy_poll(PyObject *object, void *busy_poll_ns)
-{
-    int64_t *result = busy_poll_ns;
-    double seconds = PyFloat_AsDouble(object);
-    if (seconds == -1.0 && PyErr_Occurred())
-        return 0;
-    if (!(seconds > -10 && seconds < 10)) {
-        PyErr_SetString(PyExc_ValueError, "busy_poll is a number of seconds below 10");
-        return 0;
-    }
-    *result = (int64_t)(seconds * 1e9);
-    return 1;
-}
-
 PyObject *convert_to_numpy(PyObject *self, PyObject *args, PyObject *names)
 {
     PyObject *memory = PyMemoryView_FromObject(self);

@@ -105,9 +105,6 @@ int convert_parse_policy(PyObject *object, void *policy);
  * long as the object. */
 int convert_parse_device(PyObject *object, void *device);
 
-/* A converter for PyArg_Parse's "O&": seconds of busy polling, into nanoseconds of an int64_t. */
-int convert_parse_busy_poll(PyObject *object, void *busy_poll_ns);
-
 /* === media =================================================================================== */
 /* What frames are: shared by the frames of one epoch. */
 
@@ -226,10 +223,9 @@ void *error_raise_taken_back(void);
  * submit(); or NULL. */
 PyObject *frame_new(struct hold *hold, PyObject *lender);
 
-/* A reference to the hold of a frame that is not released, for a variable that is HELD. NULL with
- * an exception. */
-struct hold *frame_get_hold(PyObject *object);
-bool frame_is_frame(PyObject *object);
+/* A reference to the hold of a Frame that is not released, for a variable that is HELD. NULL with
+ * an exception, also of what is no Frame. */
+struct hold *frame_find_hold(PyObject *object);
 
 /* === guard =================================================================================== */
 /* What lets one thread close an object while others wait in it: the last to leave destroys it. */

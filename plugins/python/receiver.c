@@ -225,6 +225,21 @@ static PyObject *stream_make_frame(const struct stream *stream, struct gpud_fram
     return frame_new(hold, NULL);
 }
 
+/* A converter for PyArg_Parse's "O&": seconds of busy polling, into nanoseconds of an int64_t. */
+static int parse_busy_poll(PyObject *object, void *busy_poll_ns)
+{
+    int64_t *result = busy_poll_ns;
+    double seconds = PyFloat_AsDouble(object);
+    if (seconds == -1.0 && PyErr_Occurred())
+        return 0;
+    if (!(seconds > -10 && seconds < 10)) {
+        PyErr_SetString(PyExc_ValueError, "busy_poll is a number of seconds below 10");
+        return 0;
+    }
+    *result = (int64_t)(seconds * 1e9);
+    return 1;
+}
+
 /* What poll() returns of an acquire without a timeout: None if nothing is waiting. */
 static PyObject *poll_result(PyObject *made, enum gpud_status status)
 {
@@ -464,7 +479,7 @@ static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *name
             args, names, "s|O&$O&zIO&pzzzO&O&O&ppKO&:Receiver", keywords, &params.address,
             convert_parse_device, &params.device, guard_parse_timeout, &timeout_ns, &params.name,
             &params.slots, convert_parse_policy, &params.slow_receiver, &direct, &params.route,
-            &params.access, &params.psk_file, convert_parse_busy_poll, &params.busy_poll_ns,
+            &params.access, &params.psk_file, parse_busy_poll, &params.busy_poll_ns,
             events_parse_handler, &handler, events_parse_handler, &allocator, &by_lines, &allow_old,
             &max_frame_size, events_parse_handler, &on_disconnect))
         return NULL;
@@ -852,7 +867,7 @@ static PyObject *group_make(PyTypeObject *own, PyObject *args, PyObject *names)
             &params.latency_ns, guard_parse_timeout, &params.freeze_timeout_ns, guard_parse_timeout,
             &timeout_ns, &receiver.name, &receiver.slots, convert_parse_policy,
             &receiver.slow_receiver, &direct, &receiver.route, &receiver.access, &receiver.psk_file,
-            convert_parse_busy_poll, &receiver.busy_poll_ns, events_parse_handler, &handler,
+            parse_busy_poll, &receiver.busy_poll_ns, events_parse_handler, &handler,
             events_parse_handler, &time, &allow_old))
         return NULL;
     receiver.require_direct = direct;

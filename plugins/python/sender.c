@@ -130,14 +130,6 @@ static PyObject *sender_method_acquire(PyObject *object, PyObject *args, PyObjec
     return frame;
 }
 
-static struct hold *get_hold(PyObject *frame)
-{
-    if (frame_is_frame(frame))
-        return frame_get_hold(frame);
-    PyErr_SetString(PyExc_TypeError, "this takes a gpudirect.Frame: write into one of acquire()");
-    return NULL;
-}
-
 static PyObject *method_submit(PyObject *object, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"frame", "timeout", NULL};
@@ -149,7 +141,7 @@ static PyObject *method_submit(PyObject *object, PyObject *args, PyObject *names
     if (!PyArg_ParseTupleAndKeywords(args, names, "O|O&:submit", keywords, &frame,
                                      guard_parse_timeout, &timeout_ns))
         return NULL;
-    HELD hold = get_hold(frame);
+    HELD hold = frame_find_hold(frame);
     if (!hold || !guard_enter(&self->base))
         return NULL;
     call.frame = hold_take(hold);
@@ -173,7 +165,7 @@ static PyObject *method_submit_lines(PyObject *object, PyObject *args, PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, names, "OI|O&:submit_lines", keywords, &frame,
                                      &call.count, guard_parse_timeout, &timeout_ns))
         return NULL;
-    HELD hold = get_hold(frame);
+    HELD hold = frame_find_hold(frame);
     if (!hold || hold_check(hold) < 0 || !guard_enter(&self->base))
         return NULL;
     call.hold = hold;
