@@ -6,8 +6,8 @@
  *
  *     main.c      options
  *     model.c     asks the channels, in a thread; the answers: rates, ten minutes, events, what is
- *                 gone and what is expected; the model as JSON, and as metrics
- *     server.c    HTTP: the page (page/), JSON, thumbnails, metrics
+ *                 gone and what is expected
+ *     server.c    HTTP: the page (page/), the model as JSON and as metrics, thumbnails
  *     pictures.c  receivers that take a picture, or the levels of sound, a second; the picture as
  *                 JPEG, by ../gstpicture.c; whether it moves, is lit, is loud
  *     tui.c       the model on a terminal  */

@@ -184,19 +184,6 @@ struct monitor_poll *monitor_poll_start(const struct channels_scope *scope, char
 /* Waits for the question under way: a second at most. */
 void monitor_poll_stop(struct monitor_poll *poll);
 
-/* === report ================================================================================== */
-/* The model as JSON, which the page shows, and as metrics. Units stand in the names; unknown values
- * are null. */
-
-/* Channels and receivers as they are, and the events after that number. */
-GBytes *monitor_report_state(const struct monitor_model *model, uint64_t after);
-
-/* The samples of all of them, oldest first, the newest of the time of the last state. */
-GBytes *monitor_report_history(const struct monitor_model *model);
-
-/* The text of /metrics: what the channels say, and those that are gone or expected. */
-GBytes *monitor_report_metrics(const struct monitor_model *model, bool openmetrics);
-
 /* === picture ================================================================================= */
 /* What is in a channel as a small image: a frame as JPEG, the levels of sound as SVG. */
 
