@@ -752,14 +752,6 @@ guint monitor_model_dismiss(struct monitor_model *model, const char *address)
     return dismissed;
 }
 
-guint monitor_model_count_troubles(const struct monitor_model *model)
-{
-    guint count = 0;
-    for (guint i = 0; i < model->channels->len; i++)
-        count += ((struct monitor_channel *)model->channels->pdata[i])->severity >= MONITOR_WARNING;
-    return count;
-}
-
 static gint compare_channels(gconstpointer a, gconstpointer b)
 {
     const struct monitor_channel *const *x = a, *const *y = b;

@@ -140,9 +140,6 @@ void monitor_model_note(struct monitor_model *model, const char *note);
  * are forgotten. */
 guint monitor_model_dismiss(struct monitor_model *model, const char *address);
 
-/* Channels that are a trouble. */
-guint monitor_model_count_troubles(const struct monitor_model *model);
-
 /* "studio1 (gst-launch-1.0)": what it calls itself, and its program where that is another word. */
 char *monitor_name(const char *name, const char *program);
 

@@ -248,14 +248,14 @@ void monitor_tui_draw(struct monitor_tui *tui)
     int event_rows = tui->events || LINES < 3 * EVENT_ROWS ? 0 : EVENT_ROWS;
     int rows = MAX(LINES - 3 - (event_rows ? event_rows + 1 : 0), 1);
     tui->top = CLAMP(tui->top, 0, MAX((int)lines->len - rows, 0));
-    guint receivers = 0, there = 0;
+    guint receivers = 0, there = 0, troubles = 0;
     for (guint i = 0; i < tui->model->channels->len; i++) {
         const struct monitor_channel *channel = tui->model->channels->pdata[i];
         there += channel->presence == MONITOR_THERE;
+        troubles += channel->severity >= MONITOR_WARNING;
         for (guint j = 0; j < channel->receivers->len; j++)
             receivers += !((struct monitor_receiver *)channel->receivers->pdata[j])->is_own;
     }
-    guint troubles = monitor_model_count_troubles(tui->model);
     char *title = g_strdup_printf("gpudirect-monitor on %s: %u channel%s, %u receiver%s, "
                                   "%u trouble%s",
                                   g_get_host_name(), there, there == 1 ? "" : "s", receivers,
