@@ -372,23 +372,6 @@ static enum gpud_status collect_network(struct info_report *report, struct gpud_
 
 #define LAYER "libgpudirect-dgma-layer.so"
 
-static char *find_beside_library(void)
-{
-    static const char *const places[] = {"gpudirect", "", "../plugins/dgma-layer"};
-    Dl_info library;
-    if (!dladdr((void *)gpud_version_string, &library) || !library.dli_fname)
-        return NULL;
-    char *directory = g_path_get_dirname(library.dli_fname);
-    char *path = NULL;
-    for (size_t i = 0; i < G_N_ELEMENTS(places) && !path; i++) {
-        char *joined = g_build_filename(directory, places[i], LAYER, NULL);
-        path = realpath(joined, NULL);
-        g_free(joined);
-    }
-    g_free(directory);
-    return path;
-}
-
 static int is_layer(struct dl_phdr_info *object, size_t size, void *user)
 {
     char **loaded = user;
@@ -401,8 +384,18 @@ static int is_layer(struct dl_phdr_info *object, size_t size, void *user)
 /* Call it after listing the devices: the OpenCL loader loads layers at its first call. */
 static void find_layer(struct info_report *report)
 {
+    static const char *const places[] = {"gpudirect", "", "../plugins/dgma-layer"};
     struct info_layer *layer = &report->layer;
-    layer->path = find_beside_library();
+    Dl_info library;
+    if (dladdr((void *)gpud_version_string, &library) && library.dli_fname) {
+        char *directory = g_path_get_dirname(library.dli_fname);
+        for (size_t i = 0; i < G_N_ELEMENTS(places) && !layer->path; i++) {
+            char *joined = g_build_filename(directory, places[i], LAYER, NULL);
+            layer->path = realpath(joined, NULL);
+            g_free(joined);
+        }
+        g_free(directory);
+    }
     dl_iterate_phdr(is_layer, &layer->loaded);
     layer->helps = g_ptr_array_new();
     for (size_t i = 0; i < report->devices; i++) {
@@ -537,22 +530,6 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
     return status;
 }
 
-static enum gpud_status collect_captures(struct info_report *report, struct gpud_context *context,
-                                         struct gpud_error *error)
-{
-    uint32_t count;
-    enum gpud_status status = gpud_capture_card_list_create(context, &report->cards, &count, error);
-    if (status != GPUD_OK)
-        return status;
-    for (uint32_t i = 0; i < count; i++) {
-        struct info_capture found = {.info = GPUD_INFO_INIT(found.info)};
-        gpud_capture_card_list_get_info(report->cards, i, &found.info, NULL);
-        find_auto(context, found.info.address, &found.nearest);
-        g_array_append_val(report->captures, found);
-    }
-    return GPUD_OK;
-}
-
 /* The report says what a device cannot do; the log would repeat it. */
 static void log_nothing(void *user, enum gpud_log_level level, const char *area, const char *text)
 {
@@ -563,6 +540,7 @@ enum gpud_status info_collect(struct info_report *report, bool measure, struct g
     struct gpud_context_params params = GPUD_PARAMS_INIT(params);
     params.log = g_getenv("GPUDIRECT_LOG") ? NULL : log_nothing;
     struct gpud_context *context;
+    uint32_t count;
     enum gpud_status status = gpud_context_create(&params, &context, error);
     if (status != GPUD_OK)
         return status;
@@ -576,7 +554,13 @@ enum gpud_status info_collect(struct info_report *report, bool measure, struct g
         status = collect_devices(report, context, measure, error);
     }
     if (status == GPUD_OK)
-        status = collect_captures(report, context, error);
+        status = gpud_capture_card_list_create(context, &report->cards, &count, error);
+    for (uint32_t i = 0; status == GPUD_OK && i < count; i++) {
+        struct info_capture found = {.info = GPUD_INFO_INIT(found.info)};
+        gpud_capture_card_list_get_info(report->cards, i, &found.info, NULL);
+        find_auto(context, found.info.address, &found.nearest);
+        g_array_append_val(report->captures, found);
+    }
     find_layer(report);
     gpud_context_destroy(&context);
     if (status != GPUD_OK)
