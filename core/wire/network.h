@@ -110,7 +110,10 @@ void gpud_network_find_card(const struct gpud_scheme *scheme, const char *place,
  *
  * Connections do not depend on the holder. When it ends, the kernel releases its lock, which wakes
  * the others, and one of them takes over the lock and the port. Without a runtime directory nothing
- * is shared, and a second process is refused. Calls for one port come from one thread at a time. */
+ * is shared, and a second process is refused. The numbers are those of network namespaces:
+ * processes of two, containers say, may share a runtime directory and not a port. Calls for one
+ * port come from one thread at a time, but for gpud_port_is_elsewhere(), which reads only what is
+ * constant. */
 /* clang-format on */
 
 /* A channel that this process sends at the port. */

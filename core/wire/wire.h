@@ -362,7 +362,7 @@ size_t gpud_message_attachments(struct gpud_message *message,
                                 struct gpud_handle *handles[GPUD_MESSAGE_HANDLES]);
 
 /* Whether it can be sent to another host: handles of other kinds than GPUD_HANDLE_NETWORK are valid
- * only on their own. */
+ * only on their host. */
 bool gpud_message_can_travel(const struct gpud_message *message);
 const char *gpud_message_name(enum gpud_message_type type);
 
@@ -1168,7 +1168,6 @@ enum gpud_status gpud_listener_accept(struct gpud_listener *listener, struct gpu
 /* GPUD_AGAIN: no sender listens there (yet). GPUD_NO_ACCESS: the rule does not admit the sender,
  * which was sent the reason. If connecting takes time, the channel is not `connected` yet: messages
  * are queued, and gpud_channel_receive() reports failures with the same statuses. */
-
 static inline enum gpud_status gpud_channel_connect(const struct gpud_address *address,
                                                     const struct gpud_access_rule *access,
                                                     struct gpud_channel **channel,
@@ -1181,7 +1180,6 @@ static inline enum gpud_status gpud_channel_connect(const struct gpud_address *a
 /* Connects for a query, not for frames: only to this user's own senders unless the address says
  * any_owner, and to none known to be stopped. *peer is set as far as it is known, even on failure.
  * GPUD_CLOSED: no sender. GPUD_AGAIN: its queue of connections is full, or it is stopped. */
-
 static inline enum gpud_status gpud_channel_ask(const struct gpud_address *address,
                                                 struct gpud_channel **channel,
                                                 struct gpud_peer *peer, struct gpud_error *error)
@@ -1197,7 +1195,6 @@ void gpud_channel_unref(struct gpud_channel **channel); /* *channel may be NULL 
 
 /* Attachments are borrowed. GPUD_AGAIN: no room, because the peer does not read. GPUD_PEER: it is
  * gone. GPUD_INVALID: this message cannot be encoded. */
-
 static inline enum gpud_status gpud_channel_send(struct gpud_channel *channel,
                                                  struct gpud_message *message,
                                                  struct gpud_error *error)
@@ -1209,7 +1206,6 @@ static inline enum gpud_status gpud_channel_send(struct gpud_channel *channel,
  * peer closed its end, and everything was read. GPUD_PEER, GPUD_UNSUPPORTED: its message is
  * refused. GPUD_NO_MEMORY: the message is lost because this process has no descriptors left for its
  * attachments; the peer is not at fault. */
-
 static inline enum gpud_status gpud_channel_receive(struct gpud_channel *channel,
                                                     struct gpud_message *message,
                                                     struct gpud_error *error)
@@ -1230,14 +1226,12 @@ enum gpud_status gpud_channel_wait(const struct gpud_channel *channel, int64_t d
                                    const atomic_bool *interrupted);
 
 /* Whether the peer hung up or its process ended. Earlier messages may still be received. */
-
 static inline bool gpud_channel_is_dead(const struct gpud_channel *channel)
 {
     return channel->ops->is_dead(channel);
 }
 
 /* Ends both directions now, even if other references exist: the peer sees the end. */
-
 static inline void gpud_channel_hang_up(struct gpud_channel *channel)
 {
     channel->ops->hang_up(channel);

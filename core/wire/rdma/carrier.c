@@ -413,7 +413,7 @@ static bool publish_and_notify(struct gpud_page_end *end, size_t offset, size_t 
 
 /* --- sleeping ------------------------------------------------------------------------------ */
 
-/* Sleeps until a thread that takes a notice wakes it. */
+/* Sleeps until another thread wakes it, or the card or rdma_cm has something to take. */
 static void wait_for_events(struct rdma_remote *remote, int64_t deadline)
 {
     struct rdma_channel *channel = remote->channel;

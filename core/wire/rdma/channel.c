@@ -147,7 +147,7 @@ static bool rdma_has_route_locked(const struct rdma_channel *channel)
 }
 
 /* Destroys the id and releases the queue pair. */
-static void drop_id(struct rdma_channel *channel)
+static void drop_id_locked(struct rdma_channel *channel)
 {
     if (channel->rdma) {
         gpud_rdma_end(channel->rdma);
@@ -210,7 +210,7 @@ enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_plac
 void gpud_rdma_channel_destroy(struct rdma_channel *channel)
 {
     gpud_rdma_disconnect_locked(channel, "this side closed the connection");
-    drop_id(channel);
+    drop_id_locked(channel);
     gpud_rdma_collect_records(channel, true);
     gpud_rdma_close_events(&channel->events);
     gpud_lookup_end(&channel->lookup);
@@ -286,7 +286,7 @@ static void connect_next(struct rdma_channel *channel, const struct gpud_error *
 /* Abandons this address and tries the next one. */
 static void connect_give_up(struct rdma_channel *channel, struct gpud_error *why)
 {
-    drop_id(channel);
+    drop_id_locked(channel);
     connect_next(channel, why);
 }
 
@@ -309,7 +309,7 @@ static void connect_next(struct rdma_channel *channel, const struct gpud_error *
             return;
         gpud_rdma_fail_call(&failed, errno, "connect to", channel->where);
         why = &failed;
-        drop_id(channel);
+        drop_id_locked(channel);
     }
     end_locked(channel, why);
 }
@@ -375,7 +375,7 @@ static void ask_again(struct rdma_channel *channel)
     channel->ask_again = INT64_MAX;
     set_timer(channel);
     channel->address_next--;
-    drop_id(channel);
+    drop_id_locked(channel);
     connect_next(channel, NULL);
 }
 
@@ -392,14 +392,14 @@ static void handle_refusal(struct rdma_channel *channel, const struct gpud_rdma_
         struct sockaddr_storage *address = &channel->addresses[--channel->address_next];
         *gpud_sockaddr_port(address) = htons(gpud_rdma_moved_to(&refusal));
         channel->has_moved = true;
-        drop_id(channel);
+        drop_id_locked(channel);
         connect_next(channel, NULL);
         return;
     } else {
         gpud_rdma_explain_refusal(&refusal, &channel->place, &why);
         channel->refusal = refusal;
     }
-    drop_id(channel);
+    drop_id_locked(channel);
     end_locked(channel, &why);
 }
 
@@ -481,7 +481,7 @@ static void send_proof(struct rdma_channel *channel)
 }
 
 /* RDMA_PROVING: handles an authentication message from the peer; false if there is none. */
-static bool prove(struct rdma_channel *channel)
+static bool prove_locked(struct rdma_channel *channel)
 {
     const void *bytes;
     size_t size;
@@ -611,7 +611,7 @@ static void time_out(struct rdma_channel *channel)
     if (is_connected)
         gpud_rdma_disconnect_locked(channel, why.reason);
     else
-        drop_id(channel);
+        drop_id_locked(channel);
 }
 
 void gpud_rdma_drive_locked(struct rdma_channel *channel)
@@ -912,7 +912,7 @@ static enum gpud_status look_once(struct rdma_channel *channel, struct gpud_mess
     size_t size;
     gpud_lock_take(&channel->lock);
     gpud_rdma_drive_locked(channel);
-    while (channel->phase == RDMA_PROVING && prove(channel))
+    while (channel->phase == RDMA_PROVING && prove_locked(channel))
         ;
     *phase = channel->phase;
     if (channel->hung_up) {
@@ -987,7 +987,7 @@ static void channel_hang_up(struct gpud_channel *base)
     if (first && channel->phase < RDMA_PROVING) {
         gpud_fail(&why, GPUD_CLOSED, "this side hung up");
         end_locked(channel, &why);
-        drop_id(channel);
+        drop_id_locked(channel);
     } else if (first && rdma_has_arrived_locked(channel) && rdma_has_route_locked(channel)) {
         gpud_rdma_disconnect_locked(channel, "this side hung up");
     } else if (first) {

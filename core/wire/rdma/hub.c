@@ -560,7 +560,7 @@ void gpud_rdma_tell(struct gpud_listener *base)
 void gpud_rdma_unlisten(struct gpud_listener *base)
 {
     struct rdma_listener *listener = (struct rdma_listener *)base;
-    if (listener->hub)
+    if (listener->hub) /* removes the note, while the name is still locked */
         leave(listener);
     if (listener->is_local)
         gpud_socket_unlisten(&listener->local);

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
 /* === element ================================================================================= */
 /**
  * SECTION:element-gpudirectprogramsrc

@@ -309,7 +309,9 @@ struct imported {
     struct gpud_memory *memory; /* NULL: its driver does not import it */
 };
 
+/* clang-format off */
 static G_DEFINE_QUARK(GpudirectImported, imported)
+    /* clang-format on */
 
     static void free_imported(gpointer user)
 {

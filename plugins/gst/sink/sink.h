@@ -41,9 +41,11 @@ GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_sink_debug);
 
 /* === sink ==================================================================================== */
 /* The internals of gpudirectsink:
- *   element.c  class, properties, states; the sender and its device, policy, standby, receivers,
- * stats render.c   the path of a buffer: prepare, copy, render; pictures in dma-bufs, sound and
- * data; waits, events, messages */
+ *
+ *     element.c  class, properties, states; the sender and its device, policy, standby, receivers,
+ *                stats
+ *     render.c   the path of a buffer: prepare, copy, render; pictures in dma-bufs, sound and data;
+ *                waits, events, messages */
 
 #define GST_TYPE_GPUDIRECT_SINK (gst_gpudirect_sink_get_type())
 

@@ -189,9 +189,8 @@ static struct gpu *get_gpu(GstGpudirectSrc *self)
     return gpu;
 }
 
-/* offer_card: the caps of a card or a third-party writer, those in memory of the GPU first, those
- * in dma-bufs last. Takes the caps. gpu_of_caps: the GPU of the negotiated caps' memory; NULL: the
- * CPU. */
+/* The caps of a card or a third-party writer, those in memory of the GPU first, those in dma-bufs
+ * last. Takes the caps. */
 static GstCaps *offer_card(GstGpudirectSrc *self, GstCaps *caps)
 {
     struct gpu *gpu = get_gpu(self);
@@ -757,6 +756,7 @@ void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass)
 }
 
 /* === apply =================================================================================== */
+
 void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data)
 {
     GstGpudirectSrc *self = user;

@@ -25,7 +25,7 @@ static struct gpud_receiver_params receiver_params(const struct input_params *pa
 
     receiver.name = params->name;
     receiver.device = params->device;
-    receiver.slots = settings->slots_set ? settings->slots : 0;
+    receiver.slots = settings->slots_set ? settings->slots : 0; /* 0: the sender says how many */
     receiver.picture_slots = settings->slots;
     receiver.slow_receiver = settings->slow_receiver;
     receiver.require_direct = settings->require_direct;

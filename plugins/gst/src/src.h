@@ -70,7 +70,7 @@ struct src_options {
     guint connection_timeout; /* s */
     GstClockTime processing_deadline;
     gint latency;              /* ms, atomic; -1: it is measured */
-    guint busy_poll;           /* µs; does not change while the element runs */
+    guint busy_poll;           /* µs, of one link alone; does not change while the element runs */
     gboolean adds_submit_time; /* atomic */
     enum io_mode io_mode;      /* does not change while the element runs */
     const gchar *group;        /* interned; NULL: none; does not change while the element runs */
