@@ -7,7 +7,7 @@
 #include "conformance.h"
 #include "hold.h"
 
-#include "device/cuda/cuda.h"
+#include "device/cuda/driver.h"
 #include "device/gpu/gpu.h"
 #include "device/opencl/opencl.h"
 

@@ -5,7 +5,7 @@
 #include "fake_card.h"
 
 #include "base/base.h"
-#include "device/cuda/cuda.h"
+#include "device/cuda/driver.h"
 #include "device/device.h"
 #include "device/rdma/internal.h"
 #include "support/check.h"

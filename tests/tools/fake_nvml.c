@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* As much of NVIDIA's management library as core/device/cuda/device.c asks: the first two GPUs (as
+/* As much of NVIDIA's management library as core/device/cuda/cuda.c asks: the first two GPUs (as
  * tests/fakes numbers them on the bus) have 18 links to switches, the third and the fourth two
  * links to each other, and every GPU has a PCI Express slot, of generation 5 or of the one that
  * FAKE_NVML_GENERATION says. */

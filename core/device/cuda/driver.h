@@ -336,4 +336,7 @@ struct cuda_driver {
  * library, and dlerror() says why; else the name of a function that it lacks. */
 const char *gpud_cuda_load(struct cuda_driver *driver);
 
+/* The one of the CUDA backend, in cuda.c; filled once a device was found. */
+extern struct cuda_driver gpud_cu;
+
 #endif

@@ -120,9 +120,6 @@ struct gpud_events {
     unsigned count;
 };
 
-/* NULL and *result: the driver cannot create one. */
-void *gpud_events_take(struct gpud_events *events, int *result);
-
 /* In any state. */
 void gpud_events_put(struct gpud_events *events, void *event);
 
@@ -189,7 +186,7 @@ static inline struct gpud_gpu_memory *gpud_gpu_record(const struct gpud_memory *
     return memory->backend;
 }
 
-/* What a vendor's gpud_device_ops point to; in memory.c, queue.c and signal.c. */
+/* What a vendor's gpud_device_ops point to; in memory.c and gpu.c. */
 extern const struct gpud_memory_ops gpud_gpu_memory_ops;
 
 extern const struct gpud_dmabuf_ops gpud_gpu_dmabuf_ops;
@@ -252,9 +249,6 @@ enum gpud_status gpud_bounce_copy(struct gpud_gpu *gpu, void *queue, const struc
 /* === map ===================================================================================== */
 /* Physical allocations, and where they are mapped. All calls are made between enter and leave. */
 
-/* An allocation of this GPU that can be exported as a descriptor. */
-struct gpud_gpu_allocation gpud_gpu_describe(const struct gpud_gpu *gpu);
-
 /* Makes record->allocation of record->mapped bytes and maps it. Returns the driver's result. */
 int gpud_gpu_create(const struct gpud_gpu *gpu, struct gpud_gpu_memory *record);
 
@@ -281,27 +275,7 @@ extern const struct gpud_async_ops gpud_gpu_async_ops;
 enum gpud_status gpud_gpu_wait(struct gpud_gpu *gpu, void *stream, int64_t deadline,
                                struct gpud_error *error);
 
-/* === tables ================================================================================== */
-/* Counted operations that a driver does once a process: pinning a host page, and opening a peer's
- * handle in a context. All calls are made between the driver's enter and leave. */
-
-/* Finds or makes the registration that covers the range, for all devices of the driver. NULL with
- * true: the driver refuses, perhaps because the application has pinned the pages. Memory that
- * shares a page with other data is never pinned, because drivers refuse copies of partly pinned
- * memory. false: out of memory. */
-bool gpud_pins_add(struct gpud_gpu_driver *driver, void *data, uint64_t size, bool read_only,
-                   struct gpud_pinned **pinned);
-
-/* pinned may be NULL. */
+/* pinned may be NULL. Between enter and leave. */
 void gpud_pins_remove(struct gpud_gpu_driver *driver, struct gpud_pinned *pinned);
-
-/* Registers pages with the driver itself; false: it refuses. */
-bool gpud_pins_register(const struct gpud_gpu_driver *driver, void *pages, uint64_t size,
-                        bool read_only);
-
-/* Opens a peer's handle, or finds it open in this context. Returns the driver's result. */
-int gpud_opens_add(struct gpud_gpu_driver *driver, const void *context,
-                   const struct gpud_gpu_ipc *handle, uint64_t *base);
-void gpud_opens_remove(struct gpud_gpu_driver *driver, const void *context, uint64_t base);
 
 #endif

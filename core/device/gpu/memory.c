@@ -11,10 +11,145 @@
 #include <string.h>
 #include <unistd.h>
 
+/* === tables ================================================================================== */
+/* Counted operations that a driver does once a process: pinning a host page, and opening a peer's
+ * handle in a context. All calls are made between the driver's enter and leave. */
+
+/* --- pinned host pages --------------------------------------------------------------------- */
+
+struct gpud_pinned {
+    struct gpud_pinned *next;
+    char *start;
+    uint64_t size;
+    unsigned count;
+};
+
+static bool pins_register(const struct gpud_gpu_driver *driver, void *pages, uint64_t size,
+                          bool read_only)
+{
+    unsigned flags = GPUD_GPU_REGISTER_PORTABLE | GPUD_GPU_REGISTER_MAPPED;
+    if (read_only && driver->read_only_flag &&
+        driver->mem_host_register(pages, size, flags | driver->read_only_flag) == 0)
+        return true;
+    return driver->mem_host_register(pages, size, flags) == 0;
+}
+
+static bool pins_add(struct gpud_gpu_driver *driver, void *data, uint64_t size, bool read_only,
+                     struct gpud_pinned **pinned)
+{
+    struct gpud_pins *pins = &driver->pins;
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct gpud_pinned *range = malloc(sizeof(*range));
+    if (!range)
+        return false;
+    *range = (struct gpud_pinned){
+        .start = data,
+        .size = (size + page - 1) / page * page,
+        .count = 1,
+    };
+    gpud_lock_take(&pins->lock);
+    struct gpud_pinned *found = pins->first;
+    while (found &&
+           (found->start > range->start || found->start + found->size < range->start + range->size))
+        found = found->next;
+    if (found) {
+        found->count++;
+    } else if ((uintptr_t)data % page == 0 &&
+               pins_register(driver, range->start, range->size, read_only)) {
+        range->next = pins->first;
+        pins->first = found = range;
+        range = NULL;
+    }
+    gpud_lock_release(&pins->lock);
+    free(range);
+    *pinned = found;
+    return true;
+}
+
+void gpud_pins_remove(struct gpud_gpu_driver *driver, struct gpud_pinned *pinned)
+{
+    struct gpud_pins *pins = &driver->pins;
+    if (!pinned)
+        return;
+    gpud_lock_take(&pins->lock);
+    if (--pinned->count == 0) {
+        struct gpud_pinned **link = &pins->first;
+        while (*link != pinned)
+            link = &(*link)->next;
+        *link = pinned->next;
+        driver->mem_host_unregister(pinned->start);
+        free(pinned);
+    }
+    gpud_lock_release(&pins->lock);
+}
+
+/* --- opened handles ------------------------------------------------------------------------ */
+
+struct gpud_opened {
+    struct gpud_opened *next;
+    const void *context;
+    struct gpud_gpu_ipc handle;
+    uint64_t base;
+    unsigned count;
+};
+
+static struct gpud_opened *open_new(struct gpud_gpu_driver *driver, const void *context,
+                                    const struct gpud_gpu_ipc *handle, int *result)
+{
+    struct gpud_opened *made = calloc(1, sizeof(*made));
+    *result = made ? driver->ipc_open_mem_handle(&made->base, *handle, driver->ipc_flags)
+                   : GPUD_GPU_OUT_OF_MEMORY;
+    if (*result) {
+        free(made);
+        return NULL;
+    }
+    made->context = context;
+    made->handle = *handle;
+    made->next = driver->opens.first;
+    driver->opens.first = made;
+    return made;
+}
+
+static int opens_add(struct gpud_gpu_driver *driver, const void *context,
+                     const struct gpud_gpu_ipc *handle, uint64_t *base)
+{
+    struct gpud_opens *opens = &driver->opens;
+    int result = 0;
+    gpud_lock_take(&opens->lock);
+    struct gpud_opened *found = opens->first;
+    while (found &&
+           (found->context != context || memcmp(&found->handle, handle, sizeof(*handle)) != 0))
+        found = found->next;
+    if (!found)
+        found = open_new(driver, context, handle, &result);
+    if (found) {
+        found->count++;
+        *base = found->base;
+    }
+    gpud_lock_release(&opens->lock);
+    return result;
+}
+
+static void opens_remove(struct gpud_gpu_driver *driver, const void *context, uint64_t base)
+{
+    struct gpud_opens *opens = &driver->opens;
+    gpud_lock_take(&opens->lock);
+    struct gpud_opened **link = &opens->first;
+    while (*link && ((*link)->context != context || (*link)->base != base))
+        link = &(*link)->next;
+    struct gpud_opened *found = *link;
+    if (found && --found->count == 0) {
+        *link = found->next;
+        driver->ipc_close_mem_handle(base);
+        free(found);
+    }
+    gpud_lock_release(&opens->lock);
+}
+
 /* === map ===================================================================================== */
 /* Physical allocations, and where they are mapped. All calls are made between enter and leave. */
 
-struct gpud_gpu_allocation gpud_gpu_describe(const struct gpud_gpu *gpu)
+static struct gpud_gpu_allocation gpu_describe(const struct gpud_gpu *gpu)
 {
     return (struct gpud_gpu_allocation){
         .type = GPUD_GPU_TYPE_PINNED,
@@ -22,6 +157,16 @@ struct gpud_gpu_allocation gpud_gpu_describe(const struct gpud_gpu *gpu)
         .location = {GPUD_GPU_ON_DEVICE, gpu->ordinal},
         .flags = {.rdma = gpu->rdma},
     };
+}
+
+uint64_t gpud_gpu_find_granularity(const struct gpud_gpu *gpu)
+{
+    const struct gpud_gpu_allocation what = gpu_describe(gpu);
+    size_t unit = 0;
+    return gpu->driver->mem_get_allocation_granularity(&unit, &what,
+                                                       GPUD_GPU_GRANULARITY_MINIMUM) == 0
+               ? unit
+               : 0;
 }
 
 static int allow(const struct gpud_gpu *gpu, uint64_t address, uint64_t size, int flags)
@@ -60,7 +205,7 @@ static enum gpud_status gpu_map(const struct gpud_gpu *gpu, uint64_t allocation,
 
 int gpud_gpu_create(const struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
 {
-    const struct gpud_gpu_allocation what = gpud_gpu_describe(gpu);
+    const struct gpud_gpu_allocation what = gpu_describe(gpu);
     int result = gpu->driver->mem_create(&record->allocation, record->mapped, &what, 0);
     if (result)
         return result;
@@ -193,7 +338,7 @@ static enum gpud_status import_ipc(struct gpud_memory *memory, struct gpud_gpu_m
     size_t size = 0;
     struct gpud_gpu_ipc ipc;
     memcpy(&ipc, &handle->word[1], sizeof(ipc));
-    int result = gpud_opens_add(gpu->driver, gpu->context, &ipc, &record->base);
+    int result = opens_add(gpu->driver, gpu->context, &ipc, &record->base);
     if (result)
         return gpud_gpu_fail_as(gpu->driver, error, GPUD_UNSUPPORTED, result,
                                 "%s cannot open the peer's memory by its legacy handle (another "
@@ -201,7 +346,7 @@ static enum gpud_status import_ipc(struct gpud_memory *memory, struct gpud_gpu_m
                                 memory->device->info.name);
     if (gpu->driver->mem_get_address_range(&base, &size, record->base) || handle->word[0] > size ||
         memory->size > size - handle->word[0]) {
-        gpud_opens_remove(gpu->driver, gpu->context, record->base);
+        opens_remove(gpu->driver, gpu->context, record->base);
         return gpud_fail(error, GPUD_PEER,
                          "the peer's memory ends before the %llu bytes that it promised",
                          (unsigned long long)memory->size);
@@ -317,7 +462,7 @@ bool gpud_gpu_pins_what_it_reads(struct gpud_gpu *gpu)
     bool pins = true;
     if (gpud_memfd_map(fd, size, false, &read, NULL) == GPUD_OK) {
         gpu->driver->enter(gpu);
-        pins = gpud_pins_register(driver, read, size, true);
+        pins = pins_register(driver, read, size, true);
         if (pins) {
             pins = driver->mem_host_get_device_pointer(&address, read, 0) == 0;
             driver->mem_host_unregister(read);
@@ -336,7 +481,7 @@ enum gpud_status gpud_gpu_pin(struct gpud_gpu *gpu, void *data, uint64_t size, b
     const struct gpud_gpu_driver *driver = gpu->driver;
     struct gpud_pinned *range;
     uint64_t last;
-    if (!gpud_pins_add(gpu->driver, data, size, read_only, &range))
+    if (!pins_add(gpu->driver, data, size, read_only, &range))
         return GPUD_NO_MEMORY;
     /* The application may have pinned it: then it has device addresses. */
     if (driver->mem_host_get_device_pointer(address, data, 0) == 0 &&
@@ -375,7 +520,7 @@ static void gpu_memory_give_back(struct gpud_gpu *gpu, struct gpud_gpu_memory *r
         gpu->driver->mem_free(record->address);
         break;
     case GPUD_GPU_IPC:
-        gpud_opens_remove(gpu->driver, gpu->context, record->base);
+        opens_remove(gpu->driver, gpu->context, record->base);
         break;
     case GPUD_GPU_GRAPHICS:
         gpu->driver->close_graphics(record->object, record->address);

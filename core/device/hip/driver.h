@@ -5,7 +5,7 @@
  * backend compiles without ROCm and runs where there is none.
  *
  * hipGetDeviceProperties and hipPointerGetAttributes are left out, because their structures differ
- * between these versions. Other differences are handled at run time, see hip.h.
+ * between these versions. Other differences are handled at run time, see hip.c.
  *
  * tests/support/headers.c compares every line of this file with the vendor's
  * <hip/hip_runtime_api.h> where that is installed: it defines GPUD_HIP_VENDOR_HEADER and gets the

@@ -1,15 +1,316 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* CUDA's devices, and how they reach each other. */
-#include "device/cuda/cuda.h"
+/* CUDA, by its driver: what it does not share with HIP (see device/gpu/gpu.h). */
+#include "device/cuda/driver.h"
 
+#include "base/base.h"
 #include "device/device.h"
 #include "device/gpu/gpu.h"
 
 #include <dlfcn.h>
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* === api ===================================================================================== */
+/* CUDA's driver table for device/gpu/, and what only CUDA needs. */
+
+struct cuda_driver gpud_cu;
+
+struct cuda_device {
+    struct gpud_gpu gpu;
+    CUdevice id;
+    CUcontext context;
+    bool writes_ordered; /* the GPU sees others' writes over the bus in their order */
+    bool can_flush;      /* else the GPU cannot wait for them */
+};
+
+static inline struct cuda_device *cuda_device(const struct gpud_device *device)
+{
+    return device->backend;
+}
+
+/* Its calls are set once a device was found. */
+static struct gpud_gpu_driver cuda_gpu_driver;
+
+/* --- what is CUDA's own -------------------------------------------------------------------- */
+
+static const char *cuda_api_error_name(int result)
+{
+    const char *name = NULL;
+    if (!gpud_cu.get_error_name || gpud_cu.get_error_name((CUresult)result, &name) != CUDA_SUCCESS)
+        return NULL;
+    return name;
+}
+
+/* One bit for each enter, the latest lowest: 1 if the driver took the context. A driver that is
+ * shutting down takes none; popping then would remove the application's context. */
+static _Thread_local uint64_t entered;
+
+static void cuda_api_enter(struct gpud_gpu *gpu)
+{
+    CUcontext context = ((struct cuda_device *)gpu)->context;
+    entered = entered << 1 | (gpud_cu.ctx_push_current(context) == CUDA_SUCCESS);
+}
+
+static void cuda_api_leave(struct gpud_gpu *gpu)
+{
+    CUcontext context;
+    if (entered & 1)
+        gpud_cu.ctx_pop_current(&context);
+    entered >>= 1;
+}
+
+static int cuda_api_copy(void *stream, const struct gpud_rows *rows, bool on_gpu)
+{
+    if (on_gpu)
+        return (int)gpud_cu.memcpy_dtod_async(rows->to, rows->from, rows->row_bytes, stream);
+    if (gpud_rows_are_linear(rows))
+        return (int)gpud_cu.memcpy_async(rows->to, rows->from, rows->row_bytes * rows->rows,
+                                         stream);
+    const CUDA_MEMCPY2D copy = {
+        .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .srcDevice = rows->from,
+        .srcPitch = rows->from_stride,
+        .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .dstDevice = rows->to,
+        .dstPitch = rows->to_stride,
+        .WidthInBytes = rows->row_bytes,
+        .Height = rows->rows,
+    };
+    return (int)gpud_cu.memcpy_2d_async(&copy, stream);
+}
+
+/* The driver compares cyclically. */
+static int cuda_api_wait_value(void *stream, uint64_t address, uint32_t value)
+{
+    return (int)gpud_cu.stream_wait_value(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+static int write_both(void *stream, uint64_t first, uint64_t second, uint32_t value)
+{
+    CUstreamBatchMemOpParams operations[] = {
+        {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+                        .address = first,
+                        .value = value}},
+        {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+                        .address = second,
+                        .value = value}},
+    };
+    return (int)gpud_cu.stream_batch_mem_op(stream, 2, operations, 0);
+}
+
+/* GPUDirect RDMA's manual, "Synchronization and Memory Ordering": cuMemcpy() between GPUs' memory
+ * and cuMemset() may return early, and a third party's card does not wait for the rest. With this
+ * attribute they return when done. The driver rejects it (CUDA_ERROR_NOT_SUPPORTED) for memory of
+ * cuMemCreate() and for memory that it did not allocate. */
+static int make_synchronous(uint64_t address)
+{
+    const unsigned one = 1;
+    return (int)gpud_cu.pointer_set_attribute(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address);
+}
+
+static enum gpud_status cuda_api_export_dmabuf(struct gpud_device *device, uint64_t address,
+                                               uint64_t size, int *fd, uint64_t *offset,
+                                               struct gpud_error *error)
+{
+    CUresult result = gpud_cu.mem_get_handle_for_address_range(
+        fd, address, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    if (result != CUDA_SUCCESS)
+        return gpud_gpu_fail(&cuda_gpu_driver, error, (int)result,
+                             "no dma-buf for %llu bytes of %s", (unsigned long long)size,
+                             device->info.name);
+    *offset = 0;
+    return GPUD_OK;
+}
+
+/* What Vulkan exports as an opaque descriptor. */
+static int open_graphics(int fd, uint64_t bytes, bool dedicated, uint64_t size, void **object,
+                         uint64_t *address)
+{
+    const CUDA_EXTERNAL_MEMORY_HANDLE_DESC what = {
+        .type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+        .handle = {.fd = fd},
+        .size = bytes,
+        .flags = dedicated ? CUDA_EXTERNAL_MEMORY_DEDICATED : 0,
+    };
+    const CUDA_EXTERNAL_MEMORY_BUFFER_DESC part = {.size = size};
+    CUexternalMemory memory;
+    CUdeviceptr mapped;
+    CUresult result = gpud_cu.import_external_memory(&memory, &what);
+    if (result != CUDA_SUCCESS) {
+        close(fd);
+        return (int)result;
+    }
+    result = gpud_cu.external_memory_get_mapped_buffer(&mapped, memory, &part);
+    if (result != CUDA_SUCCESS) {
+        gpud_cu.destroy_external_memory(memory);
+        return (int)result;
+    }
+    *object = memory;
+    *address = mapped;
+    return 0;
+}
+
+static void close_graphics(void *object, uint64_t address)
+{
+    gpud_cu.mem_free(address);
+    gpud_cu.destroy_external_memory(object);
+}
+
+static enum gpud_status cuda_api_flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct cuda_device *device = cuda_device(memory->device);
+    if (device->writes_ordered)
+        return GPUD_OK;
+    if (!device->can_flush)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "%s neither keeps the order of writes over the bus nor flushes them: let "
+                         "the card write to host memory",
+                         memory->device->info.name);
+    cuda_api_enter(&device->gpu);
+    CUresult result =
+        gpud_cu.flush_remote_writes(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
+    cuda_api_leave(&device->gpu);
+    if (result != CUDA_SUCCESS)
+        return gpud_gpu_fail(device->gpu.driver, error, (int)result, "writes to %s are not flushed",
+                             memory->device->info.name);
+    return GPUD_OK;
+}
+
+static struct gpud_gpu_driver cuda_gpu_driver = {
+    .vendor = "CUDA",
+    .origin = "cuda",
+    .allocator = "cuMemAlloc",
+    .fd_type = GPUD_HANDLE_CUDA_FD,
+    .ipc_type = GPUD_HANDLE_CUDA_IPC,
+    .p2p_rank = CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK,
+    .p2p_atomics = CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+    .read_only_flag = CU_MEMHOSTREGISTER_READ_ONLY, /* without it, read-only pages are refused */
+    .pools_have_no_context = true,
+    .queries_default_streams = true,
+    .host_memory_type = CU_MEMORYTYPE_HOST,
+    .ipc_flags = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS,
+    .pins = {.lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_PINS)},
+    .opens = {.lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_OPENS)},
+    .error_name = cuda_api_error_name,
+    .enter = cuda_api_enter,
+    .leave = cuda_api_leave,
+    .copy = cuda_api_copy,
+    .wait_value = cuda_api_wait_value,
+    .write_both = write_both,
+    .make_synchronous = make_synchronous,
+    .export_dmabuf = cuda_api_export_dmabuf,
+    .open_graphics = open_graphics,
+    .close_graphics = close_graphics,
+    .flush_remote = cuda_api_flush_remote,
+};
+
+/* --- the library --------------------------------------------------------------------------- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool loaded;
+static int device_count;
+static char why_not[GPUD_REASON_MAX]; /* why there is no device at all */
+
+static void cuda_api_load(void)
+{
+    const char *missing = gpud_cuda_load(&gpud_cu);
+    if (missing && missing[0]) {
+        gpud_print(why_not, "the NVIDIA driver has no %s: R515 or a newer one is needed", missing);
+        return;
+    }
+    if (missing) {
+        gpud_print(why_not, "no NVIDIA driver (libcuda.so.1 cannot be loaded): install it, or in a "
+                            "container pass the GPU through");
+        return;
+    }
+#define TAKE(member, arguments) \
+    memcpy(&cuda_gpu_driver.member, &gpud_cu.member, sizeof(gpud_cu.member));
+    GPUD_GPU_CALLS(TAKE)
+#undef TAKE
+    struct gpud_error error;
+    CUresult result = gpud_cu.init(0);
+    if (result == CUDA_SUCCESS)
+        result = gpud_cu.device_get_count(&device_count);
+    if (result == CUDA_SUCCESS && device_count > 0) {
+        loaded = true;
+        return;
+    }
+    gpud_gpu_fail(&cuda_gpu_driver, &error,
+                  (int)(result == CUDA_SUCCESS ? CUDA_ERROR_NO_DEVICE : result),
+                  "the NVIDIA driver finds no GPU that it may use (look at nvidia-smi and "
+                  "CUDA_VISIBLE_DEVICES)");
+    gpud_print(why_not, "%s", error.reason);
+}
+
+/* The driver's functions; NULL where there is no driver, or no GPU that this process may use. */
+static const struct cuda_driver *cuda_driver(void)
+{
+    pthread_once(&once, cuda_api_load);
+    return loaded ? &gpud_cu : NULL;
+}
+
+static int cuda_count(void)
+{
+    return cuda_driver() ? device_count : 0;
+}
+
+static const char *cuda_why_none(void)
+{
+    return why_not;
+}
+
+/* === identify ================================================================================ */
+/* Which device a pointer's memory belongs to. */
+
+/* The driver answers only with a current context. If the caller's thread has none, that of an open
+ * device is used. */
+static struct gpud_lock lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_IDENTIFY);
+
+static struct {
+    CUcontext context;
+    unsigned opened; /* how many times */
+} known[64];         /* by ordinal */
+
+/* Records an opened device for look-ups; context NULL: it is about to be closed. */
+static void identify_by(CUdevice ordinal, CUcontext context)
+{
+    gpud_lock_take(&lock);
+    if (ordinal >= 0 && ordinal < 64) {
+        known[ordinal].opened += context ? 1u : -1u;
+        if (context || known[ordinal].opened == 0)
+            known[ordinal].context = context;
+    }
+    gpud_lock_release(&lock);
+}
+
+static bool identify(const void *pointer, struct gpud_pointer_info *info)
+{
+    return gpud_gpu_identify(&cuda_gpu_driver, "cuda", pointer, info);
+}
+
+/* As gpud_device_ops.identify. */
+static bool cuda_identify(const void *pointer, struct gpud_pointer_info *info)
+{
+    CUcontext current = NULL;
+    if (!cuda_driver())
+        return false;
+    if (gpud_cu.ctx_get_current(&current) == CUDA_SUCCESS && current)
+        return identify(pointer, info);
+    bool found = false;
+    gpud_lock_take(&lock);
+    for (int i = 0; i < 64 && !found; i++) {
+        if (!known[i].context || gpud_cu.ctx_push_current(known[i].context) != CUDA_SUCCESS)
+            continue;
+        found = identify(pointer, info);
+        gpud_cu.ctx_pop_current(&current);
+    }
+    gpud_lock_release(&lock);
+    return found;
+}
 
 /* === link ==================================================================================== */
 /* The link from one GPU into the memory of another: the CUDA driver says what it can do, NVML what
@@ -71,11 +372,11 @@ static struct nvml {
 
 #undef NVML_MEMBER
 
-static bool loaded;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool nvml_loaded;
+static pthread_once_t nvml_once = PTHREAD_ONCE_INIT;
 
 /* Never unloaded: it keeps threads and files of its own. */
-static void cuda_device_load(void)
+static void load_nvml(void)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -86,13 +387,13 @@ static void cuda_device_load(void)
     complete = complete && table.member;
     NVML_FUNCTIONS(NVML_LOAD)
 #undef NVML_LOAD
-    loaded = complete && table.init() == NVML_SUCCESS;
+    nvml_loaded = complete && table.init() == NVML_SUCCESS;
 }
 
 static const struct nvml *nvml(void)
 {
-    pthread_once(&once, cuda_device_load);
-    return loaded ? &table : NULL;
+    pthread_once(&nvml_once, load_nvml);
+    return nvml_loaded ? &table : NULL;
 }
 
 /* --- NVLink -------------------------------------------------------------------------------- */
@@ -221,11 +522,11 @@ static void ask_nvml(const struct gpud_device *from, const struct gpud_device *t
 static void ask_driver(const struct gpud_device *from, const struct gpud_device *to,
                        struct gpud_device_link *link)
 {
-    const struct cuda_driver *cu = gpud_cuda_driver();
+    const struct cuda_driver *cu = cuda_driver();
     CUdevice a, b;
     if (!cu || cu->device_get(&a, (int)from->index) != CUDA_SUCCESS ||
         cu->device_get(&b, (int)to->index) != CUDA_SUCCESS ||
-        !gpud_gpu_ask_link(&gpud_cuda_gpu_driver, a, b, link))
+        !gpud_gpu_ask_link(&cuda_gpu_driver, a, b, link))
         gpud_print(link->reason, "the CUDA driver does not answer for %s and %s", from->info.name,
                    to->info.name);
     else if (!link->direct)
@@ -249,7 +550,7 @@ static void cuda_link(const struct gpud_device *from, const struct gpud_device *
 
 static unsigned cuda_device_count(void)
 {
-    return gpud_cuda_driver() ? (unsigned)gpud_cuda_count() : 1;
+    return cuda_driver() ? (unsigned)cuda_count() : 1;
 }
 
 static int attribute(CUdevice id, CUdevice_attribute which)
@@ -283,9 +584,9 @@ static bool read_uuid(int ordinal, uint8_t uuid[16])
 static void cuda_device_probe(struct gpud_device *device)
 {
     struct gpud_device_info *info = &device->info;
-    if (!gpud_cuda_driver()) {
+    if (!cuda_driver()) {
         gpud_print(info->description, "NVIDIA GPU");
-        gpud_print(info->reason, "%s", gpud_cuda_why_none());
+        gpud_print(info->reason, "%s", cuda_why_none());
         return;
     }
     CUdevice id;
@@ -297,7 +598,7 @@ static void cuda_device_probe(struct gpud_device *device)
         result = gpud_cu.device_get_uuid(&uuid, id);
     if (result != CUDA_SUCCESS) {
         struct gpud_error error;
-        gpud_gpu_fail(&gpud_cuda_gpu_driver, &error, (int)result, "the driver does not describe %s",
+        gpud_gpu_fail(&cuda_gpu_driver, &error, (int)result, "the driver does not describe %s",
                       info->name);
         gpud_print(info->reason, "%s", error.reason);
         return;
@@ -323,7 +624,7 @@ static void cuda_device_probe(struct gpud_device *device)
     if (!attribute(id, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED))
         gpud_print(device->no_dmabuf,
                    "the driver of %s makes no dma-bufs: the open kernel modules do", info->name);
-    gpud_gpu_probe_reach(device, gpud_cuda_count(), cuda_device_reaches, read_uuid);
+    gpud_gpu_probe_reach(device, cuda_count(), cuda_device_reaches, read_uuid);
 }
 
 static enum gpud_status make_context(struct cuda_device *cuda, const struct gpud_device *device,
@@ -333,7 +634,7 @@ static enum gpud_status make_context(struct cuda_device *cuda, const struct gpud
     if (result == CUDA_SUCCESS)
         result = gpud_cu.device_primary_ctx_retain(&cuda->context, cuda->id);
     if (result != CUDA_SUCCESS)
-        return gpud_gpu_fail(&gpud_cuda_gpu_driver, error, (int)result, "no CUDA context on %s",
+        return gpud_gpu_fail(&cuda_gpu_driver, error, (int)result, "no CUDA context on %s",
                              device->info.name);
     cuda->writes_ordered =
         attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
@@ -355,7 +656,7 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
     struct cuda_device *cuda = calloc(1, sizeof(*cuda));
     if (!cuda)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-    cuda->gpu.driver = &gpud_cuda_gpu_driver;
+    cuda->gpu.driver = &cuda_gpu_driver;
     enum gpud_status status = make_context(cuda, device, error);
     if (status == GPUD_OK) {
         status = gpud_gpu_open(&cuda->gpu, device, error);
@@ -366,7 +667,7 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
         free(cuda);
         return status;
     }
-    gpud_cuda_identify_by((CUdevice)device->index, cuda->context);
+    identify_by((CUdevice)device->index, cuda->context);
     device->host_rate = cuda_host_rate(device);
     return GPUD_OK;
 }
@@ -374,17 +675,17 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
 /* All queues must be gone: they keep the context alive. */
 static void close_cuda(struct gpud_device *device)
 {
-    struct cuda_device *cuda = gpud_cuda_device(device);
+    struct cuda_device *cuda = cuda_device(device);
     if (!gpud_gpu_close(&cuda->gpu))
         return;
-    gpud_cuda_identify_by((CUdevice)device->index, NULL);
+    identify_by((CUdevice)device->index, NULL);
     gpud_cu.device_primary_ctx_release(cuda->id);
     free(cuda);
 }
 
 static void *native(const struct gpud_device *device)
 {
-    return gpud_cuda_device(device)->context;
+    return cuda_device(device)->context;
 }
 
 static const struct gpud_handle_kind handles[] = {
@@ -408,7 +709,7 @@ const struct gpud_device_ops gpud_cuda_ops = {
     .close = close_cuda,
     .native = native,
     .link = cuda_link,
-    .identify = gpud_cuda_identify,
+    .identify = cuda_identify,
     .handles = handles,
     .handle_count = sizeof(handles) / sizeof(handles[0]),
     .peermem = peermem,
