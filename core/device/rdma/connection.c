@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A connection's queues, credits, messages and writes. */
+/* A connection's queues, credits, completions, messages and writes. */
 #include "device/rdma/internal.h"
 
 #include "base/base.h"
@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@
 /* === post ==================================================================================== */
 /* Posts requests to the card, and fails a connection. */
 
-void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...)
+/* Keeps the first reason. Functions that end with _locked need rdma->lock. */
+static void rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...)
 {
     if (rdma->failed)
         return;
@@ -38,7 +40,8 @@ void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...)
     gpud_event_raise(rdma->event);
 }
 
-enum gpud_status gpud_rdma_check_locked(const struct gpud_rdma *rdma, struct gpud_error *error)
+/* GPUD_PEER with the reason if the connection has failed. */
+static enum gpud_status rdma_check_locked(const struct gpud_rdma *rdma, struct gpud_error *error)
 {
     return rdma->failed ? gpud_fail(error, GPUD_PEER, "%s", rdma->reason) : GPUD_OK;
 }
@@ -65,8 +68,8 @@ static bool post_post(struct gpud_rdma *rdma, struct ibv_send_wr *request)
         request->send_flags |= IBV_SEND_SIGNALED;
     int number = ibv_post_send(rdma->id->qp, request, &bad);
     if (number != 0) {
-        gpud_rdma_fail_locked(rdma, "the network card %s takes no request: %s", rdma->card,
-                              strerror(number));
+        rdma_fail_locked(rdma, "the network card %s takes no request: %s", rdma->card,
+                         strerror(number));
         return false;
     }
     rdma->posted++;
@@ -75,14 +78,15 @@ static bool post_post(struct gpud_rdma *rdma, struct ibv_send_wr *request)
     return true;
 }
 
-bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request)
+/* The caller makes sure of room. false: the connection failed. */
+static bool rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request)
 {
     return !rdma->failed && post_post(rdma, request);
 }
 
 /* Also after a failure, when the card takes requests only to flush them: nothing else would tell
  * that it is done with the unsignalled ones before. */
-bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma)
+static bool rdma_post_marker_locked(struct gpud_rdma *rdma)
 {
     /* With no bytes, the peer's card ignores address and key. */
     struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
@@ -111,7 +115,8 @@ bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma)
 
 /* --- receives ------------------------------------------------------------------------------ */
 
-void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma)
+/* Posts the free receives again. */
+static void rdma_post_receives_locked(struct gpud_rdma *rdma)
 {
     struct ibv_recv_wr list[GPUD_RDMA_RECEIVES], *bad;
     struct ibv_sge place[GPUD_RDMA_RECEIVES];
@@ -134,8 +139,8 @@ void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma)
     rdma->free_count = 0;
     int number = ibv_post_recv(rdma->id->qp, list, &bad);
     if (number != 0)
-        gpud_rdma_fail_locked(rdma, "the network card %s takes no receive: %s", rdma->card,
-                              strerror(number));
+        rdma_fail_locked(rdma, "the network card %s takes no receive: %s", rdma->card,
+                         strerror(number));
 }
 
 /* The peer can return at most the credits that were spent. */
@@ -152,12 +157,12 @@ static bool take_credits(struct gpud_rdma *rdma, uint32_t said)
     if (!(said & UNUSED) && rdma_connection_take_back(&rdma->notices, said & CREDITS) &&
         rdma_connection_take_back(&rdma->messages, said >> 15 & CREDITS))
         return true;
-    gpud_rdma_fail_locked(rdma, "the peer broke the protocol: it gave back more receives than were "
-                                "used");
+    rdma_fail_locked(rdma, "the peer broke the protocol: it gave back more receives than were "
+                           "used");
     return false;
 }
 
-void gpud_rdma_take_notice_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc)
+static void rdma_take_notice_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc)
 {
     uint32_t said = ntohl(wc->imm_data);
     if (!take_credits(rdma, said))
@@ -168,11 +173,12 @@ void gpud_rdma_take_notice_locked(struct gpud_rdma *rdma, uint32_t index, const 
         rdma->news = true;
 }
 
-void gpud_rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc)
+static void rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index,
+                                     const struct ibv_wc *wc)
 {
     uint32_t said = ntohl(wc->imm_data);
     if (said & ONLY_CREDITS || wc->byte_len == 0) {
-        gpud_rdma_fail_locked(
+        rdma_fail_locked(
             rdma, "the peer broke the protocol: a message is empty, or marked as credits alone");
         return;
     }
@@ -192,11 +198,13 @@ static uint32_t held(const struct gpud_rdma *rdma)
 
 /* --- sending credits ----------------------------------------------------------------------- */
 
-bool gpud_rdma_post_with_credits_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request,
-                                        uint32_t flag)
+/* Posts a request together with the owed credits; flag: 0 for a message. false: the connection
+ * failed. */
+static bool rdma_post_with_credits_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request,
+                                          uint32_t flag)
 {
     request->imm_data = htonl(flag | rdma->messages.owed << 15 | rdma->notices.owed);
-    if (!gpud_rdma_post_locked(rdma, request))
+    if (!rdma_post_locked(rdma, request))
         return false;
     rdma->messages.owed = rdma->notices.owed = 0;
     return true;
@@ -208,23 +216,26 @@ static void post_notice(struct gpud_rdma *rdma, struct ibv_send_wr *request, boo
     request->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     if (urgent)
         request->send_flags |= IBV_SEND_SOLICITED;
-    if (gpud_rdma_post_with_credits_locked(rdma, request, flag))
+    if (rdma_post_with_credits_locked(rdma, request, flag))
         rdma->notices.out++;
 }
 
-bool gpud_rdma_may_notify_locked(const struct gpud_rdma *rdma)
+static bool rdma_may_notify_locked(const struct gpud_rdma *rdma)
 {
     return rdma_available(&rdma->notices) >= 2 && rdma_room(rdma) > 0;
 }
 
-void gpud_rdma_post_notice_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request, bool urgent)
+/* Posts a write as a notice, which also covers a pending one. */
+static void rdma_post_notice_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request,
+                                    bool urgent)
 {
     urgent |= rdma->pending && rdma->pending_urgent;
     rdma->pending = false;
     post_notice(rdma, request, urgent, 0);
 }
 
-void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma)
+/* Sends the pending notice and reports receives that were posted again, as far as there is room. */
+static void rdma_send_pending_locked(struct gpud_rdma *rdma)
 {
     const struct rdma_credits *notices = &rdma->notices, *messages = &rdma->messages;
     rdma->unfinished = false;
@@ -232,9 +243,9 @@ void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma)
         return;
     /* With no bytes, the peer's card ignores address and key. */
     struct ibv_send_wr nothing = {.send_flags = 0};
-    if (rdma->pending && gpud_rdma_may_notify_locked(rdma)) {
+    if (rdma->pending && rdma_may_notify_locked(rdma)) {
         struct ibv_send_wr request = nothing;
-        gpud_rdma_post_notice_locked(rdma, &request, false);
+        rdma_post_notice_locked(rdma, &request, false);
     }
     bool tell_notices = notices->owed >= GPUD_RDMA_NOTICES / 2;
     /* The peer knows of at most this many free ones. */
@@ -249,6 +260,213 @@ void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma)
     }
     if (rdma->pending)
         rdma->unfinished = true;
+}
+
+/* === completions ============================================================================= */
+/* Handling completions, and waiting for them. */
+
+#define POLL_COMPLETIONS 32
+/* Longest sleep while draining: another thread may consume the event. */
+#define DRAIN_SLICE (10 * GPUD_MSEC)
+#define DRAIN_PAUSE (200 * GPUD_USEC)
+
+/* --- completions --------------------------------------------------------------------------- */
+
+static void rdma_completion_complete(struct gpud_rdma *rdma, uint64_t number)
+{
+    if (number > rdma->completed)
+        rdma->completed = number;
+    while (rdma->send_count && rdma->send_number[rdma->send_first] <= rdma->completed) {
+        rdma->send_first = (rdma->send_first + 1) % RDMA_SENDS;
+        rdma->send_count--;
+    }
+}
+
+static void fail_by(struct gpud_rdma *rdma, const struct ibv_wc *wc)
+{
+    switch (wc->status) {
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+        rdma_fail_locked(rdma, "the peer does not answer any more: its process or machine has "
+                               "ended, or the network between is broken");
+        break;
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+        rdma_fail_locked(rdma, "the peer had no receive where it had promised one");
+        break;
+    case IBV_WC_REM_ACCESS_ERR:
+        rdma->refused |= !rdma->failed;
+        rdma_fail_locked(rdma, "the peer's network card refused what was to be written or "
+                               "read: its key or range is wrong, or has been taken back");
+        break;
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR:
+        rdma_fail_locked(rdma, "the peer's network card refused a request: %s",
+                         ibv_wc_status_str(wc->status));
+        break;
+    case IBV_WC_LOC_LEN_ERR:
+        rdma_fail_locked(rdma, "the peer sent a message of more than %d bytes",
+                         GPUD_RDMA_MESSAGE_MAX);
+        break;
+    case IBV_WC_WR_FLUSH_ERR:
+        rdma_fail_locked(rdma,
+                         "the connection has ended: the peer closed it, or asked for "
+                         "what the network card %s refused",
+                         rdma->card);
+        break;
+    default:
+        rdma_fail_locked(rdma, "the network card %s failed: %s", rdma->card,
+                         ibv_wc_status_str(wc->status));
+        break;
+    }
+}
+
+static void rdma_completion_handle(struct gpud_rdma *rdma, const struct ibv_wc *wc)
+{
+    bool is_receive = wc->wr_id & RDMA_IS_RECEIVE;
+    if (!is_receive)
+        rdma_completion_complete(rdma, wc->wr_id);
+    if (!is_receive && wc->status == IBV_WC_SUCCESS)
+        rdma->succeeded = rdma->completed;
+    if (wc->status != IBV_WC_SUCCESS)
+        fail_by(rdma, wc);
+    else if (is_receive && !(wc->wc_flags & IBV_WC_WITH_IMM))
+        rdma_fail_locked(rdma, "the peer sent something that does not say how many receives "
+                               "it has");
+    else if (is_receive && wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+        rdma_take_notice_locked(rdma, (uint32_t)wc->wr_id, wc);
+    else if (is_receive)
+        rdma_take_message_locked(rdma, (uint32_t)wc->wr_id, wc);
+}
+
+/* Always ends, because only the caller posts receives again. */
+static void take_completions(struct gpud_rdma *rdma)
+{
+    struct ibv_wc wc[POLL_COMPLETIONS];
+    int count;
+    do {
+        count = ibv_poll_cq(rdma->queue, POLL_COMPLETIONS, wc);
+        if (count < 0)
+            rdma_fail_locked(rdma, "the network card %s does not say what it has done", rdma->card);
+        else if (count > 0 && wc[0].status == IBV_WC_SUCCESS)
+            rdma->heard_at = gpud_now();
+        for (int i = 0; i < count; i++)
+            rdma_completion_handle(rdma, &wc[i]);
+    } while (count == POLL_COMPLETIONS);
+}
+
+/* Handles completions, and then sends what waited for them. */
+static void rdma_poll_locked(struct gpud_rdma *rdma)
+{
+    if (rdma->ended)
+        return;
+    for (;;) {
+        take_completions(rdma);
+        rdma_post_receives_locked(rdma);
+        rdma_send_pending_locked(rdma);
+        if (!rdma->unfinished)
+            rdma->armed_unfinished = false;
+        if (!rdma->unfinished || rdma->armed_unfinished || rdma->failed)
+            return;
+        /* A sleeper may have armed for urgent events only, but now credits count, too. Arming
+         * requires one more check for earlier events. */
+        rdma->armed_unfinished = true;
+        ibv_req_notify_cq(rdma->queue, 0);
+    }
+}
+
+bool gpud_rdma_progress(struct gpud_rdma *rdma)
+{
+    gpud_lock_take(&rdma->lock);
+    rdma_poll_locked(rdma);
+    bool news = rdma->news;
+    rdma->news = false;
+    gpud_lock_release(&rdma->lock);
+    return news;
+}
+
+/* Events are consumed only here, so other waiting threads still find the descriptor readable. Cards
+ * differ when armed for less than before, so a full arming stays until an event occurs. */
+void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only)
+{
+    struct ibv_cq *queue;
+    void *context;
+    unsigned events = 0;
+    gpud_lock_take(&rdma->lock);
+    if (!rdma->ended) {
+        while (ibv_get_cq_event(rdma->channel, &queue, &context) == 0)
+            events++;
+        ibv_ack_cq_events(rdma->queue, events);
+        rdma->armed_all = !urgent_only || (rdma->armed_all && events == 0);
+        ibv_req_notify_cq(rdma->queue, !rdma->armed_all && !rdma->unfinished);
+        rdma->armed_unfinished = rdma->unfinished;
+        rdma_poll_locked(rdma);
+    }
+    gpud_lock_release(&rdma->lock);
+}
+
+/* --- waiting ------------------------------------------------------------------------------- */
+
+uint64_t gpud_rdma_posted(struct gpud_rdma *rdma)
+{
+    gpud_lock_take(&rdma->lock);
+    uint64_t posted = rdma->posted;
+    gpud_lock_release(&rdma->lock);
+    return posted;
+}
+
+static bool is_done(struct gpud_rdma *rdma, uint64_t number)
+{
+    if (rdma->completed >= number || rdma->ended)
+        return true;
+    rdma_poll_locked(rdma);
+    if (number > rdma->completed && number > rdma->signalled && rdma_room(rdma) > 0)
+        rdma_post_marker_locked(rdma);
+    return rdma->completed >= number;
+}
+
+bool gpud_rdma_is_done(struct gpud_rdma *rdma, uint64_t number)
+{
+    gpud_lock_take(&rdma->lock);
+    bool done = is_done(rdma, number);
+    gpud_lock_release(&rdma->lock);
+    return done;
+}
+
+uint64_t gpud_rdma_succeeded(struct gpud_rdma *rdma, bool *refused)
+{
+    gpud_lock_take(&rdma->lock);
+    uint64_t succeeded = rdma->succeeded;
+    *refused = rdma->refused;
+    gpud_lock_release(&rdma->lock);
+    return succeeded;
+}
+
+enum gpud_status gpud_rdma_drain(struct gpud_rdma *rdma, uint64_t number, int64_t deadline,
+                                 struct gpud_error *error)
+{
+    for (;;) {
+        gpud_lock_take(&rdma->lock);
+        bool done = is_done(rdma, number);
+        if (!done) {
+            ibv_req_notify_cq(rdma->queue, 0);
+            done = is_done(rdma, number);
+        }
+        enum gpud_status status = rdma_check_locked(rdma, error);
+        gpud_lock_release(&rdma->lock);
+        if (done)
+            return status;
+        int64_t left = deadline - gpud_now();
+        if (left <= 0)
+            return gpud_fail(error, GPUD_TIMEOUT,
+                             "the network card %s did not finish in time what it was asked for",
+                             rdma->card);
+        struct pollfd wait = {.fd = rdma->fd, .events = POLLIN};
+        struct timespec slice = gpud_timespec(left < DRAIN_SLICE ? left : DRAIN_SLICE);
+        struct timespec pause = gpud_timespec(DRAIN_PAUSE);
+        /* Another thread's event may have made it readable. */
+        if (ppoll(&wait, 1, &slice, NULL) > 0)
+            nanosleep(&pause, NULL);
+    }
 }
 
 /* === connection ============================================================================== */
@@ -267,15 +485,15 @@ void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma)
 void gpud_rdma_fail(struct gpud_rdma *rdma, const char *reason)
 {
     gpud_lock_take(&rdma->lock);
-    gpud_rdma_poll_locked(rdma);
-    gpud_rdma_fail_locked(rdma, "%s", reason);
+    rdma_poll_locked(rdma);
+    rdma_fail_locked(rdma, "%s", reason);
     gpud_lock_release(&rdma->lock);
 }
 
 bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error)
 {
     gpud_lock_take(&rdma->lock);
-    enum gpud_status status = gpud_rdma_check_locked(rdma, error);
+    enum gpud_status status = rdma_check_locked(rdma, error);
     gpud_lock_release(&rdma->lock);
     return status != GPUD_OK;
 }
@@ -293,20 +511,20 @@ static int64_t silent_for(const struct gpud_rdma *rdma, int64_t now)
 bool gpud_rdma_is_alive(struct gpud_rdma *rdma)
 {
     gpud_lock_take(&rdma->lock);
-    gpud_rdma_poll_locked(rdma);
+    rdma_poll_locked(rdma);
     int64_t now = gpud_now();
     bool waits = rdma->signalled > rdma->completed;
     if (rdma->failed || !rdma->connected)
         ;
     else if (waits &&
              silent_for(rdma, now) > GPUD_RDMA_ANSWER + (int64_t)rdma->stretch * ANSWER_A_BYTE)
-        gpud_rdma_fail_locked(rdma,
-                              "the peer does not answer any more: the network card %s has heard "
-                              "nothing for %lld ms, so the peer's machine has ended, or the "
-                              "network between is broken",
-                              rdma->card, (long long)(silent_for(rdma, now) / GPUD_MSEC));
+        rdma_fail_locked(rdma,
+                         "the peer does not answer any more: the network card %s has heard "
+                         "nothing for %lld ms, so the peer's machine has ended, or the "
+                         "network between is broken",
+                         rdma->card, (long long)(silent_for(rdma, now) / GPUD_MSEC));
     else if (!waits && now - rdma->heard_at >= GPUD_RDMA_SILENCE && rdma_room(rdma) > 0)
-        gpud_rdma_post_marker_locked(rdma);
+        rdma_post_marker_locked(rdma);
     bool alive = !rdma->failed;
     gpud_lock_release(&rdma->lock);
     return alive;
@@ -452,8 +670,8 @@ static enum gpud_status rdma_connection_create(struct gpud_rdma *rdma, struct gp
     for (uint32_t i = 0; i < GPUD_RDMA_RECEIVES; i++)
         rdma->free_index[rdma->free_count++] = i;
     gpud_lock_take(&rdma->lock);
-    gpud_rdma_post_receives_locked(rdma);
-    status = gpud_rdma_check_locked(rdma, error);
+    rdma_post_receives_locked(rdma);
+    status = rdma_check_locked(rdma, error);
     gpud_lock_release(&rdma->lock);
     return status;
 }
@@ -486,14 +704,14 @@ void gpud_rdma_set_peer_receives(struct gpud_rdma *rdma, uint32_t receives)
 {
     gpud_lock_take(&rdma->lock);
     if (receives <= GPUD_RDMA_NOTICES) {
-        gpud_rdma_fail_locked(rdma, "the peer says that it has %u receives: %u are the least",
-                              receives, GPUD_RDMA_NOTICES + 1);
+        rdma_fail_locked(rdma, "the peer says that it has %u receives: %u are the least", receives,
+                         GPUD_RDMA_NOTICES + 1);
     } else {
         rdma->connected = true;
         rdma->heard_at = gpud_now();
         rdma->notices.limit = GPUD_RDMA_NOTICES;
         rdma->messages.limit = receives - GPUD_RDMA_NOTICES;
-        gpud_rdma_poll_locked(rdma);
+        rdma_poll_locked(rdma);
     }
     gpud_lock_release(&rdma->lock);
 }
@@ -528,7 +746,7 @@ void gpud_rdma_end(struct gpud_rdma *rdma)
     gpud_lock_take(&rdma->lock);
     bool first = !rdma->ended;
     rdma->ended = true;
-    gpud_rdma_fail_locked(rdma, "this side has ended the connection");
+    rdma_fail_locked(rdma, "this side has ended the connection");
     gpud_lock_release(&rdma->lock);
     if (first) {
         /* No other thread uses these from here on. */
@@ -605,7 +823,7 @@ enum gpud_status gpud_rdma_receive(struct gpud_rdma *rdma, const void **bytes, s
     bool polled = rdma->handed_out;
     take_handed_out_back(rdma);
     if (polled || rdma->taken == rdma->received)
-        gpud_rdma_poll_locked(rdma);
+        rdma_poll_locked(rdma);
     if (rdma->taken != rdma->received) { /* what arrived before the end, too */
         uint32_t place = rdma->taken++ % RDMA_ARRIVED;
         *bytes = rdma_receive_buffer(rdma, rdma->arrived[place].index);
@@ -623,7 +841,7 @@ enum gpud_status gpud_rdma_receive(struct gpud_rdma *rdma, const void **bytes, s
 uint32_t gpud_rdma_received(struct gpud_rdma *rdma)
 {
     gpud_lock_take(&rdma->lock);
-    gpud_rdma_poll_locked(rdma);
+    rdma_poll_locked(rdma);
     uint32_t received = rdma->received;
     gpud_lock_release(&rdma->lock);
     return received;
@@ -631,19 +849,19 @@ uint32_t gpud_rdma_received(struct gpud_rdma *rdma)
 
 /* --- sending ------------------------------------------------------------------------------- */
 
-void gpud_rdma_notify_locked(struct gpud_rdma *rdma, bool urgent)
+static void rdma_notify_locked(struct gpud_rdma *rdma, bool urgent)
 {
     rdma->pending_urgent = urgent || (rdma->pending && rdma->pending_urgent);
     rdma->pending = true;
-    gpud_rdma_send_pending_locked(rdma);
+    rdma_send_pending_locked(rdma);
     if (rdma->unfinished)
-        gpud_rdma_poll_locked(rdma);
+        rdma_poll_locked(rdma);
 }
 
 void gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent)
 {
     gpud_lock_take(&rdma->lock);
-    gpud_rdma_notify_locked(rdma, urgent);
+    rdma_notify_locked(rdma, urgent);
     gpud_lock_release(&rdma->lock);
 }
 
@@ -659,7 +877,7 @@ static void post_message(struct gpud_rdma *rdma, const void *bytes, uint32_t siz
     };
     if (size <= rdma->inline_max) {
         request.send_flags |= IBV_SEND_INLINE;
-        if (gpud_rdma_post_with_credits_locked(rdma, &request, 0))
+        if (rdma_post_with_credits_locked(rdma, &request, 0))
             rdma->messages.out++;
         return;
     }
@@ -669,7 +887,7 @@ static void post_message(struct gpud_rdma *rdma, const void *bytes, uint32_t siz
     place.addr = (uintptr_t)copy;
     place.lkey = rdma->buffers_mr->lkey;
     request.send_flags |= IBV_SEND_SIGNALED;
-    if (gpud_rdma_post_with_credits_locked(rdma, &request, 0)) {
+    if (rdma_post_with_credits_locked(rdma, &request, 0)) {
         rdma->messages.out++;
         rdma->send_number[index] = rdma->posted;
         rdma->send_count++;
@@ -691,13 +909,13 @@ enum gpud_status gpud_rdma_send(struct gpud_rdma *rdma, const void *bytes, size_
     enum gpud_status status;
     gpud_lock_take(&rdma->lock);
     if (rdma->pending || !has_room_for_message(rdma, size))
-        gpud_rdma_poll_locked(rdma);
+        rdma_poll_locked(rdma);
     if (!rdma->failed && !has_room_for_message(rdma, size)) {
         status = gpud_fail(error, GPUD_AGAIN, "the peer has not read what was sent before");
     } else {
         if (!rdma->failed)
             post_message(rdma, bytes, (uint32_t)size);
-        status = gpud_rdma_check_locked(rdma, error);
+        status = rdma_check_locked(rdma, error);
     }
     gpud_lock_release(&rdma->lock);
     return status;
@@ -733,7 +951,7 @@ bool gpud_rdma_has_room(struct gpud_rdma *rdma, uint64_t size)
     gpud_lock_take(&rdma->lock);
     uint64_t wanted = count_pieces(rdma, size) + RDMA_WORDS;
     if (room_for_transfers(rdma) < wanted)
-        gpud_rdma_poll_locked(rdma);
+        rdma_poll_locked(rdma);
     bool has = room_for_transfers(rdma) >= wanted;
     gpud_lock_release(&rdma->lock);
     return has;
@@ -773,7 +991,7 @@ static void transfer_post(struct gpud_rdma *rdma, const struct gpud_rdma_transfe
 {
     const struct gpud_rdma_region *local = wanted->local;
     bool is_inline = kind != READ && local->host && wanted->size <= rdma->inline_max;
-    bool is_notice = kind >= NOTICE, goes_along = is_notice && gpud_rdma_may_notify_locked(rdma);
+    bool is_notice = kind >= NOTICE, goes_along = is_notice && rdma_may_notify_locked(rdma);
     uint32_t piece = piece_of(rdma, wanted->size);
     for (uint64_t done = 0; done < wanted->size;) {
         uint64_t left = wanted->size - done;
@@ -795,12 +1013,12 @@ static void transfer_post(struct gpud_rdma *rdma, const struct gpud_rdma_transfe
         if (done == wanted->size && wanted->tells)
             request.send_flags |= IBV_SEND_SIGNALED;
         if (done == wanted->size && goes_along)
-            gpud_rdma_post_notice_locked(rdma, &request, kind == URGENT_NOTICE);
-        else if (!gpud_rdma_post_locked(rdma, &request))
+            rdma_post_notice_locked(rdma, &request, kind == URGENT_NOTICE);
+        else if (!rdma_post_locked(rdma, &request))
             return;
     }
     if (is_notice && !goes_along)
-        gpud_rdma_notify_locked(rdma, kind == URGENT_NOTICE);
+        rdma_notify_locked(rdma, kind == URGENT_NOTICE);
 }
 
 static enum gpud_status transfer(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
@@ -812,14 +1030,14 @@ static enum gpud_status transfer(struct gpud_rdma *rdma, const struct gpud_rdma_
     uint64_t pieces = count_pieces(rdma, wanted->size);
     gpud_lock_take(&rdma->lock);
     if (rdma->pending || room_for_transfers(rdma) < pieces)
-        gpud_rdma_poll_locked(rdma);
+        rdma_poll_locked(rdma);
     if (!rdma->failed && (!rdma->connected || room_for_transfers(rdma) < pieces)) {
         status =
             gpud_fail(error, GPUD_AGAIN, "the queue of the network card %s is full", rdma->card);
     } else {
         if (!rdma->failed)
             transfer_post(rdma, wanted, kind);
-        status = gpud_rdma_check_locked(rdma, error);
+        status = rdma_check_locked(rdma, error);
     }
     gpud_lock_release(&rdma->lock);
     return status;

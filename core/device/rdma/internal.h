@@ -49,9 +49,6 @@ enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, c
  * kernel shows, and opens no card. */
 bool gpud_rdma_find_lack(char why[GPUD_REASON_MAX]);
 
-/* Whether this process may open a node below /dev/infiniband; closes it again. */
-bool gpud_rdma_can_open(const char *node, char why[GPUD_REASON_MAX]);
-
 /* === internal ================================================================================ */
 /* What the files of this folder share. Functions that end with _locked need rdma->lock. */
 
@@ -199,67 +196,5 @@ static inline uint32_t rdma_available(const struct rdma_credits *credits)
 {
     return credits->limit - credits->out;
 }
-
-/* --- connection.c --------------------------------------------------------------------------- */
-
-/* Keeps the first reason. */
-void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...) GPUD_PRINTF(2, 3);
-
-/* GPUD_PEER with the reason if the connection has failed. */
-enum gpud_status gpud_rdma_check_locked(const struct gpud_rdma *rdma, struct gpud_error *error);
-
-/* The caller makes sure of room. false: the connection failed. */
-bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request);
-
-/* Posts a signalled write of no bytes behind everything. */
-bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma);
-
-/* --- connection.c --------------------------------------------------------------------------- */
-
-/* Handles a completed receive of so many bytes. */
-void gpud_rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc);
-void gpud_rdma_take_notice_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc);
-
-/* Posts the free receives again. */
-void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma);
-
-/* Posts a request together with the owed credits; flag: 0 for a message. false: the connection
- * failed. */
-bool gpud_rdma_post_with_credits_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request,
-                                        uint32_t flag);
-
-/* Whether a notice fits now; and posting a write as one. That also covers a pending notice. */
-bool gpud_rdma_may_notify_locked(const struct gpud_rdma *rdma);
-void gpud_rdma_post_notice_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request, bool urgent);
-
-/* Sends the pending notice and reports receives that were posted again, as far as there is room. */
-void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma);
-
-/* --- completion.c -------------------------------------------------------------------------- */
-
-/* Handles completions, and then sends what waited for them. */
-void gpud_rdma_poll_locked(struct gpud_rdma *rdma);
-
-/* --- connection.c --------------------------------------------------------------------------- */
-
-void gpud_rdma_notify_locked(struct gpud_rdma *rdma, bool urgent);
-
-/* --- memory.c ------------------------------------------------------------------------------ */
-
-enum gpud_status gpud_rdma_fail_ended(struct gpud_error *error);
-
-/* Access flags for verbs. */
-int gpud_rdma_flags(unsigned access);
-
-/* Makes a region of a registration, and takes it over, also on failure. With domain_lock held. */
-enum gpud_status gpud_rdma_add_region(struct gpud_rdma *rdma, struct ibv_mr *mr, uint64_t address,
-                                      uint64_t size, unsigned access,
-                                      struct gpud_rdma_region **region, struct gpud_error *error);
-
-/* === sysfs =================================================================================== */
-/* What the kernel shows of network cards below /sys to any user: no card is opened. */
-
-/* All fields but mtu and message_max, which only the card knows. */
-void gpud_rdma_read_port(const char *card, uint32_t number, struct gpud_network_port_info *info);
 
 #endif

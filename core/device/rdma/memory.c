@@ -8,7 +8,6 @@
 #include "device/device.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +18,7 @@
 
 /* --- failures ------------------------------------------------------------------------------ */
 
-enum gpud_status gpud_rdma_fail_ended(struct gpud_error *error)
+static enum gpud_status rdma_fail_ended(struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_PEER, "the connection has ended: nothing is registered any more");
 }
@@ -28,7 +27,7 @@ enum gpud_status gpud_rdma_fail_ended(struct gpud_error *error)
 
 /* IBV_ACCESS_RELAXED_ORDERING is never set: a frame's bytes must arrive before the word that
  * announces them. */
-int gpud_rdma_flags(unsigned access)
+static int rdma_flags(unsigned access)
 {
     int flags = 0;
     if (access & (GPUD_RDMA_LOCAL_WRITE | GPUD_RDMA_REMOTE_WRITE))
@@ -40,9 +39,10 @@ int gpud_rdma_flags(unsigned access)
     return flags;
 }
 
-enum gpud_status gpud_rdma_add_region(struct gpud_rdma *rdma, struct ibv_mr *mr, uint64_t address,
-                                      uint64_t size, unsigned access,
-                                      struct gpud_rdma_region **region, struct gpud_error *error)
+/* Makes a region of a registration, and takes it over, also on failure. With domain_lock held. */
+static enum gpud_status rdma_add_region(struct gpud_rdma *rdma, struct ibv_mr *mr, uint64_t address,
+                                        uint64_t size, unsigned access,
+                                        struct gpud_rdma_region **region, struct gpud_error *error)
 {
     struct gpud_rdma_region *made = calloc(1, sizeof(*made));
     if (!made) {
@@ -85,10 +85,10 @@ enum gpud_status gpud_rdma_register(struct gpud_rdma *rdma, void *data, uint64_t
     enum gpud_status status;
     gpud_lock_take(&rdma->domain_lock);
     if (rdma->ended) {
-        status = gpud_rdma_fail_ended(error);
+        status = rdma_fail_ended(error);
     } else {
-        struct ibv_mr *mr = ibv_reg_mr(rdma->domain, data, size, gpud_rdma_flags(access));
-        status = mr ? gpud_rdma_add_region(rdma, mr, (uintptr_t)data, size, access, &made, error)
+        struct ibv_mr *mr = ibv_reg_mr(rdma->domain, data, size, rdma_flags(access));
+        status = mr ? rdma_add_region(rdma, mr, (uintptr_t)data, size, access, &made, error)
                     : gpud_rdma_fail_register(error, errno, rdma->card, size);
     }
     gpud_lock_release(&rdma->domain_lock);
@@ -172,12 +172,12 @@ static enum gpud_status register_dmabuf(struct gpud_rdma *rdma, struct gpud_memo
         return status;
     uint64_t address = DMABUF_ADDRESS + offset;
     struct ibv_mr *mr =
-        ibv_reg_dmabuf_mr(rdma->domain, offset, memory->size, address, fd, gpud_rdma_flags(access));
+        ibv_reg_dmabuf_mr(rdma->domain, offset, memory->size, address, fd, rdma_flags(access));
     int number = errno;
     /* The registration keeps the dma-buf alive. */
     gpud_fd_close(&fd);
     if (mr)
-        return gpud_rdma_add_region(rdma, mr, address, memory->size, access, region, error);
+        return rdma_add_region(rdma, mr, address, memory->size, access, region, error);
     errno = number;
     return gpud_fail_errno(error, "%s cannot register the dma-buf of %llu bytes of %s", rdma->card,
                            (unsigned long long)memory->size, memory->device->info.name);
@@ -198,10 +198,10 @@ static enum gpud_status register_peermem(struct gpud_rdma *rdma, struct gpud_mem
     /* Always writable: for read-only registrations, kernels before 6.2 pin any page at such an
      * address, if the card's driver does not ask the device's. */
     struct ibv_mr *mr = ibv_reg_mr(rdma->domain, memory->native, memory->size,
-                                   gpud_rdma_flags(access | GPUD_RDMA_LOCAL_WRITE));
+                                   rdma_flags(access | GPUD_RDMA_LOCAL_WRITE));
     if (mr)
-        return gpud_rdma_add_region(rdma, mr, (uintptr_t)memory->native, memory->size, access,
-                                    region, error);
+        return rdma_add_region(rdma, mr, (uintptr_t)memory->native, memory->size, access, region,
+                               error);
     return gpud_fail_errno(error, "%s cannot register %llu bytes of %s by their address",
                            rdma->card, (unsigned long long)memory->size, memory->device->info.name);
 }
@@ -214,7 +214,7 @@ static enum gpud_status register_device(struct gpud_rdma *rdma, struct gpud_memo
 {
     struct gpud_error by_dmabuf = {0}, by_peermem = {0};
     if (rdma->ended)
-        return gpud_rdma_fail_ended(error);
+        return rdma_fail_ended(error);
     if (register_dmabuf(rdma, memory, access, region, &by_dmabuf) == GPUD_OK) {
         *way = GPUD_RDMA_DMABUF;
         return GPUD_OK;
@@ -268,7 +268,7 @@ static void try(struct gpud_rdma *rdma, struct gpud_device *device, register_fn 
         gpud_memory_alloc_for(device, TRIAL_SIZE, GPUD_USAGE_LOCAL, &memory, &error);
     if (status == GPUD_OK) {
         gpud_lock_take(&rdma->domain_lock);
-        status = rdma->ended ? gpud_rdma_fail_ended(&error)
+        status = rdma->ended ? rdma_fail_ended(&error)
                              : way(rdma, memory, GPUD_RDMA_REMOTE_WRITE, &region, &error);
         gpud_lock_release(&rdma->domain_lock);
     }
@@ -326,171 +326,4 @@ bool gpud_rdma_has_peermem(struct gpud_rdma *rdma, struct gpud_device *device,
                            char why[GPUD_REASON_MAX])
 {
     return has(rdma, device, false, why);
-}
-
-/* === host ==================================================================================== */
-/* What keeps this host, or this process, from using any network card. */
-
-/* Drivers of network interfaces whose cards become RDMA devices by another module. */
-static const struct {
-    const char *driver, *module;
-} modules[] = {
-    {"mlx5_core", "mlx5_ib"}, {"mlx4_core", "mlx4_ib"},   {"bnxt_en", "bnxt_re"},
-    {"ice", "irdma"},         {"qede", "qedr"},           {"mana", "mana_ib"},
-    {"ionic", "ionic_rdma"},  {"hns3", "hns_roce_hw_v2"},
-};
-
-/* NULL: no module is needed, or it is loaded already and has found nothing. */
-static const char *missing_module(const char *driver)
-{
-    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-        size_t files;
-        if (strcmp(modules[i].driver, driver) != 0)
-            continue;
-        free(gpud_sysfs_list(&files, "/sys/module/%s", modules[i].module));
-        return files > 0 ? NULL : modules[i].module;
-    }
-    return NULL;
-}
-
-static bool is_ethernet(const char *netdev)
-{
-    char type[16];
-    return strcmp(netdev, "lo") != 0 &&
-           gpud_sysfs_read(type, sizeof(type), "/sys/class/net/%s/type", netdev) &&
-           strcmp(type, "1") == 0;
-}
-
-static bool is_up(const char *netdev)
-{
-    char state[16];
-    return gpud_sysfs_read(state, sizeof(state), "/sys/class/net/%s/operstate", netdev) &&
-           strcmp(state, "up") == 0;
-}
-
-/* Suggests an interface to make an RDMA device of: a capable card's, else any that is up, else
- * any. */
-static void explain_no_device(char why[GPUD_REASON_MAX])
-{
-    size_t count;
-    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/net");
-    const char *any = NULL, *up = NULL;
-    bool said = false;
-    for (size_t i = 0; i < count && !said; i++) {
-        char driver[32];
-        const char *netdev = names[i].text;
-        gpud_sysfs_follow(driver, sizeof(driver), "/sys/class/net/%s/device/driver", netdev);
-        const char *module = missing_module(driver);
-        if (module) {
-            gpud_print_n(why, GPUD_REASON_MAX,
-                         "this host has no RDMA device; the card of %s (driver %s) becomes one by "
-                         "another module: modprobe %s",
-                         netdev, driver, module);
-            said = true;
-        }
-        if (!any && is_ethernet(netdev))
-            any = netdev;
-        if (!up && is_ethernet(netdev) && is_up(netdev))
-            up = netdev;
-    }
-    if (!said)
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "this host has no RDMA device; soft-RoCE makes one of any Ethernet interface, "
-                     "at the speed of the CPU: modprobe rdma_rxe && rdma link add rxe0 type rxe "
-                     "netdev %s",
-                     up    ? up
-                     : any ? any
-                           : "eth0");
-    free(names);
-}
-
-bool gpud_rdma_can_open(const char *node, char why[GPUD_REASON_MAX])
-{
-    char path[GPUD_SYSFS_PATH_MAX];
-    gpud_sysfs_path(path, "%s", node);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0) {
-        close(fd);
-        return true;
-    }
-    int number = errno;
-    if (number == ENOENT)
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "%s is not there: a container needs it passed in (--device /dev/infiniband)",
-                     node);
-    else if (number == EACCES)
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "user %u may not open %s: chmod 666 %s, or join the group that it belongs to",
-                     geteuid(), node, node);
-    else if (number == EPERM)
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "this container may not open %s: start it with --device /dev/infiniband",
-                     node);
-    else
-        gpud_print_n(why, GPUD_REASON_MAX, "%s cannot be opened: %s", node, strerror(number));
-    return false;
-}
-
-/* Whether the node that rdma_cm needs can be opened. */
-static bool rdma_memory_can_connect(char why[GPUD_REASON_MAX])
-{
-    size_t count;
-    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/misc/rdma_cm");
-    free(names);
-    if (count > 0)
-        return gpud_rdma_can_open("/dev/infiniband/rdma_cm", why);
-    gpud_print_n(why, GPUD_REASON_MAX,
-                 "programs cannot connect by RDMA devices, as /dev/infiniband/rdma_cm is missing: "
-                 "modprobe rdma_ucm");
-    return false;
-}
-
-/* Whether a port of any card is active; else *why explains the first. */
-static bool has_active_port(const struct gpud_sysfs_name *cards, size_t count,
-                            char why[GPUD_REASON_MAX])
-{
-    bool active = false;
-    gpud_print_n(why, GPUD_REASON_MAX, "%s has no port", cards[0].text);
-    for (size_t i = 0; i < count && !active; i++) {
-        size_t ports;
-        struct gpud_sysfs_name *names =
-            gpud_sysfs_list(&ports, "/sys/class/infiniband/%s/ports", cards[i].text);
-        for (size_t j = 0; j < ports && !active; j++) {
-            struct gpud_network_port_info port = {0};
-            gpud_rdma_read_port(cards[i].text, (uint32_t)strtoul(names[j].text, NULL, 10), &port);
-            active = port.active;
-            if (i == 0 && j == 0)
-                gpud_print_n(why, GPUD_REASON_MAX, "port %u of %s is not active: %.400s",
-                             port.number, cards[0].text, port.reason);
-        }
-        free(names);
-    }
-    return active;
-}
-
-/* Whether programs have a node for a card, beside a file that is always there. */
-static bool has_uverbs(void)
-{
-    size_t count;
-    bool found = false;
-    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/infiniband_verbs");
-    for (size_t i = 0; i < count; i++)
-        found |= strncmp(names[i].text, "uverbs", strlen("uverbs")) == 0;
-    free(names);
-    return found;
-}
-
-bool gpud_rdma_find_lack(char why[GPUD_REASON_MAX])
-{
-    size_t count;
-    struct gpud_sysfs_name *cards = gpud_sysfs_list(&count, "/sys/class/infiniband");
-    if (count == 0)
-        explain_no_device(why);
-    else if (!has_uverbs())
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "programs cannot use the RDMA device %s: modprobe ib_uverbs", cards[0].text);
-    else if (rdma_memory_can_connect(why) && has_active_port(cards, count, why))
-        why[0] = '\0';
-    free(cards);
-    return why[0];
 }
