@@ -212,12 +212,6 @@ void gpud_opencl_free_bounces(struct opencl_memory *memory);
 /* CL_COMPLETE, a state before it (positive), or the command's error (negative). */
 cl_int gpud_opencl_state(cl_event event);
 
-/* GPUD_IO, with what a command's negative state means. */
-enum gpud_status gpud_opencl_say_failed(cl_int state, struct gpud_error *error);
-
-/* Waits for a command that has been flushed. GPUD_TIMEOUT leaves everything as it was. */
-enum gpud_status gpud_opencl_wait(cl_event event, int64_t deadline, struct gpud_error *error);
-
 /* --- queue.c ------------------------------------------------------------------------------- */
 
 /* As gpud_device_ops.migrate. */
@@ -234,9 +228,6 @@ enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct open
                                        struct gpud_error *error);
 void gpud_opencl_queue_free(struct opencl_queue *queue);
 
-/* Releases a queue of the device's list when it is idle. queue may be NULL. */
-void gpud_opencl_queue_retire(struct opencl_queue *queue);
-
 /* Makes a command wait for the one before it. In-order queues do so anyway, but only an event
  * passes a failure on, so that the last command's state covers all before it. */
 #define OPENCL_AFTER(queue) (queue)->last ? 1 : 0, (queue)->last ? &(queue)->last : NULL
@@ -251,17 +242,10 @@ void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event);
 void gpud_opencl_queue_push(struct opencl_queue *queue, cl_event event);
 enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud_error *error);
 
-/* A reference on the latest command's event; NULL: none. */
-cl_event gpud_opencl_queue_last(struct opencl_queue *queue);
-
 /* Starts everything and waits for it until the deadline. GPUD_IO, with the error's name, if
  * something failed. */
 enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t deadline,
                                           struct gpud_error *error);
-
-/* Starts everything, waits for one command of it, and drops the reference on its event. */
-enum gpud_status gpud_opencl_queue_wait(struct opencl_queue *queue, cl_event event,
-                                        int64_t deadline, struct gpud_error *error);
 
 /* As gpud_queue_ops.on_complete. */
 enum gpud_status gpud_opencl_queue_on_complete(struct opencl_queue *queue, gpud_complete_fn fn,

@@ -22,7 +22,7 @@
 /* Posts requests to the card, and fails a connection. */
 
 /* Keeps the first reason. Functions that end with _locked need rdma->lock. */
-static void rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...)
+static GPUD_PRINTF(2, 3) void rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...)
 {
     if (rdma->failed)
         return;
