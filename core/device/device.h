@@ -878,6 +878,68 @@ void gpud_free_after(struct gpud_async *async, struct gpud_free_after *after,
                      struct gpud_memory *memory, void (*give_back)(struct gpud_memory *memory),
                      int64_t not_before, bool here);
 
+/* === bounce ================================================================================== */
+/* CPU access to memory that the CPU does not map, for vendors with asynchronous queues: pages of
+ * the host beside it. What is read is copied down before the map returns; what was written goes up
+ * in the order of the queue, without a wait. All calls but map and unmap are made between enter and
+ * leave. */
+
+/* Begins the vendor's record of the pages. */
+struct gpud_bounce {
+    struct gpud_bounce *next;
+    void *pages;
+    uint64_t size;
+    void *busy; /* the event behind a copy that still uses them; NULL: none */
+    unsigned access;
+    uint64_t offset, length; /* what is mapped */
+};
+
+struct gpud_bounce_ops {
+    enum gpud_status (*make)(struct gpud_device *device, uint64_t size, struct gpud_bounce **bounce,
+                             struct gpud_error *error);
+    void (*free)(struct gpud_device *device, struct gpud_bounce *bounce);
+    /* An event behind the queue's current work; NULL: the driver makes none. */
+    void *(*mark)(struct gpud_device *device, void *queue);
+    /* Copy what is mapped: into the pages, which waits for the copy, and back, which does not. */
+    enum gpud_status (*download)(const struct gpud_memory *memory, void *queue,
+                                 struct gpud_bounce *bounce, int64_t deadline,
+                                 struct gpud_error *error);
+    enum gpud_status (*upload)(const struct gpud_memory *memory, void *queue,
+                               struct gpud_bounce *bounce, struct gpud_error *error);
+};
+
+/* The pages of a device. */
+struct gpud_bounces {
+    const struct gpud_bounce_ops *ops;
+    const struct gpud_async *async;
+    struct gpud_lock lock;
+    struct gpud_bounce *idle, *used;
+};
+
+void gpud_bounces_init(struct gpud_bounces *bounces, const struct gpud_bounce_ops *ops,
+                       const struct gpud_async *async);
+void gpud_bounces_finish(struct gpud_bounces *bounces);
+
+/* The ops of that name for a queue with this handle. */
+enum gpud_status gpud_bounce_map(struct gpud_bounces *bounces, void *queue,
+                                 struct gpud_memory *memory, uint64_t offset, uint64_t size,
+                                 unsigned access, int64_t deadline, void **data,
+                                 struct gpud_error *error);
+enum gpud_status gpud_bounce_unmap(struct gpud_bounces *bounces, void *queue,
+                                   struct gpud_memory *memory, void *data,
+                                   struct gpud_error *error);
+
+/* For copies of host memory that the driver cannot reach: takes pages, and puts them back among the
+ * idle ones. put_busy: a copy on the queue still uses them. If the driver cannot mark its end
+ * (false), they stay in use until the device is closed. */
+enum gpud_status gpud_bounce_take(struct gpud_bounces *bounces, uint64_t size,
+                                  struct gpud_bounce **bounce, struct gpud_error *error);
+void gpud_bounce_put(struct gpud_bounces *bounces, struct gpud_bounce *bounce);
+bool gpud_bounce_put_busy(struct gpud_bounces *bounces, void *queue, struct gpud_bounce *bounce);
+
+/* Fills the pages with the rows of copy->from, one behind the other. */
+void gpud_bounce_pack(struct gpud_bounce *bounce, const struct gpud_copy *copy);
+
 /* === network_cards =========================================================================== */
 /* Lists network cards for <gpudirect/network.h>. */
 

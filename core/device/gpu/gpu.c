@@ -67,22 +67,10 @@ enum gpud_status gpud_gpu_fail_as(const struct gpud_gpu_driver *driver, struct g
     return status;
 }
 
+static const struct gpud_bounce_ops gpu_bounce_ops;
+
 /* === events ================================================================================== */
 /* Keeps unused events, because creating one costs more than launching a copy. */
-
-static void events_init(struct gpud_events *events, const struct gpud_gpu_driver *driver)
-{
-    events->driver = driver;
-    events->count = 0;
-    gpud_lock_init(&events->lock, GPUD_RANK_EVENTS);
-}
-
-static void events_finish(struct gpud_events *events)
-{
-    while (events->count)
-        events->driver->event_destroy(events->kept[--events->count]);
-    gpud_lock_destroy(&events->lock);
-}
 
 static void *events_take(struct gpud_events *events, int *result)
 {
@@ -143,8 +131,9 @@ enum gpud_status gpud_gpu_open(struct gpud_gpu *gpu, struct gpud_device *device,
     if (!gpu->granularity)
         device->caps &= ~(uint32_t)GPUD_CAP_SHARE;
     gpud_completion_thread_init(&gpu->completions, &gpud_gpu_async_ops, device);
-    events_init(&gpu->events, gpu->driver);
-    gpud_bounces_init(gpu);
+    gpu->events = (struct gpud_events){.driver = gpu->driver};
+    gpud_lock_init(&gpu->events.lock, GPUD_RANK_EVENTS);
+    gpud_bounces_init(&gpu->bounces, &gpu_bounce_ops, &gpu->async);
     device->backend = gpu;
     return GPUD_OK;
 }
@@ -160,9 +149,11 @@ bool gpud_gpu_close(struct gpud_gpu *gpu)
         return false;
     }
     gpu->driver->enter(gpu);
-    gpud_bounces_finish(gpu);
+    gpud_bounces_finish(&gpu->bounces);
     gpu->driver->stream_destroy(gpu->service);
-    events_finish(&gpu->events);
+    while (gpu->events.count)
+        gpu->driver->event_destroy(gpu->events.kept[--gpu->events.count]);
+    gpud_lock_destroy(&gpu->events.lock);
     gpu->driver->leave(gpu);
     gpud_async_finish(&gpu->async);
     return true;
@@ -408,16 +399,12 @@ static enum gpud_status gpu_queue_wrap(struct gpud_queue *queue, void *stream,
     return GPUD_OK;
 }
 
-/* A default stream also orders work of streams that it is not asked about. */
-static bool is_default(const void *stream)
-{
-    return (uintptr_t)stream <= GPUD_GPU_STREAM_DEFAULT_MAX;
-}
-
 static bool gpu_queue_is_idle(struct gpud_queue *queue)
 {
     struct gpud_gpu *gpu = gpud_gpu(queue->device);
-    if (is_default(queue->native) && !gpu->driver->queries_default_streams)
+    /* A default stream also orders work of streams that it is not asked about. */
+    if ((uintptr_t)queue->native <= GPUD_GPU_STREAM_DEFAULT_MAX &&
+        !gpu->driver->queries_default_streams)
         return false;
     gpu->driver->enter(gpu);
     int result = gpu->driver->stream_query(queue->native);
@@ -473,6 +460,120 @@ static void gpu_queue_drop(struct gpud_device *device, void *fence)
     gpud_gpu_async_ops.leave(device);
 }
 
+/* --- pinned pages, for what the driver cannot reach --------------------------------------------
+ */
+
+static enum gpud_status gpu_bounce_make(struct gpud_device *device, uint64_t size,
+                                        struct gpud_bounce **bounce, struct gpud_error *error)
+{
+    const struct gpud_gpu_driver *driver = gpud_gpu(device)->driver;
+    struct gpud_bounce *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping's record");
+    int result = driver->mem_host_alloc(&made->pages, size, GPUD_GPU_HOST_PORTABLE);
+    if (result) {
+        free(made);
+        return gpud_gpu_fail(driver, error, result, "no %llu bytes of pinned memory for %s",
+                             (unsigned long long)size, device->info.name);
+    }
+    made->size = size;
+    *bounce = made;
+    return GPUD_OK;
+}
+
+static void gpu_bounce_free(struct gpud_device *device, struct gpud_bounce *bounce)
+{
+    gpud_gpu(device)->driver->mem_free_host(bounce->pages);
+    free(bounce);
+}
+
+static void *gpu_bounce_mark(struct gpud_device *device, void *stream)
+{
+    void *event = NULL;
+    mark_stream(device, stream, &event);
+    return event;
+}
+
+static enum gpud_status gpu_bounce_download(const struct gpud_memory *memory, void *stream,
+                                            struct gpud_bounce *bounce, int64_t deadline,
+                                            struct gpud_error *error)
+{
+    struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    const char *name = memory->device->info.name;
+    const struct gpud_rows rows = {
+        .to = (uintptr_t)bounce->pages,
+        .from = gpud_gpu_record(memory)->address + bounce->offset,
+        .row_bytes = bounce->length,
+        .rows = 1,
+    };
+    long failure = 0;
+    int result = gpu->driver->copy(stream, &rows, false);
+    if (result)
+        return gpud_gpu_fail(gpu->driver, error, result, "a copy from %s to the host", name);
+    switch (gpud_async_wait(&gpu->async, stream, deadline, &failure)) {
+    case GPUD_PROGRESS_BUSY:
+        return gpud_fail(error, GPUD_TIMEOUT, "%s is still busy with what was enqueued", name);
+    case GPUD_PROGRESS_FAILED:
+        return gpud_gpu_fail(gpu->driver, error, (int)failure, "work on %s failed", name);
+    default:
+        return GPUD_OK;
+    }
+}
+
+static enum gpud_status gpu_bounce_upload(const struct gpud_memory *memory, void *stream,
+                                          struct gpud_bounce *bounce, struct gpud_error *error)
+{
+    const struct gpud_gpu_driver *driver = gpud_gpu(memory->device)->driver;
+    const struct gpud_rows rows = {
+        .to = gpud_gpu_record(memory)->address + bounce->offset,
+        .from = (uintptr_t)bounce->pages,
+        .row_bytes = bounce->length,
+        .rows = 1,
+    };
+    int result = driver->copy(stream, &rows, false);
+    return result == 0 ? GPUD_OK
+                       : gpud_gpu_fail(driver, error, result, "what was written does not get to %s",
+                                       memory->device->info.name);
+}
+
+static const struct gpud_bounce_ops gpu_bounce_ops = {
+    .make = gpu_bounce_make,
+    .free = gpu_bounce_free,
+    .mark = gpu_bounce_mark,
+    .download = gpu_bounce_download,
+    .upload = gpu_bounce_upload,
+};
+
+/* Copies from pageable memory: the bytes are taken at once, and go up in the order of the queue.
+ * A driver would do the same, but wait for a queue that stands still. Between enter and leave. */
+static enum gpud_status copy_pageable(struct gpud_gpu *gpu, void *stream,
+                                      const struct gpud_copy *copy, struct gpud_error *error)
+{
+    const char *name = gpu->async.device->info.name;
+    struct gpud_bounce *bounce;
+    enum gpud_status status =
+        gpud_bounce_take(&gpu->bounces, copy->row_bytes * copy->rows, &bounce, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_bounce_pack(bounce, copy);
+    const struct gpud_rows rows = {
+        .to = gpud_gpu_record(copy->to)->address + copy->to_offset,
+        .from = (uintptr_t)bounce->pages,
+        .to_stride = copy->to_stride,
+        .from_stride = (uint32_t)copy->row_bytes,
+        .row_bytes = copy->row_bytes,
+        .rows = copy->rows,
+    };
+    int result = gpu->driver->copy(stream, &rows, false);
+    if (result) {
+        gpud_bounce_put(&gpu->bounces, bounce);
+        return gpud_gpu_fail(gpu->driver, error, result, "a copy on %s", name);
+    }
+    if (!gpud_bounce_put_busy(&gpu->bounces, stream, bounce))
+        return gpud_fail(error, GPUD_IO, "a copy on %s: the driver takes no more work", name);
+    return GPUD_OK;
+}
+
 /* --- copies -------------------------------------------------------------------------------- */
 
 static bool is_pageable(const struct gpud_memory *memory)
@@ -497,7 +598,7 @@ static enum gpud_status gpu_queue_copy(struct gpud_queue *queue, const struct gp
     struct gpud_gpu *gpu = gpud_gpu(queue->device);
     gpu->driver->enter(gpu);
     if (is_pageable(copy->from)) {
-        enum gpud_status status = gpud_bounce_copy(gpu, stream, copy, error);
+        enum gpud_status status = copy_pageable(gpu, stream, copy, error);
         gpu->driver->leave(gpu);
         return status;
     }
@@ -538,14 +639,14 @@ static enum gpud_status gpu_queue_map(struct gpud_queue *queue, struct gpud_memo
                                       uint64_t offset, uint64_t size, unsigned access,
                                       int64_t deadline, void **data, struct gpud_error *error)
 {
-    return gpud_bounce_map(gpud_gpu(queue->device), queue->native, memory, offset, size, access,
-                           deadline, data, error);
+    return gpud_bounce_map(&gpud_gpu(queue->device)->bounces, queue->native, memory, offset, size,
+                           access, deadline, data, error);
 }
 
 static enum gpud_status gpu_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory,
                                         void *data, struct gpud_error *error)
 {
-    return gpud_bounce_unmap(gpud_gpu(queue->device), queue->native, memory, data, error);
+    return gpud_bounce_unmap(&gpud_gpu(queue->device)->bounces, queue->native, memory, data, error);
 }
 
 const struct gpud_queue_ops gpud_gpu_queue_ops = {

@@ -130,14 +130,6 @@ void gpud_events_put(struct gpud_events *events, void *event);
  * Results are the driver's own numbers; 0 is success. Addresses are the GPU's. Why nothing here
  * waits for a stream without a deadline: see device/device.h. */
 
-struct gpud_bounce;
-
-/* Pinned pages through which the CPU accesses the memory of one GPU; see gpu.h. */
-struct gpud_bounces {
-    struct gpud_lock lock;
-    struct gpud_bounce *idle, *used;
-};
-
 /* Begins a vendor's record of an open device. */
 struct gpud_gpu {
     struct gpud_gpu_driver *driver;
@@ -225,26 +217,6 @@ bool gpud_gpu_ask_link(const struct gpud_gpu_driver *driver, int from, int to,
 /* As gpud_device_ops.identify; kind: the part of a device's name before the colon. */
 bool gpud_gpu_identify(const struct gpud_gpu_driver *driver, const char *kind, const void *pointer,
                        struct gpud_pointer_info *info);
-
-/* === bounce ================================================================================== */
-/* CPU access to device memory: pinned pages beside it. What is read is copied down by one DMA
- * before the map returns; what was written goes up by one DMA, in the order of the queue, without
- * a wait. */
-
-void gpud_bounces_init(struct gpud_gpu *gpu);
-void gpud_bounces_finish(struct gpud_gpu *gpu);
-
-/* The ops of that name for a queue with this handle. */
-enum gpud_status gpud_bounce_map(struct gpud_gpu *gpu, void *queue, struct gpud_memory *memory,
-                                 uint64_t offset, uint64_t size, unsigned access, int64_t deadline,
-                                 void **data, struct gpud_error *error);
-enum gpud_status gpud_bounce_unmap(struct gpud_gpu *gpu, void *queue, struct gpud_memory *memory,
-                                   void *data, struct gpud_error *error);
-
-/* Copies from pageable memory: the bytes are taken at once, and go up in the order of the queue.
- * A driver would do the same, but wait for a queue that stands still. Between enter and leave. */
-enum gpud_status gpud_bounce_copy(struct gpud_gpu *gpu, void *queue, const struct gpud_copy *copy,
-                                  struct gpud_error *error);
 
 /* === map ===================================================================================== */
 /* Physical allocations, and where they are mapped. All calls are made between enter and leave. */

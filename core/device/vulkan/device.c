@@ -572,11 +572,11 @@ static enum gpud_status open_vulkan(struct gpud_device *device, struct gpud_erro
         return status;
     }
     gpud_completion_thread_init(&vulkan->completions, &gpud_vulkan_async_ops, device);
-    gpud_vulkan_bounces_init(vulkan);
+    gpud_bounces_init(&vulkan->bounces, &gpud_vulkan_bounce_ops, &vulkan->async);
     device->backend = vulkan;
     status = gpud_vulkan_queue_new(device, NULL, &vulkan->service, error);
     if (status != GPUD_OK) {
-        gpud_vulkan_bounces_finish(vulkan);
+        gpud_bounces_finish(&vulkan->bounces);
         gpud_completion_thread_finish(&vulkan->completions);
         gpud_async_finish(&vulkan->async);
         destroy_device(vulkan);
@@ -597,7 +597,7 @@ static void close_vulkan(struct gpud_device *device)
                        device->info.name);
         return;
     }
-    gpud_vulkan_bounces_finish(vulkan);
+    gpud_bounces_finish(&vulkan->bounces);
     gpud_vulkan_queue_free(vulkan, vulkan->service);
     gpud_async_finish(&vulkan->async);
     destroy_device(vulkan);

@@ -5,6 +5,7 @@
 #include "device/vulkan/vulkan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* === command ================================================================================= */
 /* A queue as the backend uses it: commands in order, each of which raises the queue's timeline. */
@@ -424,6 +425,129 @@ enum gpud_status gpud_vulkan_queue_clear(struct gpud_device *device, struct vulk
                                   device->info.name, (unsigned long long)block->size);
 }
 
+/* === bounce ================================================================================== */
+/* Copies of memory that the CPU does not see or should not read over the bus, and of host memory
+ * that the driver cannot import. */
+
+/* How long a copy into host memory that the driver cannot import may take. */
+#define DOWN_TIMEOUT (5 * GPUD_SEC)
+
+struct vulkan_bounce {
+    struct gpud_bounce bounce;
+    struct vulkan_block block;
+};
+
+static struct vulkan_block *block_of(struct gpud_bounce *bounce)
+{
+    return &((struct vulkan_bounce *)bounce)->block;
+}
+
+static enum gpud_status vulkan_bounce_make(struct gpud_device *device, uint64_t size,
+                                           struct gpud_bounce **bounce, struct gpud_error *error)
+{
+    struct vulkan_bounce *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping's record");
+    VkResult result = gpud_vulkan_block_stage(gpud_vulkan_device(device), size, &made->block);
+    if (result != VK_SUCCESS) {
+        free(made);
+        return gpud_vulkan_fail(error, result, "no %llu bytes of host memory for %s",
+                                (unsigned long long)size, device->info.name);
+    }
+    made->bounce.pages = made->block.mapped;
+    made->bounce.size = made->block.size;
+    *bounce = &made->bounce;
+    return GPUD_OK;
+}
+
+static void vulkan_bounce_free(struct gpud_device *device, struct gpud_bounce *bounce)
+{
+    gpud_vulkan_block_free(gpud_vulkan_device(device), block_of(bounce));
+    free(bounce);
+}
+
+static void *vulkan_bounce_mark(struct gpud_device *device, void *queue)
+{
+    return gpud_vulkan_queue_mark(queue);
+}
+
+static enum gpud_status vulkan_bounce_download(const struct gpud_memory *memory, void *queue,
+                                               struct gpud_bounce *bounce, int64_t deadline,
+                                               struct gpud_error *error)
+{
+    const struct vulkan_rows rows = {
+        .to = block_of(bounce),
+        .from = &gpud_vulkan_record(memory)->block,
+        .from_offset = bounce->offset,
+        .row_bytes = bounce->length,
+        .rows = 1,
+    };
+    enum gpud_status status = gpud_vulkan_queue_copy(memory->device, queue, &rows, error);
+    return status == GPUD_OK ? gpud_vulkan_queue_wait(memory->device, queue, deadline, error)
+                             : status;
+}
+
+static enum gpud_status vulkan_bounce_upload(const struct gpud_memory *memory, void *queue,
+                                             struct gpud_bounce *bounce, struct gpud_error *error)
+{
+    const struct vulkan_rows rows = {
+        .to = &gpud_vulkan_record(memory)->block,
+        .from = block_of(bounce),
+        .to_offset = bounce->offset,
+        .row_bytes = bounce->length,
+        .rows = 1,
+    };
+    return gpud_vulkan_queue_copy(memory->device, queue, &rows, error);
+}
+
+const struct gpud_bounce_ops gpud_vulkan_bounce_ops = {
+    .make = vulkan_bounce_make,
+    .free = vulkan_bounce_free,
+    .mark = vulkan_bounce_mark,
+    .download = vulkan_bounce_download,
+    .upload = vulkan_bounce_upload,
+};
+
+/* Between a block and host memory (to or from it) that the driver cannot import: by way of a bounce
+ * with the copy's rows, one behind the other. Down, this thread waits for the copy. */
+static enum gpud_status copy_pageable(struct vulkan_queue *queue, const struct gpud_copy *copy,
+                                      bool down, struct gpud_error *error)
+{
+    struct gpud_device *device = copy->to->device;
+    struct gpud_bounces *bounces = &gpud_vulkan_device(device)->bounces;
+    struct gpud_bounce *bounce;
+    enum gpud_status status =
+        gpud_bounce_take(bounces, copy->row_bytes * copy->rows, &bounce, error);
+    if (status != GPUD_OK)
+        return status;
+    if (!down)
+        gpud_bounce_pack(bounce, copy);
+    uint32_t packed = (uint32_t)copy->row_bytes;
+    const struct vulkan_rows rows = {
+        .to = down ? block_of(bounce) : &gpud_vulkan_record(copy->to)->block,
+        .from = down ? &gpud_vulkan_record(copy->from)->block : block_of(bounce),
+        .to_offset = down ? 0 : copy->to_offset,
+        .from_offset = down ? copy->from_offset : 0,
+        .to_stride = down             ? packed
+                     : copy->rows > 1 ? copy->to_stride
+                                      : 0,
+        .from_stride = !down            ? packed
+                       : copy->rows > 1 ? copy->from_stride
+                                        : 0,
+        .row_bytes = copy->row_bytes,
+        .rows = copy->rows,
+    };
+    status = gpud_vulkan_queue_copy(device, queue, &rows, error);
+    if (down && status == GPUD_OK)
+        status = gpud_vulkan_queue_wait(device, queue, gpud_deadline(DOWN_TIMEOUT), error);
+    char *to = (char *)copy->to->host + copy->to_offset;
+    for (uint32_t row = 0; down && status == GPUD_OK && row < copy->rows; row++)
+        memcpy(to + (size_t)row * copy->to_stride,
+               (const char *)bounce->pages + row * copy->row_bytes, copy->row_bytes);
+    gpud_bounce_put_busy(bounces, queue, bounce);
+    return status;
+}
+
 /* === queue =================================================================================== */
 /* The ops of queues: copies, completions, fences and CPU access. */
 
@@ -458,10 +582,8 @@ static enum gpud_status vulkan_queue_copy(struct gpud_queue *queue, const struct
                          "%s does not copy between two host memories that its driver cannot "
                          "import: use the host's queue",
                          queue->device->info.name);
-    if (is_pageable(copy->to))
-        return gpud_vulkan_bounce_down(queue->backend, copy, error);
-    if (is_pageable(copy->from))
-        return gpud_vulkan_bounce_up(queue->backend, copy, error);
+    if (is_pageable(copy->to) || is_pageable(copy->from))
+        return copy_pageable(queue->backend, copy, is_pageable(copy->to), error);
     const struct vulkan_rows rows = {
         .to = &gpud_vulkan_record(copy->to)->block,
         .from = &gpud_vulkan_record(copy->from)->block,
@@ -552,8 +674,8 @@ static enum gpud_status vulkan_queue_map(struct gpud_queue *queue, struct gpud_m
 {
     char *address = vulkan_queue_address_of(memory);
     if (!address)
-        return gpud_vulkan_bounce_map(queue->backend, memory, offset, size, access, deadline, data,
-                                      error);
+        return gpud_bounce_map(&gpud_vulkan_device(queue->device)->bounces, queue->backend, memory,
+                               offset, size, access, deadline, data, error);
     enum gpud_status status =
         gpud_vulkan_queue_wait(queue->device, queue->backend, deadline, error);
     if (status == GPUD_OK)
@@ -566,7 +688,8 @@ static enum gpud_status vulkan_queue_unmap(struct gpud_queue *queue, struct gpud
 {
     return vulkan_queue_address_of(memory)
                ? GPUD_OK
-               : gpud_vulkan_bounce_unmap(queue->backend, memory, data, error);
+               : gpud_bounce_unmap(&gpud_vulkan_device(queue->device)->bounces, queue->backend,
+                                   memory, data, error);
 }
 
 const struct gpud_queue_ops gpud_vulkan_queue_ops = {

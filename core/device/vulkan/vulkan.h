@@ -172,12 +172,6 @@ struct vulkan_queue {
     struct vulkan_command *oldest, **newest;
 };
 
-/* Pages through which the CPU accesses memory that it cannot map; see vulkan.h. */
-struct vulkan_bounces {
-    struct gpud_lock lock;
-    struct vulkan_bounce *idle, *used;
-};
-
 struct vulkan_device {
     struct vulkan_facts facts;
     VkDevice device;
@@ -187,7 +181,7 @@ struct vulkan_device {
     struct vulkan_queue *service; /* for work that depends on no peer */
     struct gpud_async async;      /* all other queues */
     struct gpud_completion_thread completions;
-    struct vulkan_bounces bounces;
+    struct gpud_bounces bounces;
     atomic_uint stuck; /* memories that the driver has not cleared in time; blocks further ones */
 };
 
@@ -232,6 +226,8 @@ extern const struct gpud_dmabuf_ops gpud_vulkan_dmabuf_ops;
 extern const struct gpud_image_ops gpud_vulkan_image_ops;
 
 extern const struct gpud_queue_ops gpud_vulkan_queue_ops;
+
+extern const struct gpud_bounce_ops gpud_vulkan_bounce_ops;
 
 extern const struct gpud_fence_ops gpud_vulkan_fence_ops;
 
@@ -332,28 +328,6 @@ enum gpud_status gpud_vulkan_timeline_create(struct gpud_device *device,
                                              struct vulkan_timeline **timeline,
                                              struct gpud_error *error);
 void gpud_vulkan_timeline_unref(struct vulkan_device *vulkan, struct vulkan_timeline *timeline);
-
-/* === bounce ================================================================================== */
-/* CPU access by copies, to memory that the CPU does not see or should not read over the bus, and
- * copies of host memory that the driver cannot import. */
-
-void gpud_vulkan_bounces_init(struct vulkan_device *vulkan);
-void gpud_vulkan_bounces_finish(struct vulkan_device *vulkan);
-
-/* The ops of that name, for memory that is not mapped. */
-enum gpud_status gpud_vulkan_bounce_map(struct vulkan_queue *queue, struct gpud_memory *memory,
-                                        uint64_t offset, uint64_t size, unsigned access,
-                                        int64_t deadline, void **data, struct gpud_error *error);
-enum gpud_status gpud_vulkan_bounce_unmap(struct vulkan_queue *queue, struct gpud_memory *memory,
-                                          void *data, struct gpud_error *error);
-
-/* From host memory that the driver cannot import: its bytes are taken at once. */
-enum gpud_status gpud_vulkan_bounce_up(struct vulkan_queue *queue, const struct gpud_copy *copy,
-                                       struct gpud_error *error);
-
-/* Into such memory: this thread waits for the bytes. */
-enum gpud_status gpud_vulkan_bounce_down(struct vulkan_queue *queue, const struct gpud_copy *copy,
-                                         struct gpud_error *error);
 
 /* === image =================================================================================== */
 /* Images in shared memory: of a DRM format modifier (VK_EXT_image_drm_format_modifier), or as the
