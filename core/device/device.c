@@ -235,59 +235,39 @@ static void open_probe(struct gpud_device *device, const struct gpud_device_ops 
     ops->probe(device);
 }
 
-/* "auto, host, cuda:0, …" */
-static void open_list_names(char *text, size_t size)
-{
-    size_t used = (size_t)gpud_print_n(text, size, "auto");
-    for (const struct gpud_backend *each = gpud_backends; each->name && used < size; each++)
-        used += (size_t)gpud_print_n(text + used, size - used, ", %s%s", each->name,
-                                     each->ops && each->ops->single ? "" : ":0");
-}
-
-/* "opencl:1" is a name of opencl with the index 1, "opencl" one with 0; false: of another backend.
- */
-static bool is_named(const char *name, const struct gpud_backend *backend, unsigned long *index,
-                     bool *well)
-{
-    size_t length = strlen(backend->name);
-    char *end;
-    *index = 0;
-    *well = true;
-    if (strncmp(name, backend->name, length) != 0)
-        return false;
-    if (!name[length])
-        return true;
-    if (name[length] != ':' || (backend->ops && backend->ops->single))
-        return false;
-    *index = strtoul(name + length + 1, &end, 10);
-    *well = end != name + length + 1 && !*end && *index <= 255;
-    return true;
-}
-
-/* The backend's place in the table, and the device's index. */
+/* "opencl:1" is the device of opencl with the index 1, "opencl" the one with 0. Gives the backend's
+ * place in the table, and the index. */
 static enum gpud_status open_parse(const char *name, size_t *backend, unsigned *index,
                                    struct gpud_error *error)
 {
-    char names[160];
     for (size_t i = 0; i < BACKENDS; i++) {
         const char *own = gpud_backends[i].name;
-        unsigned long number;
-        bool well;
-        if (!is_named(name, &gpud_backends[i], &number, &well))
+        const struct gpud_device_ops *ops = gpud_backends[i].ops;
+        if (strncmp(name, own, strlen(own)) != 0)
             continue;
-        if (!gpud_backends[i].ops)
+        const char *rest = name + strlen(own);
+        if (*rest && (*rest != ':' || (ops && ops->single)))
+            continue;
+        if (!ops)
             return gpud_fail(error, GPUD_NO_DEVICE,
                              "this libgpudirect is built without %s: configure it with "
                              "-D%s=enabled",
                              own, own);
-        if (!well)
+        char *end;
+        unsigned long number = *rest ? strtoul(rest + 1, &end, 10) : 0;
+        if (*rest && (end == rest + 1 || *end || number > 255))
             return gpud_fail(error, GPUD_INVALID, "\"%s\" is not a device: write %s:0, %s:1…", name,
                              own, own);
         *backend = i;
         *index = (unsigned)number;
         return GPUD_OK;
     }
-    open_list_names(names, sizeof(names));
+    char names[160]; /* "auto, host, cuda:0, …" */
+    size_t used = (size_t)gpud_print_n(names, sizeof(names), "auto");
+    for (const struct gpud_backend *each = gpud_backends; each->name && used < sizeof(names);
+         each++)
+        used += (size_t)gpud_print_n(names + used, sizeof(names) - used, ", %s%s", each->name,
+                                     each->ops && each->ops->single ? "" : ":0");
     return gpud_fail(error, GPUD_INVALID, "\"%s\" is not a device: use %s…", name, names);
 }
 
@@ -309,39 +289,6 @@ struct opening {
     int64_t begun, found, opened;
 };
 
-static enum gpud_status start_driver(struct gpud_device *device, const struct gpud_device_ops *ops,
-                                     unsigned index, struct opening *opening,
-                                     struct gpud_error *error)
-{
-    opening->begun = gpud_now();
-    unsigned count = ops->count();
-    open_probe(device, ops, index < count ? index : 0);
-    /* A backend without a driver has one unavailable device, whose reason says what is missing. */
-    if (index >= count && (count > 1 || device->info.available))
-        return gpud_fail(error, GPUD_NO_DEVICE, "there is no %s:%u: the last one here is %s:%u",
-                         ops->name, index, ops->name, count - 1);
-    if (!device->info.available)
-        return gpud_fail(error, GPUD_NO_DEVICE, "%s", device->info.reason);
-    opening->found = gpud_now();
-    enum gpud_status status = ops->open(device, error);
-    opening->opened = gpud_now();
-    return status;
-}
-
-static enum gpud_status add_device(struct gpud_context *context, struct gpud_device *device,
-                                   struct gpud_error *error)
-{
-    gpud_lock_take(&context->lock);
-    struct gpud_device **grown =
-        reallocarray(context->devices, context->device_count + 1, sizeof(struct gpud_device *));
-    if (grown) {
-        context->devices = grown;
-        context->devices[context->device_count++] = device;
-    }
-    gpud_lock_release(&context->lock);
-    return grown ? GPUD_OK : gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-}
-
 /* Under the backend's `opening`. */
 static enum gpud_status open_new(struct gpud_context *context, const struct gpud_device_ops *ops,
                                  unsigned index, struct opening *opening,
@@ -352,11 +299,34 @@ static enum gpud_status open_new(struct gpud_context *context, const struct gpud
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
     made->context = context;
     atomic_init(&made->references, 1);
-    enum gpud_status status = start_driver(made, ops, index, opening, error);
+    opening->begun = gpud_now();
+    unsigned count = ops->count();
+    open_probe(made, ops, index < count ? index : 0);
+    enum gpud_status status = GPUD_NO_DEVICE;
+    /* A backend without a driver has one unavailable device, whose reason says what is missing. */
+    if (index >= count && (count > 1 || made->info.available)) {
+        gpud_fail(error, status, "there is no %s:%u: the last one here is %s:%u", ops->name, index,
+                  ops->name, count - 1);
+    } else if (!made->info.available) {
+        gpud_fail(error, status, "%s", made->info.reason);
+    } else {
+        opening->found = gpud_now();
+        status = ops->open(made, error);
+        opening->opened = gpud_now();
+    }
     if (status == GPUD_OK) {
-        status = add_device(context, made, error);
-        if (status != GPUD_OK)
+        gpud_lock_take(&context->lock);
+        struct gpud_device **grown =
+            reallocarray(context->devices, context->device_count + 1, sizeof(struct gpud_device *));
+        if (grown) {
+            context->devices = grown;
+            context->devices[context->device_count++] = made;
+        }
+        gpud_lock_release(&context->lock);
+        if (!grown) {
+            status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
             ops->close(made);
+        }
     }
     if (status != GPUD_OK) {
         free(made);
@@ -542,26 +512,23 @@ enum gpud_status gpud_rdma_find_cards(struct gpud_network_card_list *cards,
 }
 #endif
 
-static bool publish_port(struct gpud_network_port *port)
-{
-    for (size_t i = 0; i < port->gid_count; i++)
-        port->gids[i].size = sizeof(port->gids[i]);
-    port->gid = gpud_list_point(port->gids, port->gid_count, sizeof(*port->gids));
-    port->info.size = sizeof(port->info);
-    port->info.gids = (uint32_t)port->gid_count;
-    port->info.gid = port->gid;
-    return port->gid;
-}
-
 static bool network_publish(struct gpud_network_card *card)
 {
-    bool enough = true;
-    for (size_t i = 0; i < card->port_count && enough; i++)
-        enough = publish_port(&card->ports[i]);
+    for (size_t i = 0; i < card->port_count; i++) {
+        struct gpud_network_port *port = &card->ports[i];
+        for (size_t j = 0; j < port->gid_count; j++)
+            port->gids[j].size = sizeof(port->gids[j]);
+        port->gid = gpud_list_point(port->gids, port->gid_count, sizeof(*port->gids));
+        port->info.size = sizeof(port->info);
+        port->info.gids = (uint32_t)port->gid_count;
+        port->info.gid = port->gid;
+        if (!port->gid)
+            return false;
+    }
     card->port = gpud_list_point(card->ports, card->port_count, sizeof(*card->ports));
     card->info.ports = (uint32_t)card->port_count;
     card->info.port = card->port;
-    return enough && card->port;
+    return card->port;
 }
 
 enum gpud_status gpud_network_card_list_create(struct gpud_network_card_list **list,

@@ -36,6 +36,17 @@ static void memory_discard(struct gpud_memory *memory)
     free(memory);
 }
 
+/* Hands out a memory, if its backend has made it. */
+static enum gpud_status memory_made(struct gpud_memory *made, enum gpud_status status,
+                                    struct gpud_memory **memory)
+{
+    if (status == GPUD_OK)
+        *memory = made;
+    else
+        memory_discard(made);
+    return status;
+}
+
 static enum gpud_status memory_no_room(struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
@@ -68,24 +79,11 @@ enum gpud_status gpud_device_check_dmabuf(const struct gpud_device *device,
 #define FREED_TIMEOUT (GPUD_SEC / 2)
 #define FREED_PAUSE GPUD_MSEC
 
-static enum gpud_status alloc_when_freed(struct gpud_memory *memory, struct gpud_error *error)
-{
-    struct gpud_worker *later = &memory->device->context->later;
-    int64_t deadline = gpud_deadline(FREED_TIMEOUT);
-    for (;;) {
-        bool idle = gpud_worker_is_idle(later);
-        enum gpud_status status = memory->device->ops->memory->alloc(memory, error);
-        if (status != GPUD_NO_MEMORY || idle || gpud_now() >= deadline)
-            return status;
-        gpud_worker_hurry(later);
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = FREED_PAUSE}, NULL);
-    }
-}
-
 enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size,
                                        enum gpud_usage usage, struct gpud_memory **memory,
                                        struct gpud_error *error)
 {
+    struct gpud_worker *later = &device->context->later;
     enum gpud_status status = check_size(size, error);
     if (status == GPUD_OK && usage == GPUD_USAGE_DMABUF)
         status = gpud_device_check_dmabuf(device, error);
@@ -94,13 +92,15 @@ enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size
     struct gpud_memory *made = new_memory(device, size, usage);
     if (!made)
         return memory_no_room(error);
-    status = alloc_when_freed(made, error);
-    if (status != GPUD_OK) {
-        memory_discard(made);
-        return status;
+    int64_t deadline = gpud_deadline(FREED_TIMEOUT);
+    for (;;) {
+        bool idle = gpud_worker_is_idle(later);
+        status = device->ops->memory->alloc(made, error);
+        if (status != GPUD_NO_MEMORY || idle || gpud_now() >= deadline)
+            return memory_made(made, status, memory);
+        gpud_worker_hurry(later);
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = FREED_PAUSE}, NULL);
     }
-    *memory = made;
-    return GPUD_OK;
 }
 
 enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t size,
@@ -123,14 +123,11 @@ static enum gpud_status memory_wrap(
         op ? op(made, error)
            : gpud_fail(error, GPUD_UNSUPPORTED, "%s cannot use memory that was allocated elsewhere",
                        made->device->info.name);
-    if (status != GPUD_OK) {
-        memory_discard(made);
-        return status;
+    if (status == GPUD_OK) {
+        made->destroy = destroy;
+        made->user = user;
     }
-    made->destroy = destroy;
-    made->user = user;
-    *memory = made;
-    return GPUD_OK;
+    return memory_made(made, status, memory);
 }
 
 enum gpud_status gpud_memory_wrap_for(struct gpud_device *device, void *native, uint64_t size,
@@ -224,34 +221,29 @@ enum gpud_status gpud_memory_view(struct gpud_memory *memory, struct gpud_device
     return status;
 }
 
-static void leave_local_table(struct gpud_memory *memory);
-
-/* Whether it was the last. The last one is dropped under the table's lock, under which memory is
- * exported and importers take references. */
-static bool drop_reference(struct gpud_memory *memory)
-{
-    struct gpud_context *context = memory->device->context;
-    unsigned count = atomic_load_explicit(&memory->references, memory_order_relaxed);
-    GPUD_STOP_POINT("memory: references read");
-    while (count > 1)
-        if (atomic_compare_exchange_weak_explicit(&memory->references, &count, count - 1,
-                                                  memory_order_release, memory_order_relaxed))
-            return false;
-    gpud_lock_take(&context->lock);
-    bool last = atomic_fetch_sub_explicit(&memory->references, 1, memory_order_acq_rel) == 1;
-    if (last && memory->local_id)
-        leave_local_table(memory);
-    gpud_lock_release(&context->lock);
-    return last;
-}
-
+/* The last reference is dropped under the table's lock, under which memory is exported and
+ * importers take references. */
 void gpud_memory_unref(struct gpud_memory **memory)
 {
     if (!memory || !*memory)
         return;
     struct gpud_memory *gone = *memory;
+    struct gpud_context *context = gone->device->context;
     *memory = NULL;
-    if (!drop_reference(gone))
+    unsigned count = atomic_load_explicit(&gone->references, memory_order_relaxed);
+    GPUD_STOP_POINT("memory: references read");
+    while (count > 1)
+        if (atomic_compare_exchange_weak_explicit(&gone->references, &count, count - 1,
+                                                  memory_order_release, memory_order_relaxed))
+            return;
+    gpud_lock_take(&context->lock);
+    bool last = atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1;
+    if (last && gone->local_id) {
+        context->local[gone->local_id - 1] = NULL;
+        gone->local_id = 0;
+    }
+    gpud_lock_release(&context->lock);
+    if (!last)
         return;
     while (gone->views) {
         struct gpud_memory *view = gone->views;
@@ -289,12 +281,6 @@ void *gpud_memory_get_native(const struct gpud_memory *memory)
 }
 
 /* --- sharing by pointer inside this process ------------------------------------------------ */
-
-static void leave_local_table(struct gpud_memory *memory)
-{
-    memory->device->context->local[memory->local_id - 1] = NULL;
-    memory->local_id = 0;
-}
 
 void gpud_memory_export_local(struct gpud_memory *memory, struct gpud_handle *handle)
 {
@@ -392,13 +378,7 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
         return memory_no_room(error);
     made->imported = true;
     made->read_only = usage == GPUD_USAGE_SHARE;
-    status = device->ops->memory->import_handle(made, handle, error);
-    if (status != GPUD_OK) {
-        memory_discard(made);
-        return status;
-    }
-    *memory = made;
-    return GPUD_OK;
+    return memory_made(made, device->ops->memory->import_handle(made, handle, error), memory);
 }
 
 enum gpud_status gpud_memory_export_vulkan(struct gpud_memory *memory,
@@ -469,13 +449,7 @@ enum gpud_status gpud_memory_import_dmabuf(struct gpud_device *device, int fd, u
     if (!made)
         return memory_no_room(error);
     made->imported = true;
-    status = device->ops->dmabuf->import(made, fd, offset, error);
-    if (status != GPUD_OK) {
-        memory_discard(made);
-        return status;
-    }
-    *memory = made;
-    return GPUD_OK;
+    return memory_made(made, device->ops->dmabuf->import(made, fd, offset, error), memory);
 }
 
 enum gpud_status gpud_memory_begin_access(struct gpud_memory *memory, unsigned access,

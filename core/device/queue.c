@@ -231,45 +231,7 @@ enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *ea
 
 /* Several users of one memory may map the same range, as two receivers that share a slot by its
  * pointer. Not every driver supports that, so each range is mapped once, and unmapped by the last
- * user. */
-static struct gpud_mapping **find_mapping(struct gpud_memory *memory, uint64_t offset,
-                                          uint64_t size)
-{
-    struct gpud_mapping **link = &memory->mappings;
-    while (*link && ((*link)->offset != offset || (*link)->size != size))
-        link = &(*link)->next;
-    return link;
-}
-
-/* Under the memory's map_lock: others wait as long as this caller's deadline. */
-static enum gpud_status map_range(struct gpud_queue *queue, struct gpud_memory *memory,
-                                  uint64_t offset, uint64_t size, unsigned access, int64_t deadline,
-                                  void **data, struct gpud_error *error)
-{
-    struct gpud_mapping *mapping = *find_mapping(memory, offset, size);
-    if (mapping && (mapping->access & access) != access)
-        return gpud_fail(error, GPUD_NO_ACCESS, "another user has mapped the memory for reading");
-    if (!mapping) {
-        mapping = calloc(1, sizeof(*mapping));
-        if (!mapping)
-            return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping's record");
-        *mapping = (struct gpud_mapping){memory->mappings, offset, size, access, 0, NULL};
-        if (access & GPUD_READ)
-            atomic_fetch_add_explicit(&queue->waits, 1, memory_order_relaxed);
-        enum gpud_status status =
-            used(queue, queue->device->ops->queue->map(queue, memory, offset, size, access,
-                                                       deadline, &mapping->data, error));
-        if (status != GPUD_OK) {
-            free(mapping);
-            return status;
-        }
-        memory->mappings = mapping;
-    }
-    mapping->count++;
-    *data = mapping->data;
-    return GPUD_OK;
-}
-
+ * user. Others wait for the lock as long as this caller's deadline. */
 enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *memory,
                                 uint64_t offset, uint64_t size, unsigned access, int64_t deadline,
                                 void **data, struct gpud_error *error)
@@ -278,8 +240,30 @@ enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *me
         return gpud_fail(error, GPUD_INVALID, "mapping %llu bytes at %llu of a memory of %llu",
                          (unsigned long long)size, (unsigned long long)offset,
                          (unsigned long long)memory->size);
+    enum gpud_status status = GPUD_OK;
     gpud_lock_take(&memory->map_lock);
-    enum gpud_status status = map_range(queue, memory, offset, size, access, deadline, data, error);
+    struct gpud_mapping *mapping = memory->mappings;
+    while (mapping && (mapping->offset != offset || mapping->size != size))
+        mapping = mapping->next;
+    if (mapping && (mapping->access & access) != access) {
+        status = gpud_fail(error, GPUD_NO_ACCESS, "another user has mapped the memory for reading");
+    } else if (!mapping && !(mapping = calloc(1, sizeof(*mapping)))) {
+        status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping's record");
+    } else if (mapping->count == 0) {
+        *mapping = (struct gpud_mapping){memory->mappings, offset, size, access, 0, NULL};
+        if (access & GPUD_READ)
+            atomic_fetch_add_explicit(&queue->waits, 1, memory_order_relaxed);
+        status = used(queue, queue->device->ops->queue->map(queue, memory, offset, size, access,
+                                                            deadline, &mapping->data, error));
+        if (status == GPUD_OK)
+            memory->mappings = mapping;
+        else
+            free(mapping);
+    }
+    if (status == GPUD_OK) {
+        mapping->count++;
+        *data = mapping->data;
+    }
     gpud_lock_release(&memory->map_lock);
     return status;
 }
@@ -305,27 +289,22 @@ enum gpud_status gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *
 /* === signal ================================================================================== */
 /* Signals: the checks around a backend's signal ops. */
 
-static enum gpud_status no_signals(const struct gpud_device *device, struct gpud_error *error)
+/* create and import differ only in the op. */
+static enum gpud_status new_signal(struct gpud_memory *memory, uint64_t offset, bool import,
+                                   struct gpud_signal **signal, struct gpud_error *error)
 {
-    return gpud_fail(error, GPUD_UNSUPPORTED, "the queues of %s wait for no signals%s%s",
-                     device->info.name, device->no_direct[0] ? ": " : "", device->no_direct);
-}
-
-/* What create and import share: the record, and the reference on the memory. */
-static struct gpud_signal *new_signal(struct gpud_memory *memory, uint64_t offset)
-{
-    struct gpud_signal *signal = calloc(1, sizeof(*signal));
-    if (!signal)
-        return NULL;
-    signal->device = memory->device;
-    signal->memory = gpud_memory_ref(memory);
-    signal->offset = offset;
-    return signal;
-}
-
-static enum gpud_status finish_new(struct gpud_signal *made, enum gpud_status status,
-                                   struct gpud_signal **signal)
-{
+    const struct gpud_device *device = memory->device;
+    if (!(device->caps & GPUD_CAP_SIGNALS))
+        return gpud_fail(error, GPUD_UNSUPPORTED, "the queues of %s wait for no signals%s%s",
+                         device->info.name, device->no_direct[0] ? ": " : "", device->no_direct);
+    struct gpud_signal *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a signal");
+    made->device = memory->device;
+    made->memory = gpud_memory_ref(memory);
+    made->offset = offset;
+    const struct gpud_signal_ops *ops = device->ops->signal;
+    enum gpud_status status = import ? ops->import(made, error) : ops->create(made, error);
     if (status != GPUD_OK) {
         gpud_memory_unref(&made->memory);
         free(made);
@@ -338,23 +317,13 @@ static enum gpud_status finish_new(struct gpud_signal *made, enum gpud_status st
 enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,
                                     struct gpud_signal **signal, struct gpud_error *error)
 {
-    if (!(memory->device->caps & GPUD_CAP_SIGNALS))
-        return no_signals(memory->device, error);
-    struct gpud_signal *made = new_signal(memory, offset);
-    if (!made)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a signal");
-    return finish_new(made, memory->device->ops->signal->create(made, error), signal);
+    return new_signal(memory, offset, false, signal, error);
 }
 
 enum gpud_status gpud_signal_import(struct gpud_memory *memory, uint64_t offset,
                                     struct gpud_signal **signal, struct gpud_error *error)
 {
-    if (!(memory->device->caps & GPUD_CAP_SIGNALS))
-        return no_signals(memory->device, error);
-    struct gpud_signal *made = new_signal(memory, offset);
-    if (!made)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a signal");
-    return finish_new(made, memory->device->ops->signal->import(made, error), signal);
+    return new_signal(memory, offset, true, signal, error);
 }
 
 void gpud_signal_destroy(struct gpud_signal **signal)
@@ -640,30 +609,21 @@ static long failure_of(const struct gpud_completion *completion)
                                                                                             : 0;
 }
 
-/* Takes the leading completions that are done off the list. */
-static struct gpud_completion *take_done(struct gpud_completions *completions)
-{
-    struct gpud_completion *first = completions->first, **link = &completions->first;
-    while (*link && (*link)->done)
-        link = &(*link)->next;
-    struct gpud_completion *rest = *link;
-    if (link == &completions->first)
-        return NULL;
-    *link = NULL;
-    completions->first = rest;
-    if (!rest)
-        completions->last = &completions->first;
-    return first;
-}
-
 /* Drops the lock around the calls: fn may use the queue, or destroy it. */
 static void call_done(struct gpud_completions *completions)
 {
-    struct gpud_completion *done;
     if (completions->calling)
         return;
     completions->calling = true;
-    while ((done = take_done(completions))) {
+    while (completions->first && completions->first->done) {
+        /* Takes the leading completions that are done off the list. */
+        struct gpud_completion *done = completions->first, **link = &completions->first;
+        while (*link && (*link)->done)
+            link = &(*link)->next;
+        completions->first = *link;
+        *link = NULL;
+        if (!completions->first)
+            completions->last = &completions->first;
         gpud_lock_release(completions->lock);
         for (struct gpud_completion *each = done; each; each = each->next) {
             each->fn(each->arg, each->status);
@@ -739,23 +699,6 @@ void gpud_completion_thread_init(struct gpud_completion_thread *thread,
     thread->last_busy = &thread->busy;
 }
 
-/* Marks the leading completions that are done, up to the first busy one: it may finish a moment
- * later, before a following one is found done. */
-static bool completion_look(struct gpud_completions *completions)
-{
-    struct gpud_completion *each = completions->first;
-    for (; each; each = each->next) {
-        long result = 0;
-        enum gpud_progress state =
-            each->done ? GPUD_PROGRESS_DONE
-                       : completions->ops->query(completions->device, each->event, &result);
-        if (state == GPUD_PROGRESS_BUSY)
-            break;
-        mark_done(each, state == GPUD_PROGRESS_FAILED ? result : 0);
-    }
-    return each != completions->first;
-}
-
 static void put_last(struct gpud_completion_thread *thread, struct gpud_completions *completions)
 {
     completions->next = NULL;
@@ -774,7 +717,19 @@ static bool look_at_all(struct gpud_completion_thread *thread)
         struct gpud_completions *completions = all;
         all = all->next;
         completions->listed = false;
-        if (completion_look(completions)) {
+        /* Marks the leading completions that are done, up to the first busy one: it may finish a
+         * moment later, before a following one is found done. */
+        struct gpud_completion *each = completions->first;
+        for (; each; each = each->next) {
+            long result = 0;
+            enum gpud_progress state =
+                each->done ? GPUD_PROGRESS_DONE
+                           : completions->ops->query(completions->device, each->event, &result);
+            if (state == GPUD_PROGRESS_BUSY)
+                break;
+            mark_done(each, state == GPUD_PROGRESS_FAILED ? result : 0);
+        }
+        if (each != completions->first) {
             told = true;
             call_done(completions);
         }
@@ -811,23 +766,6 @@ static void *completion_run(void *arg)
     return NULL;
 }
 
-/* Under the lock. */
-static bool wake(struct gpud_completions *completions)
-{
-    struct gpud_completion_thread *thread = completions->thread;
-    if (!thread->started)
-        thread->started = pthread_create(&thread->thread, NULL, completion_run, thread) == 0;
-    if (!thread->started)
-        return false;
-    if (!completions->listed) {
-        completions->listed = true;
-        completions->references++;
-        put_last(thread, completions);
-    }
-    pthread_cond_signal(&thread->wanted);
-    return true;
-}
-
 bool gpud_completion_thread_finish(struct gpud_completion_thread *thread)
 {
     int64_t deadline = gpud_deadline(GPUD_SEC);
@@ -858,29 +796,38 @@ enum gpud_status gpud_completions_add(struct gpud_completions *completions, void
                                       gpud_complete_fn fn, void *arg,
                                       struct gpud_completion **completion, struct gpud_error *error)
 {
+    struct gpud_completion_thread *thread = completions->thread;
     struct gpud_completion *made = malloc(sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to be told when a queue is done");
     *made = (struct gpud_completion){
         .completions = completions, .references = 1, .event = event, .fn = fn, .arg = arg};
     gpud_lock_take(completions->lock);
-    if (completions->thread && !wake(completions)) {
-        gpud_lock_release(completions->lock);
-        free(made);
-        return gpud_fail(error, GPUD_NO_MEMORY, "no thread for completions (ulimit -u)");
-    }
-    if (!completions->thread) {
+    if (thread) {
+        if (!thread->started)
+            thread->started = pthread_create(&thread->thread, NULL, completion_run, thread) == 0;
+        if (!thread->started) {
+            gpud_lock_release(completions->lock);
+            free(made);
+            return gpud_fail(error, GPUD_NO_MEMORY, "no thread for completions (ulimit -u)");
+        }
+        if (!completions->listed) {
+            completions->listed = true;
+            completions->references++;
+            put_last(thread, completions);
+        }
+        pthread_cond_signal(&thread->wanted);
+        thread->outstanding++;
+    } else {
         made->references++;
         completions->references++; /* the callback's */
     }
-    if (completions->thread)
-        completions->thread->outstanding++;
     atomic_fetch_add(&completions->untold, 1);
     *completions->last = made;
     completions->last = &made->next;
     gpud_lock_release(completions->lock);
     if (completion)
-        *completion = completions->thread ? NULL : made;
+        *completion = thread ? NULL : made;
     return GPUD_OK;
 }
 
@@ -922,37 +869,26 @@ unsigned gpud_async_count(struct gpud_async *async)
     return count;
 }
 
-/* Some drivers report no completions for a failed queue, so they are called here. */
-static bool async_is_at_rest(struct gpud_async_queue *queue)
-{
-    long result;
-    enum gpud_progress state =
-        queue->async->ops->state(queue->async->device, queue->handle, &result);
-    if (state == GPUD_PROGRESS_FAILED)
-        gpud_completions_fail(queue->completions);
-    return state != GPUD_PROGRESS_BUSY && gpud_completions_are_called(queue->completions);
-}
-
-static void remove_from_list(struct gpud_async_queue *queue)
-{
-    struct gpud_async *async = queue->async;
-    gpud_lock_take(&async->lock);
-    struct gpud_async_queue **link = &async->queues;
-    while (*link != queue)
-        link = &(*link)->next;
-    *link = queue->next;
-    gpud_lock_release(&async->lock);
-}
-
 static int64_t async_release(void *arg)
 {
     struct gpud_async_queue *queue = arg;
-    const struct gpud_async_ops *ops = queue->async->ops;
+    struct gpud_async *async = queue->async;
+    const struct gpud_async_ops *ops = async->ops;
     struct gpud_device *device = queue->device;
+    long result;
     ops->enter(device);
-    bool at_rest = async_is_at_rest(queue);
+    enum gpud_progress state = ops->state(async->device, queue->handle, &result);
+    /* Some drivers report no completions for a failed queue, so they are called here. */
+    if (state == GPUD_PROGRESS_FAILED)
+        gpud_completions_fail(queue->completions);
+    bool at_rest = state != GPUD_PROGRESS_BUSY && gpud_completions_are_called(queue->completions);
     if (at_rest) {
-        remove_from_list(queue);
+        gpud_lock_take(&async->lock);
+        struct gpud_async_queue **link = &async->queues;
+        while (*link != queue)
+            link = &(*link)->next;
+        *link = queue->next;
+        gpud_lock_release(&async->lock);
         gpud_completions_unref(queue->completions);
         ops->release(queue);
     }

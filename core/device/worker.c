@@ -19,45 +19,32 @@ void gpud_worker_init(struct gpud_worker *worker)
     gpud_cond_init(&worker->changed);
 }
 
-/* Takes what is due off the list. Under the lock. */
-static struct gpud_work *take_due(struct gpud_worker *worker, int64_t now)
-{
-    struct gpud_work *due = NULL, **last = &due, **link = &worker->list;
-    while (*link) {
-        struct gpud_work *work = *link;
-        if (!worker->hurried && work->due > now) {
-            link = &work->next;
-            continue;
-        }
-        *link = work->next;
-        work->next = NULL;
-        *last = work;
-        last = &work->next;
-    }
-    worker->hurried = false;
-    return due;
-}
-
-static int64_t next_due(const struct gpud_worker *worker)
-{
-    int64_t first = INT64_MAX;
-    for (const struct gpud_work *work = worker->list; work; work = work->next)
-        first = work->due < first ? work->due : first;
-    return first;
-}
-
 static void *worker_run(void *arg)
 {
     struct gpud_worker *worker = arg;
     gpud_lock_take(&worker->lock);
     while (!worker->stopping) {
-        struct gpud_work *due = take_due(worker, gpud_now());
+        /* Takes what is due off the list. */
+        struct gpud_work *due = NULL, **last = &due, **link = &worker->list;
+        int64_t now = gpud_now(), first = INT64_MAX;
+        while (*link) {
+            struct gpud_work *work = *link;
+            if (!worker->hurried && work->due > now) {
+                first = work->due < first ? work->due : first;
+                link = &work->next;
+                continue;
+            }
+            *link = work->next;
+            work->next = NULL;
+            *last = work;
+            last = &work->next;
+        }
+        worker->hurried = false;
         if (!due) {
-            int64_t until = next_due(worker);
-            if (until == INT64_MAX)
+            if (first == INT64_MAX)
                 gpud_lock_wait(&worker->lock, &worker->changed); /* until something is added */
             else
-                gpud_lock_wait_until(&worker->lock, &worker->changed, until);
+                gpud_lock_wait_until(&worker->lock, &worker->changed, first);
             continue;
         }
         gpud_lock_release(&worker->lock);
@@ -155,14 +142,6 @@ static void drop_fences(struct gpud_free_after *after)
     after->fences = NULL;
 }
 
-static unsigned count_queues(const struct gpud_async *async)
-{
-    unsigned count = 0;
-    for (const struct gpud_async_queue *queue = async->queues; queue; queue = queue->next)
-        count++;
-    return count;
-}
-
 /* Holds the lock, so that no queue is released meanwhile. false: some queue could not be marked;
  * try again. */
 static bool set_fences(struct gpud_free_after *after)
@@ -170,7 +149,9 @@ static bool set_fences(struct gpud_free_after *after)
     struct gpud_async *async = after->async;
     bool complete = true;
     gpud_lock_take(&async->lock);
-    unsigned count = count_queues(async);
+    unsigned count = 0;
+    for (const struct gpud_async_queue *queue = async->queues; queue; queue = queue->next)
+        count++;
     after->fences = count <= sizeof(after->few) / sizeof(after->few[0])
                         ? after->few
                         : calloc(count, sizeof(*after->fences));
@@ -191,26 +172,20 @@ static bool set_fences(struct gpud_free_after *after)
     return complete;
 }
 
-static bool all_passed(struct gpud_free_after *after)
-{
-    const struct gpud_async *async = after->async;
-    long result;
-    if (!after->fenced)
-        after->fenced = set_fences(after);
-    while (after->count && async->ops->query(async->device, after->fences[after->count - 1],
-                                             &result) != GPUD_PROGRESS_BUSY)
-        async->ops->drop(async->device, after->fences[--after->count]);
-    return after->fenced && after->count == 0;
-}
-
 static int64_t free_when_passed(void *arg)
 {
     struct gpud_free_after *after = arg;
     struct gpud_memory *memory = after->memory;
     const struct gpud_async *async = after->async;
     int64_t early = after->not_before - gpud_now();
+    long result;
     async->ops->enter(async->device);
-    bool passed = all_passed(after) && early <= 0;
+    if (!after->fenced)
+        after->fenced = set_fences(after);
+    while (after->count && async->ops->query(async->device, after->fences[after->count - 1],
+                                             &result) != GPUD_PROGRESS_BUSY)
+        async->ops->drop(async->device, after->fences[--after->count]);
+    bool passed = after->fenced && after->count == 0 && early <= 0;
     if (passed) {
         drop_fences(after);
         after->give_back(memory);

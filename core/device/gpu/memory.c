@@ -93,23 +93,7 @@ struct gpud_opened {
     unsigned count;
 };
 
-static struct gpud_opened *open_new(struct gpud_gpu_driver *driver, const void *context,
-                                    const struct gpud_gpu_ipc *handle, int *result)
-{
-    struct gpud_opened *made = calloc(1, sizeof(*made));
-    *result = made ? driver->ipc_open_mem_handle(&made->base, *handle, driver->ipc_flags)
-                   : GPUD_GPU_OUT_OF_MEMORY;
-    if (*result) {
-        free(made);
-        return NULL;
-    }
-    made->context = context;
-    made->handle = *handle;
-    made->next = driver->opens.first;
-    driver->opens.first = made;
-    return made;
-}
-
+/* Opens a peer's handle, or finds it open in this context. Returns the driver's result. */
 static int opens_add(struct gpud_gpu_driver *driver, const void *context,
                      const struct gpud_gpu_ipc *handle, uint64_t *base)
 {
@@ -120,8 +104,19 @@ static int opens_add(struct gpud_gpu_driver *driver, const void *context,
     while (found &&
            (found->context != context || memcmp(&found->handle, handle, sizeof(*handle)) != 0))
         found = found->next;
-    if (!found)
-        found = open_new(driver, context, handle, &result);
+    if (!found) {
+        struct gpud_opened *made = calloc(1, sizeof(*made));
+        result = made ? driver->ipc_open_mem_handle(&made->base, *handle, driver->ipc_flags)
+                      : GPUD_GPU_OUT_OF_MEMORY;
+        if (result) {
+            free(made);
+        } else {
+            made->context = context;
+            made->handle = *handle;
+            made->next = opens->first;
+            opens->first = found = made;
+        }
+    }
     if (found) {
         found->count++;
         *base = found->base;
@@ -536,16 +531,6 @@ static void gpu_memory_give_back(struct gpud_gpu *gpu, struct gpud_gpu_memory *r
 
 /* --- our own ------------------------------------------------------------------------------- */
 
-/* Zeroes the whole mapping: an importer sees all of it, and must not see old data. */
-static enum gpud_status zero(struct gpud_gpu *gpu, const struct gpud_gpu_memory *record,
-                             struct gpud_error *error)
-{
-    int result = gpu->driver->memset_d8_async(record->address, 0, record->mapped, gpu->service);
-    if (result)
-        return gpud_gpu_fail(gpu->driver, error, result, "new memory cannot be cleared");
-    return gpud_gpu_wait(gpu, gpu->service, gpud_deadline(SERVICE_TIMEOUT), error);
-}
-
 static enum gpud_status say_stuck(const struct gpud_device *device, struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_IO,
@@ -574,41 +559,36 @@ static int64_t give_back_when_cleared(void *arg)
     return -1;
 }
 
-static int allocate(struct gpud_gpu *gpu, uint64_t size, struct gpud_gpu_memory *record)
-{
-    uint64_t unit = gpu->granularity;
-    if (unit) {
-        record->kind = GPUD_GPU_PHYSICAL;
-        record->mapped = (size + unit - 1) / unit * unit;
-        return gpud_gpu_create(gpu, record);
-    }
-    record->kind = GPUD_GPU_PLAIN;
-    record->mapped = size;
-    return gpu->driver->mem_alloc(&record->address, size);
-}
-
 static enum gpud_status gpu_memory_alloc(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    const struct gpud_gpu_driver *driver = gpu->driver;
+    uint64_t unit = gpu->granularity, size = memory->size;
     /* Each try would leave one more memory stuck in the driver. */
     if (atomic_load(&gpu->stuck) > 0)
         return say_stuck(memory->device, error);
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
     if (!record)
         return gpu_memory_no_room(error);
-    gpu->driver->enter(gpu);
-    int result = allocate(gpu, memory->size, record);
+    record->kind = unit ? GPUD_GPU_PHYSICAL : GPUD_GPU_PLAIN;
+    record->mapped = unit ? (size + unit - 1) / unit * unit : size;
+    driver->enter(gpu);
+    int result = unit ? gpud_gpu_create(gpu, record) : driver->mem_alloc(&record->address, size);
     if (result) {
-        gpu->driver->leave(gpu);
+        driver->leave(gpu);
         free(record);
-        return gpud_gpu_fail(gpu->driver, error, result,
+        return gpud_gpu_fail(driver, error, result,
                              "no %llu bytes on %s: smaller or fewer slots need less",
-                             (unsigned long long)memory->size, memory->device->info.name);
+                             (unsigned long long)size, memory->device->info.name);
     }
-    enum gpud_status status = zero(gpu, record, error);
+    /* The whole mapping is zeroed: an importer sees all of it, and must not see old data. */
+    result = driver->memset_d8_async(record->address, 0, record->mapped, gpu->service);
+    enum gpud_status status =
+        result ? gpud_gpu_fail(driver, error, result, "new memory cannot be cleared")
+               : gpud_gpu_wait(gpu, gpu->service, gpud_deadline(SERVICE_TIMEOUT), error);
     if (status != GPUD_OK && status != GPUD_TIMEOUT)
         gpu_memory_give_back(gpu, record);
-    gpu->driver->leave(gpu);
+    driver->leave(gpu);
     if (status == GPUD_TIMEOUT) {
         record->device = gpud_device_ref(memory->device);
         atomic_fetch_add(&gpu->stuck, 1);
