@@ -247,14 +247,17 @@ enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *me
         mapping = mapping->next;
     if (mapping && (mapping->access & access) != access) {
         status = gpud_fail(error, GPUD_NO_ACCESS, "another user has mapped the memory for reading");
-    } else if (!mapping && !(mapping = calloc(1, sizeof(*mapping)))) {
-        status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping's record");
-    } else if (mapping->count == 0) {
-        *mapping = (struct gpud_mapping){memory->mappings, offset, size, access, 0, NULL};
-        if (access & GPUD_READ)
-            atomic_fetch_add_explicit(&queue->waits, 1, memory_order_relaxed);
-        status = used(queue, queue->device->ops->queue->map(queue, memory, offset, size, access,
-                                                            deadline, &mapping->data, error));
+    } else if (!mapping) {
+        mapping = calloc(1, sizeof(*mapping));
+        if (mapping) {
+            *mapping = (struct gpud_mapping){memory->mappings, offset, size, access, 0, NULL};
+            if (access & GPUD_READ)
+                atomic_fetch_add_explicit(&queue->waits, 1, memory_order_relaxed);
+            status = used(queue, queue->device->ops->queue->map(queue, memory, offset, size, access,
+                                                                deadline, &mapping->data, error));
+        } else {
+            status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping's record");
+        }
         if (status == GPUD_OK)
             memory->mappings = mapping;
         else

@@ -48,7 +48,7 @@ static const struct {
     CODE(CL_PLATFORM_NOT_FOUND_KHR),
 };
 
-const char *gpud_opencl_error_name(cl_int code)
+static const char *opencl_error_name(cl_int code)
 {
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
         if (codes[i].code == code)
@@ -78,7 +78,7 @@ static enum gpud_status opencl_device_fail(struct gpud_error *error, enum gpud_s
     char text[160];
     gpud_text_format(text, sizeof(text), format, args);
     return gpud_fail_native(error, status, "opencl", code, "%s: %s (%d)", text,
-                            gpud_opencl_error_name(code), code);
+                            opencl_error_name(code), code);
 }
 
 enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const char *format, ...)
@@ -101,8 +101,8 @@ enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status 
     return status;
 }
 
-/* No fixed length is long enough for all vendors. */
-char *gpud_opencl_get_text(cl_device_id id, cl_device_info what)
+/* Free it; NULL if the driver does not answer. No fixed length is long enough for all vendors. */
+static char *opencl_get_text(cl_device_id id, cl_device_info what)
 {
     size_t size = 0;
     if (clGetDeviceInfo(id, what, 0, NULL, &size) != CL_SUCCESS || size == 0)
@@ -120,7 +120,7 @@ char *gpud_opencl_get_text(cl_device_id id, cl_device_info what)
 
 bool gpud_opencl_has_extension(cl_device_id id, const char *wanted)
 {
-    char *all = gpud_opencl_get_text(id, CL_DEVICE_EXTENSIONS);
+    char *all = opencl_get_text(id, CL_DEVICE_EXTENSIONS);
     bool found = false;
     char *rest = all, *word;
     while (all && !found && (word = strtok_r(rest, " ", &rest)))
@@ -211,7 +211,7 @@ static bool is_available(cl_device_id id)
 static bool is_recent(cl_device_id id, struct gpud_device_info *info)
 {
     unsigned major = 0, minor = 0;
-    char *version = gpud_opencl_get_text(id, CL_DEVICE_VERSION);
+    char *version = opencl_get_text(id, CL_DEVICE_VERSION);
     bool recent =
         version && sscanf(version, "OpenCL %u.%u", &major, &minor) == 2 && major * 10 + minor >= 12;
     if (!recent)
@@ -235,7 +235,7 @@ static void opencl_device_probe(struct gpud_device *device)
         return;
     }
 
-    char *name = gpud_opencl_get_text(place.id, CL_DEVICE_NAME);
+    char *name = opencl_get_text(place.id, CL_DEVICE_NAME);
     char platform[64] = "an unknown driver";
     clGetPlatformInfo(place.platform, CL_PLATFORM_NAME, sizeof(platform), platform, NULL);
     platform[sizeof(platform) - 1] = '\0';
@@ -404,7 +404,7 @@ static cl_context make_context(struct gpud_device *device, const struct place *p
         gpud_log_warning(&device->context->log, "opencl",
                          "%s gets a context of its own, its driver refuses one for all its "
                          "devices: %s (%d)",
-                         device->info.name, gpud_opencl_error_name(*code), *code);
+                         device->info.name, opencl_error_name(*code), *code);
         count = 1;
         context = clCreateContext(properties, 1, ids, NULL, NULL, code);
     }

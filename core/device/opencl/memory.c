@@ -37,27 +37,21 @@
 
 #define TYPES_MAX 16
 
-/* The extension's name proves nothing; the list of types does. */
-static void find_types(cl_device_id id, struct opencl_external *external)
-{
-    cl_uint types[TYPES_MAX];
-    size_t size = 0;
-    if (clGetDeviceInfo(id, CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR, sizeof(types), types,
-                        &size) != CL_SUCCESS)
-        return;
-    for (size_t i = 0; i < size / sizeof(types[0]); i++) {
-        external->opaque_fd |= types[i] == CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR;
-        external->dma_buf |= types[i] == CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR;
-    }
-}
-
 void gpud_opencl_external_find(cl_platform_id platform, cl_device_id id,
                                struct opencl_external *external)
 {
+    cl_uint types[TYPES_MAX];
+    size_t size = 0;
     memset(external, 0, sizeof(*external));
     if (!gpud_opencl_has_extension(id, "cl_khr_external_memory"))
         return;
-    find_types(id, external);
+    /* The extension's name proves nothing; the list of types does. */
+    if (clGetDeviceInfo(id, CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR, sizeof(types), types,
+                        &size) == CL_SUCCESS)
+        for (size_t i = 0; i < size / sizeof(types[0]); i++) {
+            external->opaque_fd |= types[i] == CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR;
+            external->dma_buf |= types[i] == CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR;
+        }
     void *acquire =
         clGetExtensionFunctionAddressForPlatform(platform, "clEnqueueAcquireExternalMemObjectsKHR");
     void *release =
@@ -103,9 +97,8 @@ static cl_mem opencl_memory_create(const struct opencl_device *device, cl_uint t
     return NULL;
 }
 
-enum gpud_status gpud_opencl_import_external(struct gpud_memory *memory,
-                                             const struct gpud_handle *handle,
-                                             struct gpud_error *error)
+static enum gpud_status import_external(struct gpud_memory *memory,
+                                        const struct gpud_handle *handle, struct gpud_error *error)
 {
     struct opencl_device *device = gpud_opencl_device(memory->device);
     const char *name = memory->device->info.name;
@@ -154,15 +147,6 @@ static bool concerns(struct opencl_memory *const memories[2])
     return is_external(memories[0]) || is_external(memories[1]);
 }
 
-/* Flushes the queue of an event's command, without which waiting for the event has no effect. */
-static void start_queue_of(cl_event event)
-{
-    cl_command_queue queue = NULL;
-    if (clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof(queue), &queue, NULL) == CL_SUCCESS &&
-        queue)
-        clFlush(queue);
-}
-
 /* Enqueues one of the two commands, after all uses of the memory on any queue. */
 static cl_int go_behind(opencl_hand_over command, struct opencl_queue *queue,
                         struct opencl_memory *memory)
@@ -172,7 +156,12 @@ static cl_int go_behind(opencl_hand_over command, struct opencl_queue *queue,
     if (queue->last)
         after[count++] = queue->last;
     if (memory->used && memory->used != queue->last) {
-        start_queue_of(memory->used);
+        /* Waiting for an event has no effect unless the queue of its command is flushed. */
+        cl_command_queue earlier = NULL;
+        if (clGetEventInfo(memory->used, CL_EVENT_COMMAND_QUEUE, sizeof(earlier), &earlier, NULL) ==
+                CL_SUCCESS &&
+            earlier)
+            clFlush(earlier);
         after[count++] = memory->used;
     }
     cl_int code = command(queue->queue, 1, &memory->memory, count, count ? after : NULL, &event);
@@ -227,7 +216,7 @@ struct opencl_bounce {
     cl_event busy; /* the latest command that reads or writes data; NULL: none */
 };
 
-void gpud_opencl_free_bounces(struct opencl_memory *memory)
+static void free_bounces(struct opencl_memory *memory)
 {
     while (memory->bounces) {
         struct opencl_bounce *gone = memory->bounces;
@@ -363,7 +352,7 @@ static enum gpud_status opencl_memory_no_room(struct gpud_error *error)
 
 static void free_record(struct opencl_memory *record)
 {
-    gpud_opencl_free_bounces(record);
+    free_bounces(record);
     if (record->used)
         clReleaseEvent(record->used);
     if (record->view)
@@ -371,19 +360,6 @@ static void free_record(struct opencl_memory *record)
     if (record->memory)
         clReleaseMemObject(record->memory);
     free(record);
-}
-
-static enum gpud_status zero(struct opencl_device *device, cl_mem memory, uint64_t size,
-                             struct gpud_error *error)
-{
-    const cl_uchar nothing = 0;
-    cl_event event;
-    cl_int code = clEnqueueFillBuffer(device->service->queue, memory, &nothing, sizeof(nothing), 0,
-                                      size, 0, NULL, &event);
-    if (code != CL_SUCCESS)
-        return gpud_opencl_fail(error, code, "the driver refused to clear %llu bytes",
-                                (unsigned long long)size);
-    return gpud_opencl_serve(device, event, "clear new memory", error);
 }
 
 /* --- bus addresses ------------------------------------------------------------------------- */
@@ -467,40 +443,44 @@ static enum gpud_status make_target(struct gpud_memory *memory, struct opencl_me
     return settle(device, made->view, error);
 }
 
-static enum gpud_status make_local(struct gpud_memory *memory, struct opencl_memory *record,
-                                   struct gpud_error *error)
-{
-    cl_int code;
-    record->memory =
-        clCreateBuffer(gpud_opencl_device(memory->device)->context,
-                       CL_MEM_ALLOC_HOST_PTR | CL_MEM_READ_WRITE, memory->size, NULL, &code);
-    if (code == CL_INVALID_BUFFER_SIZE)
-        return gpud_opencl_fail_as(error, GPUD_NO_MEMORY, code,
-                                   "%llu bytes are more than one buffer of %s holds",
-                                   (unsigned long long)memory->size, memory->device->info.name);
-    if (code != CL_SUCCESS)
-        return gpud_opencl_fail(error, code, "no %llu bytes on %s",
-                                (unsigned long long)memory->size, memory->device->info.name);
-    return GPUD_OK;
-}
-
 static enum gpud_status opencl_memory_alloc(struct gpud_memory *memory, struct gpud_error *error)
 {
+    struct opencl_device *device = gpud_opencl_device(memory->device);
+    const char *name = memory->device->info.name;
+    unsigned long long size = memory->size;
+    const cl_uchar nothing = 0;
+    cl_int code;
     if (memory->usage == GPUD_USAGE_SHARE)
         return gpud_fail(
             error, GPUD_UNSUPPORTED,
-            "memory of %s cannot be mapped by other processes: use host memory for the ring",
-            memory->device->info.name);
+            "memory of %s cannot be mapped by other processes: use host memory for the ring", name);
     enum gpud_status status = gpud_opencl_check_service(memory->device, error);
     if (status != GPUD_OK)
         return status;
     struct opencl_memory *record = calloc(1, sizeof(*record));
     if (!record)
         return opencl_memory_no_room(error);
-    status = memory->usage == GPUD_USAGE_TARGET ? make_target(memory, &record, error)
-                                                : make_local(memory, record, error);
-    if (status == GPUD_OK)
-        status = zero(gpud_opencl_device(memory->device), record->memory, memory->size, error);
+    if (memory->usage == GPUD_USAGE_TARGET) {
+        status = make_target(memory, &record, error);
+    } else {
+        record->memory = clCreateBuffer(device->context, CL_MEM_ALLOC_HOST_PTR | CL_MEM_READ_WRITE,
+                                        memory->size, NULL, &code);
+        if (code == CL_INVALID_BUFFER_SIZE)
+            status =
+                gpud_opencl_fail_as(error, GPUD_NO_MEMORY, code,
+                                    "%llu bytes are more than one buffer of %s holds", size, name);
+        else if (code != CL_SUCCESS)
+            status = gpud_opencl_fail(error, code, "no %llu bytes on %s", size, name);
+    }
+    if (status == GPUD_OK) {
+        cl_event event;
+        code = clEnqueueFillBuffer(device->service->queue, record->memory, &nothing,
+                                   sizeof(nothing), 0, memory->size, 0, NULL, &event);
+        status =
+            code == CL_SUCCESS
+                ? gpud_opencl_serve(device, event, "clear new memory", error)
+                : gpud_opencl_fail(error, code, "the driver refused to clear %llu bytes", size);
+    }
     if (status != GPUD_OK) {
         if (record)
             free_record(record);
@@ -640,7 +620,7 @@ static enum gpud_status import_handle(struct gpud_memory *memory, const struct g
         return import_bus_address(memory, handle, error);
     case GPUD_HANDLE_CUDA_FD:
     case GPUD_HANDLE_HIP_FD:
-        return gpud_opencl_import_external(memory, handle, error);
+        return import_external(memory, handle, error);
     default:
         return gpud_fail(error, GPUD_PEER,
                          "the peer's handle is neither a bus address nor a GPU's memory");

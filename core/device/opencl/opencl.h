@@ -165,10 +165,6 @@ enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const c
 /* The same with a given status: for errors that a peer's data caused. */
 enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status status, cl_int code,
                                      const char *format, ...) GPUD_PRINTF(4, 5);
-const char *gpud_opencl_error_name(cl_int code);
-
-/* Free it; NULL if the driver does not answer. */
-char *gpud_opencl_get_text(cl_device_id id, cl_device_info what);
 
 /* Whole words only: an extension's name may begin with another's. */
 bool gpud_opencl_has_extension(cl_device_id id, const char *wanted);
@@ -184,11 +180,6 @@ void gpud_opencl_memory_undo(struct gpud_memory *memory);
 void gpud_opencl_external_find(cl_platform_id platform, cl_device_id id,
                                struct opencl_external *external);
 
-/* import_handle for descriptors of other drivers' memory. */
-enum gpud_status gpud_opencl_import_external(struct gpud_memory *memory,
-                                             const struct gpud_handle *handle,
-                                             struct gpud_error *error);
-
 /* Enclose the command that uses these memories (one of them may be NULL), under the queue's lock:
  * another driver's memory is acquired before and released after; others cost nothing. Call end even
  * if begin fails. */
@@ -203,9 +194,6 @@ enum gpud_status gpud_opencl_map_external(struct opencl_queue *queue, struct gpu
                                           int64_t deadline, void **data, struct gpud_error *error);
 enum gpud_status gpud_opencl_unmap_external(struct opencl_queue *queue, struct gpud_memory *memory,
                                             void *data, struct gpud_error *error);
-
-/* No command uses the memory any more. */
-void gpud_opencl_free_bounces(struct opencl_memory *memory);
 
 /* --- queue.c --------------------------------------------------------------------------------- */
 
@@ -246,10 +234,6 @@ enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud
  * something failed. */
 enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t deadline,
                                           struct gpud_error *error);
-
-/* As gpud_queue_ops.on_complete. */
-enum gpud_status gpud_opencl_queue_on_complete(struct opencl_queue *queue, gpud_complete_fn fn,
-                                               void *arg, struct gpud_error *error);
 
 /* Whether all its commands are done. */
 bool gpud_opencl_queue_idle(struct opencl_queue *queue);

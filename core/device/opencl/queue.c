@@ -298,9 +298,10 @@ static void CL_CALLBACK opencl_queue_complete(cl_event event, cl_int code, void 
 
 /* Added under the queue's lock, to keep the order of the commands. The callback is set without it:
  * it may run at once, on this thread. */
-enum gpud_status gpud_opencl_queue_on_complete(struct opencl_queue *opencl, gpud_complete_fn fn,
-                                               void *arg, struct gpud_error *error)
+static enum gpud_status opencl_queue_on_complete(struct gpud_queue *queue, gpud_complete_fn fn,
+                                                 void *arg, struct gpud_error *error)
 {
+    struct opencl_queue *opencl = queue->backend;
     struct gpud_completion *completion = NULL;
     enum gpud_status status = gpud_opencl_queue_start(opencl, error);
     if (status != GPUD_OK)
@@ -381,12 +382,6 @@ static void opencl_queue_destroy(struct gpud_queue *queue)
     opencl_queue_retire(queue->backend);
 }
 
-static bool linear(const struct gpud_copy *copy)
-{
-    return copy->rows == 1 ||
-           (copy->to_stride == copy->row_bytes && copy->from_stride == copy->row_bytes);
-}
-
 static cl_int copy_linear(struct opencl_queue *queue, const struct gpud_copy *copy, cl_event *event)
 {
     cl_mem to = gpud_opencl_mem(copy->to), from = gpud_opencl_mem(copy->from);
@@ -446,8 +441,10 @@ static enum gpud_status copy_op(struct gpud_queue *queue, const struct gpud_copy
     cl_event event = NULL;
     cl_int code = gpud_opencl_begin_use(device, opencl, memories);
     if (code == CL_SUCCESS)
-        code = linear(copy) ? copy_linear(opencl, copy, &event)
-                            : opencl_queue_copy_rows(opencl, copy, &event);
+        code = copy->rows == 1 ||
+                       (copy->to_stride == copy->row_bytes && copy->from_stride == copy->row_bytes)
+                   ? copy_linear(opencl, copy, &event)
+                   : opencl_queue_copy_rows(opencl, copy, &event);
     if (code == CL_SUCCESS)
         gpud_opencl_queue_push(opencl, event);
     cl_int ended = gpud_opencl_end_use(device, opencl, memories);
@@ -494,12 +491,6 @@ enum gpud_status gpud_opencl_migrate(struct gpud_queue *queue, struct gpud_memor
 static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
 {
     return gpud_opencl_queue_start(queue->backend, error);
-}
-
-static enum gpud_status opencl_queue_on_complete(struct gpud_queue *queue, gpud_complete_fn fn,
-                                                 void *arg, struct gpud_error *error)
-{
-    return gpud_opencl_queue_on_complete(queue->backend, fn, arg, error);
 }
 
 static enum gpud_status opencl_queue_finish(struct gpud_queue *queue, int64_t deadline,
@@ -592,11 +583,6 @@ const struct gpud_queue_ops gpud_opencl_queue_ops = {
 /* === fence =================================================================================== */
 /* Fences: events for which other queues of the context wait, and the application's own. */
 
-static bool is_own(const struct gpud_queue *queue)
-{
-    return queue->backend;
-}
-
 /* The event of a queue's latest work. The queue is flushed, without which waiting for the event has
  * no effect. */
 static cl_int mark_commands(cl_command_queue queue, cl_event *event)
@@ -605,33 +591,27 @@ static cl_int mark_commands(cl_command_queue queue, cl_event *event)
     return code == CL_SUCCESS ? clFlush(queue) : code;
 }
 
-static enum gpud_status mark_own(struct opencl_queue *queue, cl_event *event,
-                                 struct gpud_error *error)
-{
-    enum gpud_status status = gpud_opencl_queue_begin(queue, error);
-    if (status != GPUD_OK)
-        return status;
-    cl_int code = CL_SUCCESS;
-    *event = queue->last;
-    if (queue->last)
-        clRetainEvent(queue->last);
-    else
-        code = mark_commands(queue->queue, event);
-    gpud_opencl_queue_end(queue, NULL);
-    if (code != CL_SUCCESS)
-        return gpud_opencl_fail(error, code, "the queue cannot be marked");
-    return gpud_opencl_queue_start(queue, error);
-}
-
 static enum gpud_status opencl_queue_mark(struct gpud_queue *queue, void **fence,
                                           struct gpud_error *error)
 {
+    struct opencl_queue *own = queue->backend;
     cl_event event = NULL;
+    cl_int code = CL_SUCCESS;
     enum gpud_status status = GPUD_OK;
-    if (is_own(queue)) {
-        status = mark_own(queue->backend, &event, error);
+    if (own) {
+        status = gpud_opencl_queue_begin(own, error);
+        if (status != GPUD_OK)
+            return status;
+        event = own->last;
+        if (event)
+            clRetainEvent(event);
+        else
+            code = mark_commands(own->queue, &event);
+        gpud_opencl_queue_end(own, NULL);
+        status = code == CL_SUCCESS ? gpud_opencl_queue_start(own, error)
+                                    : gpud_opencl_fail(error, code, "the queue cannot be marked");
     } else {
-        cl_int code = mark_commands(queue->native, &event);
+        code = mark_commands(queue->native, &event);
         if (code != CL_SUCCESS)
             status = gpud_opencl_fail(error, code, "the command queue cannot be waited for");
     }
@@ -642,39 +622,28 @@ static enum gpud_status opencl_queue_mark(struct gpud_queue *queue, void **fence
     return status;
 }
 
-/* A failure of the work before the fence would be this queue's, too, and end its use. */
-static enum gpud_status check_fence(cl_event fence, struct gpud_error *error)
-{
-    cl_int state = gpud_opencl_state(fence);
-    return state < 0 ? opencl_say_failed(state, error) : GPUD_OK;
-}
-
-static enum gpud_status await_own(struct opencl_queue *queue, cl_event fence,
-                                  struct gpud_error *error)
-{
-    cl_event after[2] = {fence}, event = NULL;
-    enum gpud_status status = gpud_opencl_queue_begin(queue, error);
-    if (status != GPUD_OK)
-        return status;
-    after[1] = queue->last;
-    cl_int code = clEnqueueBarrierWithWaitList(queue->queue, queue->last ? 2 : 1, after, &event);
-    gpud_opencl_queue_end(queue, code == CL_SUCCESS ? event : NULL);
-    return code == CL_SUCCESS ? GPUD_OK
-                              : gpud_opencl_fail(error, code, "the queue cannot wait for another");
-}
-
 static enum gpud_status opencl_queue_await(struct gpud_queue *queue, void *fence,
                                            struct gpud_error *error)
 {
-    cl_event event = fence;
-    enum gpud_status status = check_fence(event, error);
+    struct opencl_queue *own = queue->backend;
+    cl_event after[2] = {fence}, event = NULL;
+    cl_int code, state = gpud_opencl_state(fence);
+    /* A failure of the work before the fence would be this queue's, too, and end its use. */
+    if (state < 0)
+        return opencl_say_failed(state, error);
+    if (!own) {
+        code = clEnqueueBarrierWithWaitList(queue->native, 1, after, NULL);
+        return code == CL_SUCCESS ? GPUD_OK
+                                  : gpud_opencl_fail(error, code, "the command queue cannot wait");
+    }
+    enum gpud_status status = gpud_opencl_queue_begin(own, error);
     if (status != GPUD_OK)
         return status;
-    if (is_own(queue))
-        return await_own(queue->backend, event, error);
-    cl_int code = clEnqueueBarrierWithWaitList(queue->native, 1, &event, NULL);
+    after[1] = own->last;
+    code = clEnqueueBarrierWithWaitList(own->queue, own->last ? 2 : 1, after, &event);
+    gpud_opencl_queue_end(own, code == CL_SUCCESS ? event : NULL);
     return code == CL_SUCCESS ? GPUD_OK
-                              : gpud_opencl_fail(error, code, "the command queue cannot wait");
+                              : gpud_opencl_fail(error, code, "the queue cannot wait for another");
 }
 
 static bool opencl_queue_is_passed(struct gpud_device *device, void *fence)
@@ -788,12 +757,13 @@ static enum gpud_status opencl_signal_create(struct gpud_signal *signal, struct 
     return status;
 }
 
-static bool is_watched(const struct opencl_signal *record)
+/* Of a wait that is over, or will be, or of a queue that has failed and accepts no more work. */
+static void drop_watch(struct opencl_watch **link)
 {
-    for (const struct opencl_watch *watch = record->watches; watch; watch = watch->next)
-        if (!gpud_opencl_queue_idle(watch->queue))
-            return true;
-    return false;
+    struct opencl_watch *gone = *link;
+    *link = gone->next;
+    opencl_queue_retire(gone->queue);
+    free(gone);
 }
 
 static void opencl_signal_destroy(struct gpud_signal *signal)
@@ -801,15 +771,14 @@ static void opencl_signal_destroy(struct gpud_signal *signal)
     struct opencl_signal *record = signal->backend;
     if (!record)
         return;
+    const struct opencl_watch *busy = record->watches;
+    while (busy && gpud_opencl_queue_idle(busy->queue))
+        busy = busy->next;
     /* An enqueued wait cannot be cancelled, only satisfied. */
-    if (atomic_load(&signal->waited) || is_watched(record))
+    if (atomic_load(&signal->waited) || busy)
         opencl_signal_poison(signal, UINT32_MAX, NULL);
-    while (record->watches) {
-        struct opencl_watch *watch = record->watches;
-        record->watches = watch->next;
-        opencl_queue_retire(watch->queue);
-        free(watch);
-    }
+    while (record->watches)
+        drop_watch(&record->watches);
     free_record(signal);
 }
 
@@ -878,15 +847,6 @@ static enum gpud_status opencl_signal_wait_queue(struct gpud_signal *signal, uin
 }
 
 /* --- the host waits ------------------------------------------------------------------------ */
-
-/* Drops a watch whose queue has failed and accepts no more work. */
-static void drop_watch(struct opencl_watch **link)
-{
-    struct opencl_watch *gone = *link;
-    *link = gone->next;
-    opencl_queue_retire(gone->queue);
-    free(gone);
-}
 
 static enum gpud_status add_watch(struct gpud_signal *signal, struct opencl_watch **watch,
                                   struct gpud_error *error)

@@ -107,35 +107,7 @@ static VkPhysicalDevice devices[DEVICES_MAX];
 static uint32_t device_count;
 static char why_none[GPUD_REASON_MAX];
 
-/* Kept until the process ends, as the loader keeps its drivers. */
-static VkInstance make_instance(PFN_vkGetInstanceProcAddr find)
-{
-    const VkApplicationInfo application = {
-        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-        .pEngineName = "gpudirect",
-        .apiVersion = VK_API_VERSION_1_1,
-    };
-    const VkInstanceCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-        .pApplicationInfo = &application,
-    };
-    VkInstance instance = VK_NULL_HANDLE;
-    PFN_vkCreateInstance create = (PFN_vkCreateInstance)find(NULL, "vkCreateInstance");
-    if (!find(NULL, "vkEnumerateInstanceVersion") || !create) {
-        gpud_print(why_none, "the Vulkan loader is older than Vulkan 1.1: install a newer one");
-        return VK_NULL_HANDLE;
-    }
-    VkResult result = create(&info, NULL, &instance);
-    if (result != VK_SUCCESS) {
-        gpud_print(why_none,
-                   "no Vulkan driver (%s): install the GPU's, or Mesa's (Debian: apt install "
-                   "mesa-vulkan-drivers)",
-                   vulkan_device_name_of(result));
-        return VK_NULL_HANDLE;
-    }
-    return instance;
-}
-
+/* The instance is kept until the process ends, as the loader keeps its drivers. */
 static void vulkan_device_load(void)
 {
     void *library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -147,9 +119,29 @@ static void vulkan_device_load(void)
                              "(Debian: apt install libvulkan1) and the GPU's driver");
         return;
     }
-    VkInstance instance = make_instance(find);
-    if (!instance)
+    PFN_vkCreateInstance create = (PFN_vkCreateInstance)find(NULL, "vkCreateInstance");
+    if (!find(NULL, "vkEnumerateInstanceVersion") || !create) {
+        gpud_print(why_none, "the Vulkan loader is older than Vulkan 1.1: install a newer one");
         return;
+    }
+    const VkApplicationInfo application = {
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+        .pEngineName = "gpudirect",
+        .apiVersion = VK_API_VERSION_1_1,
+    };
+    const VkInstanceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+        .pApplicationInfo = &application,
+    };
+    VkInstance instance = VK_NULL_HANDLE;
+    VkResult result = create(&info, NULL, &instance);
+    if (result != VK_SUCCESS) {
+        gpud_print(why_none,
+                   "no Vulkan driver (%s): install the GPU's, or Mesa's (Debian: apt install "
+                   "mesa-vulkan-drivers)",
+                   vulkan_device_name_of(result));
+        return;
+    }
     const char *missing = NULL;
 #define FIND(name)                                           \
     gpud_vk.name = (PFN_vk##name)find(instance, "vk" #name); \
@@ -162,7 +154,7 @@ static void vulkan_device_load(void)
         return;
     }
     uint32_t count = DEVICES_MAX;
-    VkResult result = gpud_vk.EnumeratePhysicalDevices(instance, &count, devices);
+    result = gpud_vk.EnumeratePhysicalDevices(instance, &count, devices);
     if ((result == VK_SUCCESS || result == VK_INCOMPLETE) && count > 0)
         device_count = count;
     else
@@ -177,36 +169,6 @@ static uint32_t vulkan_count(void)
 {
     pthread_once(&once, vulkan_device_load);
     return device_count;
-}
-
-/* Why there is no device. */
-static const char *vulkan_why_none(void)
-{
-    return why_none;
-}
-
-/* index is below the count. */
-static VkPhysicalDevice vulkan_physical(uint32_t index)
-{
-    return devices[index];
-}
-
-/* GPUD_NO_DEVICE: a call is missing. */
-static enum gpud_status vulkan_find_calls(VkDevice device, struct vulkan_device_calls *calls,
-                                          struct gpud_error *error)
-{
-    const char *missing = NULL;
-#define FIND(name) calls->name = (PFN_vk##name)gpud_vk.GetDeviceProcAddr(device, "vk" #name);
-#define NEED(name)    \
-    FIND(name)        \
-    if (!calls->name) \
-        missing = "vk" #name;
-    VULKAN_DEVICE_CALLS(NEED)
-    VULKAN_EXTENSION_CALLS(FIND)
-#undef NEED
-#undef FIND
-    return missing ? gpud_fail(error, GPUD_NO_DEVICE, "the Vulkan driver has no %s", missing)
-                   : GPUD_OK;
 }
 
 /* === types =================================================================================== */
@@ -266,15 +228,6 @@ struct extensions {
     VkExtensionProperties *list;
     uint32_t count;
 };
-
-static struct extensions list_extensions(VkPhysicalDevice physical)
-{
-    struct extensions all = {calloc(EXTENSIONS_MAX, sizeof(*all.list)), EXTENSIONS_MAX};
-    if (!all.list || gpud_vk.EnumerateDeviceExtensionProperties(physical, NULL, &all.count,
-                                                                all.list) < VK_SUCCESS)
-        all.count = 0;
-    return all;
-}
 
 static bool has(const struct extensions *all, const char *name)
 {
@@ -407,7 +360,10 @@ static bool examine(VkPhysicalDevice physical, struct vulkan_facts *facts,
                     struct gpud_device_info *info)
 {
     *facts = (struct vulkan_facts){.physical = physical, .host_align = 1};
-    struct extensions all = list_extensions(physical);
+    struct extensions all = {calloc(EXTENSIONS_MAX, sizeof(*all.list)), EXTENSIONS_MAX};
+    if (!all.list || gpud_vk.EnumerateDeviceExtensionProperties(physical, NULL, &all.count,
+                                                                all.list) < VK_SUCCESS)
+        all.count = 0;
     uint32_t version = read_properties(facts, &all, info);
     bool usable = version >= VK_API_VERSION_1_1 && has_timelines(physical, &all);
     if (usable) {
@@ -439,10 +395,10 @@ static void vulkan_device_probe(struct gpud_device *device)
     struct vulkan_facts facts;
     if (vulkan_count() == 0) {
         gpud_print(info->description, "Vulkan device");
-        gpud_print(info->reason, "%s", vulkan_why_none());
+        gpud_print(info->reason, "%s", why_none);
         return;
     }
-    if (!examine(vulkan_physical(device->index), &facts, info))
+    if (!examine(devices[device->index], &facts, info))
         return;
     info->available = true;
     gpud_print(info->reason,
@@ -512,9 +468,19 @@ static enum gpud_status create_device(struct vulkan_device *vulkan, const char *
     VkResult result = gpud_vk.CreateDevice(facts->physical, &info, NULL, &vulkan->device);
     if (result != VK_SUCCESS)
         return gpud_vulkan_fail_as(error, GPUD_NO_DEVICE, result, "%s does not open", name);
-    enum gpud_status status = vulkan_find_calls(vulkan->device, &vulkan->calls, error);
-    if (status != GPUD_OK)
-        return status; /* vkDestroyDevice may be what is missing */
+    const char *missing = NULL;
+#define FIND(name) \
+    vulkan->calls.name = (PFN_vk##name)gpud_vk.GetDeviceProcAddr(vulkan->device, "vk" #name);
+#define NEED(name)           \
+    FIND(name)               \
+    if (!vulkan->calls.name) \
+        missing = "vk" #name;
+    VULKAN_DEVICE_CALLS(NEED)
+    VULKAN_EXTENSION_CALLS(FIND)
+#undef NEED
+#undef FIND
+    if (missing) /* vkDestroyDevice, perhaps: the device is left */
+        return gpud_fail(error, GPUD_NO_DEVICE, "the Vulkan driver has no %s", missing);
     for (uint32_t i = 0; i < facts->lanes; i++) {
         gpud_lock_init(&vulkan->lanes[i].lock, GPUD_RANK_COMMANDS);
         vulkan->calls.GetDeviceQueue(vulkan->device, facts->family, i, &vulkan->lanes[i].queue);
@@ -560,7 +526,7 @@ static enum gpud_status open_vulkan(struct gpud_device *device, struct gpud_erro
     struct vulkan_device *vulkan = calloc(1, sizeof(*vulkan));
     if (!vulkan)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-    examine(vulkan_physical(device->index), &vulkan->facts, &ignored);
+    examine(devices[device->index], &vulkan->facts, &ignored);
     enum gpud_status status = create_device(vulkan, device->info.name, error);
     if (status != GPUD_OK) {
         free(vulkan);

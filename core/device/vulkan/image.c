@@ -179,12 +179,12 @@ static uint32_t list_modifiers(const struct vulkan_facts *facts, const struct gp
 
 /* --- describing ------------------------------------------------------------------------------ */
 
-/* Whether an image can lie in a part of such memory as the library shares, below a buffer. NVIDIA's
- * driver (580) says of every modifier that its images need an allocation of their own
- * (VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT), and of each image that it needs none, which is
- * what is asked here: they work. */
-static bool can_lie_below(const struct vulkan_device *vulkan, VkImage image,
-                          VkMemoryRequirements *needs)
+/* What the driver says of the image. false: it cannot lie in a part of such memory as the library
+ * shares, below a buffer. NVIDIA's driver (580) says of every modifier that its images need an
+ * allocation of their own (VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT), and of each image that
+ * it needs none, which is what is asked here: they work. */
+static bool read_layout(const struct vulkan_device *vulkan, VkImage image, bool implicit,
+                        struct gpud_layout *layout)
 {
     const VkImageMemoryRequirementsInfo2 info = {
         .sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_REQUIREMENTS_INFO_2, .image = image};
@@ -192,29 +192,21 @@ static bool can_lie_below(const struct vulkan_device *vulkan, VkImage image,
                                                    VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS};
     VkMemoryRequirements2 all = {.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2,
                                  .pNext = &dedicated};
-    uint32_t type;
-    vulkan->calls.GetImageMemoryRequirements2(vulkan->device, &info, &all);
-    *needs = all.memoryRequirements;
-    return !dedicated.requiresDedicatedAllocation &&
-           gpud_vulkan_block_type(vulkan, vulkan->facts.shared, &type) == VK_SUCCESS &&
-           needs->memoryTypeBits >> type & 1;
-}
-
-/* What the driver says of the image. false: it cannot lie in memory as the library shares it. */
-static bool read_layout(const struct vulkan_device *vulkan, VkImage image, bool implicit,
-                        struct gpud_layout *layout)
-{
-    VkMemoryRequirements needs;
     VkImageDrmFormatModifierPropertiesEXT drm = {
         .sType = VK_STRUCTURE_TYPE_IMAGE_DRM_FORMAT_MODIFIER_PROPERTIES_EXT,
         .drmFormatModifier = GPUD_MODIFIER_IMPLICIT,
     };
-    if (!can_lie_below(vulkan, image, &needs) ||
+    const VkMemoryRequirements *needs = &all.memoryRequirements;
+    uint32_t type;
+    vulkan->calls.GetImageMemoryRequirements2(vulkan->device, &info, &all);
+    if (dedicated.requiresDedicatedAllocation ||
+        gpud_vulkan_block_type(vulkan, vulkan->facts.shared, &type) != VK_SUCCESS ||
+        !(needs->memoryTypeBits >> type & 1) ||
         (!implicit && vulkan->calls.GetImageDrmFormatModifierPropertiesEXT(vulkan->device, image,
                                                                            &drm) != VK_SUCCESS))
         return false;
-    uint64_t align = needs.alignment > VULKAN_PAGE ? needs.alignment : VULKAN_PAGE;
-    uint64_t size = needs.size > layout->size ? needs.size : layout->size;
+    uint64_t align = needs->alignment > VULKAN_PAGE ? needs->alignment : VULKAN_PAGE;
+    uint64_t size = needs->size > layout->size ? needs->size : layout->size;
     layout->modifier = drm.drmFormatModifier;
     layout->size = (size + align - 1) / align * align;
     for (uint32_t i = 0; !implicit && i < layout->planes; i++) {

@@ -66,7 +66,7 @@ static VkResult allocate(const struct vulkan_device *vulkan, struct vulkan_block
                                 : result;
 }
 
-static VkResult vulkan_memory_map(const struct vulkan_device *vulkan, struct vulkan_block *block)
+static VkResult map_block(const struct vulkan_device *vulkan, struct vulkan_block *block)
 {
     return vulkan->calls.MapMemory(vulkan->device, block->memory, 0, VK_WHOLE_SIZE, 0,
                                    &block->mapped);
@@ -75,7 +75,7 @@ static VkResult vulkan_memory_map(const struct vulkan_device *vulkan, struct vul
 static VkResult map_if_unified(const struct vulkan_device *vulkan, struct vulkan_block *block)
 {
     return gpud_vulkan_is_unified(vulkan->facts.memory.memoryTypes[block->type].propertyFlags)
-               ? vulkan_memory_map(vulkan, block)
+               ? map_block(vulkan, block)
                : VK_SUCCESS;
 }
 
@@ -116,8 +116,9 @@ static uint32_t family_of_others(const struct vulkan_facts *facts,
                                                 : VK_QUEUE_FAMILY_EXTERNAL;
 }
 
-VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t size,
-                                VkExternalMemoryHandleTypeFlags handles, struct vulkan_block *block)
+static VkResult make_block(const struct vulkan_device *vulkan, uint64_t size,
+                           VkExternalMemoryHandleTypeFlags handles, enum vulkan_purpose purpose,
+                           struct vulkan_block *block)
 {
     VkMemoryRequirements needs;
     *block = (struct vulkan_block){.size = whole_pages(size),
@@ -133,13 +134,26 @@ VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t siz
         .handleTypes = handles,
     };
     block->bytes = needs.size;
-    result = gpud_vulkan_choose_type(&vulkan->facts.memory, needs.memoryTypeBits, VULKAN_FOR_DEVICE,
-                                     &block->type)
-                 ? allocate(vulkan, block, handles ? &exported : NULL)
-                 : VK_ERROR_FEATURE_NOT_PRESENT;
+    result =
+        gpud_vulkan_choose_type(&vulkan->facts.memory, needs.memoryTypeBits, purpose, &block->type)
+            ? allocate(vulkan, block, handles ? &exported : NULL)
+            : VK_ERROR_FEATURE_NOT_PRESENT;
     if (result == VK_SUCCESS)
-        result = map_if_unified(vulkan, block);
+        result =
+            purpose == VULKAN_FOR_HOST ? map_block(vulkan, block) : map_if_unified(vulkan, block);
     return freed(vulkan, block, result);
+}
+
+VkResult gpud_vulkan_block_make(const struct vulkan_device *vulkan, uint64_t size,
+                                VkExternalMemoryHandleTypeFlags handles, struct vulkan_block *block)
+{
+    return make_block(vulkan, size, handles, VULKAN_FOR_DEVICE, block);
+}
+
+VkResult gpud_vulkan_block_stage(const struct vulkan_device *vulkan, uint64_t size,
+                                 struct vulkan_block *block)
+{
+    return make_block(vulkan, size, 0, VULKAN_FOR_HOST, block);
 }
 
 VkResult gpud_vulkan_block_type(const struct vulkan_device *vulkan,
@@ -156,30 +170,6 @@ VkResult gpud_vulkan_block_type(const struct vulkan_device *vulkan,
     return result;
 }
 
-VkResult gpud_vulkan_block_stage(const struct vulkan_device *vulkan, uint64_t size,
-                                 struct vulkan_block *block)
-{
-    VkMemoryRequirements needs;
-    *block = (struct vulkan_block){.size = whole_pages(size)};
-    VkResult result = make_buffer(vulkan, block, 0, &needs);
-    if (result != VK_SUCCESS)
-        return result;
-    block->bytes = needs.size;
-    result = gpud_vulkan_choose_type(&vulkan->facts.memory, needs.memoryTypeBits, VULKAN_FOR_HOST,
-                                     &block->type)
-                 ? allocate(vulkan, block, NULL)
-                 : VK_ERROR_FEATURE_NOT_PRESENT;
-    if (result == VK_SUCCESS)
-        result = vulkan_memory_map(vulkan, block);
-    return freed(vulkan, block, result);
-}
-
-/* Kernels before 5.14 cannot tell: there no pages are pinned. */
-static bool are_writable(void *pages, uint64_t size)
-{
-    return madvise(pages, size, MADV_POPULATE_WRITE) == 0;
-}
-
 VkResult gpud_vulkan_block_pin(const struct vulkan_device *vulkan, void *pages, uint64_t size,
                                struct vulkan_block *block)
 {
@@ -193,8 +183,9 @@ VkResult gpud_vulkan_block_pin(const struct vulkan_device *vulkan, void *pages, 
         .pHostPointer = pages,
     };
     *block = (struct vulkan_block){.size = whole_pages(size)};
+    /* Whether pages are writable, kernels before 5.14 cannot tell: there none are pinned. */
     if (!vulkan->facts.host_pointer || (uintptr_t)pages % align || block->size % align ||
-        (vulkan->facts.pins_writable_only && !are_writable(pages, block->size)))
+        (vulkan->facts.pins_writable_only && madvise(pages, block->size, MADV_POPULATE_WRITE) != 0))
         return VK_ERROR_INVALID_EXTERNAL_HANDLE;
     VkResult result = vulkan->calls.GetMemoryHostPointerPropertiesEXT(vulkan->device, HOST_POINTER,
                                                                       pages, &types);
@@ -210,16 +201,6 @@ VkResult gpud_vulkan_block_pin(const struct vulkan_device *vulkan, void *pages, 
                  ? allocate(vulkan, block, &imported)
                  : VK_ERROR_INVALID_EXTERNAL_HANDLE;
     return freed(vulkan, block, result);
-}
-
-/* The types that the memory behind a dma-buf may have here. */
-static VkResult ask_types(const struct vulkan_device *vulkan, int fd, uint32_t *types)
-{
-    VkMemoryFdPropertiesKHR properties = {.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR};
-    VkResult result =
-        vulkan->calls.GetMemoryFdPropertiesKHR(vulkan->device, DMA_BUF, fd, &properties);
-    *types &= properties.memoryTypeBits;
-    return result;
 }
 
 /* Whether the imported memory can be what is claimed. Chooses a type if the exporter has none. */
@@ -251,8 +232,12 @@ VkResult gpud_vulkan_block_import(const struct vulkan_device *vulkan, int *fd,
     if (result != VK_SUCCESS)
         return result;
     uint32_t types = needs.memoryTypeBits;
-    if (origin == VULKAN_OF_DMABUF)
-        result = ask_types(vulkan, *fd, &types);
+    if (origin == VULKAN_OF_DMABUF) {
+        /* The types that the memory behind a dma-buf may have here. */
+        VkMemoryFdPropertiesKHR properties = {.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR};
+        result = vulkan->calls.GetMemoryFdPropertiesKHR(vulkan->device, DMA_BUF, *fd, &properties);
+        types &= properties.memoryTypeBits;
+    }
     const VkMemoryDedicatedAllocateInfo dedicated = dedicate(block);
     const VkExportMemoryAllocateInfo exported = {
         .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
@@ -322,18 +307,6 @@ static int64_t free_when_cleared(void *arg)
     return -1;
 }
 
-/* All of it: an importer sees the whole allocation, and must not see old data. */
-static enum gpud_status vulkan_memory_clear(struct gpud_device *device,
-                                            const struct vulkan_block *block,
-                                            struct gpud_error *error)
-{
-    struct vulkan_queue *service = gpud_vulkan_device(device)->service;
-    enum gpud_status status = gpud_vulkan_queue_clear(device, service, block, error);
-    return status == GPUD_OK
-               ? gpud_vulkan_queue_wait(device, service, gpud_deadline(SERVICE_TIMEOUT), error)
-               : status;
-}
-
 static enum gpud_status vulkan_memory_alloc(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct gpud_device *device = memory->device;
@@ -358,7 +331,12 @@ static enum gpud_status vulkan_memory_alloc(struct gpud_memory *memory, struct g
                                 "no %llu bytes on %s: smaller or fewer slots need less",
                                 (unsigned long long)memory->size, device->info.name);
     }
-    enum gpud_status status = vulkan_memory_clear(device, &record->block, error);
+    /* All of it: an importer sees the whole allocation, and must not see old data. */
+    enum gpud_status status =
+        gpud_vulkan_queue_clear(device, vulkan->service, &record->block, error);
+    if (status == GPUD_OK)
+        status =
+            gpud_vulkan_queue_wait(device, vulkan->service, gpud_deadline(SERVICE_TIMEOUT), error);
     if (status == GPUD_TIMEOUT) {
         record->device = gpud_device_ref(device);
         atomic_fetch_add(&vulkan->stuck, 1);
@@ -476,32 +454,22 @@ static enum gpud_status export_part(struct gpud_memory *memory, uint64_t from, u
     return GPUD_OK;
 }
 
-/* Whether it is a dma-buf with these bytes. Drivers take memfds for one, too. */
-static enum gpud_status vulkan_memory_measure(int fd, uint64_t from, uint64_t size, uint64_t *bytes,
-                                              struct gpud_error *error)
-{
-    off_t end = gpud_fd_is_dmabuf(fd) ? lseek(fd, 0, SEEK_END) : -1;
-    if (end < 0)
-        return gpud_fail(error, GPUD_INVALID, "the descriptor is no dma-buf");
-    lseek(fd, 0, SEEK_SET);
-    if (from > (uint64_t)end || size > (uint64_t)end - from)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the dma-buf has %lld bytes: %llu from %llu on are not there",
-                         (long long)end, (unsigned long long)size, (unsigned long long)from);
-    *bytes = (uint64_t)end;
-    return GPUD_OK;
-}
-
 static enum gpud_status vulkan_memory_import(struct gpud_memory *memory, int fd, uint64_t offset,
                                              struct gpud_error *error)
 {
     const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
-    uint64_t bytes = 0;
     if (!vulkan->facts.dmabuf)
         return gpud_fail(error, GPUD_UNSUPPORTED, "%s", memory->device->no_dmabuf);
-    enum gpud_status status = vulkan_memory_measure(fd, offset, memory->size, &bytes, error);
-    if (status != GPUD_OK)
-        return status;
+    /* Drivers take memfds for a dma-buf, too. */
+    off_t end = gpud_fd_is_dmabuf(fd) ? lseek(fd, 0, SEEK_END) : -1;
+    if (end < 0)
+        return gpud_fail(error, GPUD_INVALID, "the descriptor is no dma-buf");
+    lseek(fd, 0, SEEK_SET);
+    uint64_t bytes = (uint64_t)end;
+    if (offset > bytes || memory->size > bytes - offset)
+        return gpud_fail(
+            error, GPUD_INVALID, "the dma-buf has %lld bytes: %llu from %llu on are not there",
+            (long long)end, (unsigned long long)memory->size, (unsigned long long)offset);
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (own < 0)
         return gpud_fail_errno(error, "cannot duplicate a descriptor");

@@ -205,9 +205,21 @@ enum gpud_status gpud_vulkan_queue_wait(struct gpud_device *device, struct vulka
 
 /* --- commands: under the lane's lock --------------------------------------------------------- */
 
-static VkResult new_command(const struct vulkan_device *vulkan, struct vulkan_queue *queue,
-                            struct vulkan_command **command)
+/* The oldest if its work is done, as all is on a device that was lost; else a new one. */
+static VkResult vulkan_queue_take(struct vulkan_device *vulkan, struct vulkan_queue *queue,
+                                  struct vulkan_command **command)
 {
+    struct vulkan_command *oldest = queue->oldest;
+    long result;
+    if (oldest && progress(vulkan, queue->timeline, oldest->value, &result) != GPUD_PROGRESS_BUSY) {
+        queue->oldest = oldest->next;
+        if (!queue->oldest)
+            queue->newest = &queue->oldest;
+        gpud_vulkan_timeline_unref(vulkan, oldest->waited);
+        oldest->waited = NULL;
+        *command = oldest;
+        return VK_SUCCESS;
+    }
     const VkCommandBufferAllocateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
         .commandPool = queue->pool,
@@ -217,29 +229,12 @@ static VkResult new_command(const struct vulkan_device *vulkan, struct vulkan_qu
     struct vulkan_command *made = calloc(1, sizeof(*made));
     if (!made)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    VkResult result = vulkan->calls.AllocateCommandBuffers(vulkan->device, &info, &made->buffer);
-    if (result != VK_SUCCESS)
+    VkResult allocated = vulkan->calls.AllocateCommandBuffers(vulkan->device, &info, &made->buffer);
+    if (allocated != VK_SUCCESS)
         free(made);
     else
         *command = made;
-    return result;
-}
-
-/* The oldest if its work is done, as all is on a device that was lost; else a new one. */
-static VkResult vulkan_queue_take(struct vulkan_device *vulkan, struct vulkan_queue *queue,
-                                  struct vulkan_command **command)
-{
-    struct vulkan_command *oldest = queue->oldest;
-    long result;
-    if (!oldest || progress(vulkan, queue->timeline, oldest->value, &result) == GPUD_PROGRESS_BUSY)
-        return new_command(vulkan, queue, command);
-    queue->oldest = oldest->next;
-    if (!queue->oldest)
-        queue->newest = &queue->oldest;
-    gpud_vulkan_timeline_unref(vulkan, oldest->waited);
-    oldest->waited = NULL;
-    *command = oldest;
-    return VK_SUCCESS;
+    return allocated;
 }
 
 /* Last in the list, so that what it is part of has ended when its value is reached. */
@@ -367,33 +362,27 @@ static void vulkan_queue_clear(const struct vulkan_device *vulkan, VkCommandBuff
     vulkan->calls.CmdFillBuffer(buffer, block->buffer, 0, VK_WHOLE_SIZE, 0);
 }
 
-static VkResult record(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
-                       const struct vulkan_block *const blocks[2], vulkan_record_fn fn,
-                       const void *what)
+VkResult gpud_vulkan_queue_record(struct gpud_device *device, struct vulkan_queue *queue,
+                                  const struct vulkan_block *const blocks[2], vulkan_record_fn fn,
+                                  const void *what)
 {
     const VkCommandBufferBeginInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
         .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
     };
-    VkResult result = vulkan->calls.BeginCommandBuffer(buffer, &info);
-    if (result != VK_SUCCESS)
-        return result;
-    vulkan_queue_hand_over(vulkan, buffer, blocks, true);
-    fn(vulkan, buffer, what);
-    vulkan_queue_hand_over(vulkan, buffer, blocks, false);
-    return vulkan->calls.EndCommandBuffer(buffer);
-}
-
-VkResult gpud_vulkan_queue_record(struct gpud_device *device, struct vulkan_queue *queue,
-                                  const struct vulkan_block *const blocks[2], vulkan_record_fn fn,
-                                  const void *what)
-{
     struct vulkan_device *vulkan = gpud_vulkan_device(device);
     struct vulkan_command *command = NULL;
     gpud_lock_take(&queue->lane->lock);
     VkResult result = vulkan_queue_take(vulkan, queue, &command);
     if (result == VK_SUCCESS) {
-        result = record(vulkan, command->buffer, blocks, fn, what);
+        VkCommandBuffer buffer = command->buffer;
+        result = vulkan->calls.BeginCommandBuffer(buffer, &info);
+        if (result == VK_SUCCESS) {
+            vulkan_queue_hand_over(vulkan, buffer, blocks, true);
+            fn(vulkan, buffer, what);
+            vulkan_queue_hand_over(vulkan, buffer, blocks, false);
+            result = vulkan->calls.EndCommandBuffer(buffer);
+        }
         if (result == VK_SUCCESS)
             result = vulkan_queue_submit(vulkan, queue, &command->buffer, NULL);
         vulkan_queue_keep(queue, command);

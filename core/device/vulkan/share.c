@@ -43,40 +43,28 @@ static int duplicate(const struct vulkan_device *vulkan, int fd)
     return own >= 0 ? own : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
-static enum gpud_status export_own(const struct gpud_memory *memory, int *fd,
-                                   struct gpud_error *error)
-{
-    VkResult result = vulkan_share_get_fd(gpud_vulkan_device(memory->device),
-                                          &gpud_vulkan_record(memory)->block, fd);
-    return result == VK_SUCCESS ? GPUD_OK
-                                : gpud_vulkan_fail(error, result, "memory of %s cannot be exported",
-                                                   memory->device->info.name);
-}
-
-/* A peer's memory, to the application's own instance of Vulkan. */
-static enum gpud_status hand_on(const struct gpud_memory *memory, int *fd, struct gpud_error *error)
-{
-    const int kept = gpud_vulkan_record(memory)->fd;
-    if (!kept)
-        return gpud_fail(error, GPUD_UNSUPPORTED,
-                         "only the memory of a peer's images can be exported on %s, not that of "
-                         "its rows",
-                         memory->device->info.name);
-    *fd = duplicate(gpud_vulkan_device(memory->device), kept);
-    return *fd >= 0 ? GPUD_OK
-                    : gpud_fail_errno(error, "no descriptor for memory of %s",
-                                      memory->device->info.name);
-}
-
+/* A peer's memory is handed on, to the application's own instance of Vulkan. */
 enum gpud_status gpud_vulkan_export(struct gpud_memory *memory, struct gpud_handle *handle,
                                     struct gpud_error *error)
 {
     const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
-    const struct vulkan_block *block = &gpud_vulkan_record(memory)->block;
-    enum gpud_status status = memory->imported ? hand_on(memory, &handle->fd, error)
-                                               : export_own(memory, &handle->fd, error);
-    if (status != GPUD_OK)
-        return status;
+    const struct vulkan_memory *record = gpud_vulkan_record(memory);
+    const struct vulkan_block *block = &record->block;
+    const char *name = memory->device->info.name;
+    if (memory->imported) {
+        if (!record->fd)
+            return gpud_fail(error, GPUD_UNSUPPORTED,
+                             "only the memory of a peer's images can be exported on %s, not that "
+                             "of its rows",
+                             name);
+        handle->fd = duplicate(vulkan, record->fd);
+        if (handle->fd < 0)
+            return gpud_fail_errno(error, "no descriptor for memory of %s", name);
+    } else {
+        VkResult result = vulkan_share_get_fd(vulkan, block, &handle->fd);
+        if (result != VK_SUCCESS)
+            return gpud_vulkan_fail(error, result, "memory of %s cannot be exported", name);
+    }
     handle->type = GPUD_HANDLE_VULKAN_FD;
     handle->word[GPUD_VULKAN_SIZE] = block->size;
     handle->word[GPUD_VULKAN_BYTES] = block->bytes;

@@ -108,16 +108,6 @@ enum gpud_status gpud_vulkan_fail_as(struct gpud_error *error, enum gpud_status 
                                      VkResult result, const char *format, ...) GPUD_PRINTF(4, 5);
 
 /* === vulkan ================================================================================== */
-/* The inside of the Vulkan backend.
- *
- * A VkQueue cannot wait for a word in memory, and a timeline semaphore that another process stops
- * signalling would stall it for good. Nor can a timeline be lent to be waited for only: a process
- * that has it may signal it as well, after which a smaller value of the owner's is undefined
- * behaviour (VUID-VkSubmitInfo-pSignalSemaphores-03242), so a receiver could break its sender. So
- * no queue waits for a peer: the host publishes a frame when the queue that wrote it is done.
- * Several of the library's queues share one VkQueue, because a device has few; none of them can
- * stall the others. Memory is a buffer over an exported allocation, on which images may lie
- * (vulkan.h). */
 
 /* VkQueues that a device uses at most; more bring nothing to a copy engine. */
 #define VULKAN_LANES_MAX 4
