@@ -60,25 +60,21 @@ enum gpud_status gpud_rdma_explain_dmabuf(int number, const char *card, struct g
 
 /* --- peermem ------------------------------------------------------------------------------- */
 
-static bool is_there(const char *pattern)
-{
-    char path[GPUD_SYSFS_PATH_MAX];
-    glob_t found = {0};
-    gpud_sysfs_path(path, "%s", pattern);
-    bool there = glob(path, 0, NULL, &found) == 0;
-    globfree(&found);
-    return there;
-}
-
 enum gpud_status gpud_rdma_check_peermem(const struct gpud_device_ops *backend,
                                          struct gpud_error *error)
 {
     if (!backend->peermem)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "no driver gives network cards memory of such devices");
-    for (const char *const *each = backend->peermem; *each; each++)
-        if (is_there(*each))
+    for (const char *const *each = backend->peermem; *each; each++) {
+        char path[GPUD_SYSFS_PATH_MAX];
+        glob_t found = {0};
+        gpud_sysfs_path(path, "%s", *each);
+        bool there = glob(path, 0, NULL, &found) == 0;
+        globfree(&found);
+        if (there)
             return GPUD_OK;
+    }
     return gpud_fail(error, GPUD_UNSUPPORTED, "%s", backend->no_peermem);
 }
 
@@ -108,10 +104,13 @@ static uint64_t rdma_pinned_bytes(void)
     return read_status("VmPin:", 10) * 1024;
 }
 
-/* The kernel checks the capability in the initial user namespace; root of another one has it only
- * there. */
-static bool has_no_limit(void)
+uint64_t gpud_rdma_pin_room(void)
 {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    /* The kernel checks the capability in the initial user namespace; root of another one has it
+     * only there. */
     unsigned long long first = 1, outside = 1, count = 0;
     FILE *file = fopen("/proc/self/uid_map", "re");
     if (file) {
@@ -120,13 +119,7 @@ static bool has_no_limit(void)
         fclose(file);
     }
     bool initial = first == 0 && outside == 0 && count == UINT32_MAX;
-    return initial && read_status("CapEff:", 16) >> CAP_IPC_LOCK & 1;
-}
-
-uint64_t gpud_rdma_pin_room(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || has_no_limit())
+    if (initial && read_status("CapEff:", 16) >> CAP_IPC_LOCK & 1)
         return UINT64_MAX;
     uint64_t pinned = rdma_pinned_bytes();
     return limit.rlim_cur > pinned ? limit.rlim_cur - pinned : 0;
@@ -180,31 +173,11 @@ enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, c
 
 /* --- cards --------------------------------------------------------------------------------- */
 
-static int rdma_cards_read_number(int otherwise, const char *path)
-{
-    char text[32];
-    char *end;
-    if (!gpud_sysfs_read(text, sizeof(text), "%s", path))
-        return otherwise;
-    long number = strtol(text, &end, 0);
-    return end == text || number < INT32_MIN || number > INT32_MAX ? otherwise : (int)number;
-}
-
-static void find_model(const char *card, char *model, size_t size)
-{
-    char vendor[16], device[16];
-    if (gpud_sysfs_read(model, size, "%s/hca_type", card) && model[0])
-        return;
-    if (gpud_sysfs_read(vendor, sizeof(vendor), "%s/device/vendor", card) &&
-        gpud_sysfs_read(device, sizeof(device), "%s/device/device", card) &&
-        strncmp(vendor, "0x", 2) == 0 && strncmp(device, "0x", 2) == 0)
-        gpud_print_n(model, size, "%s:%s", vendor + 2, device + 2);
-}
-
 /* Name, model, driver, firmware, PCI address, NUMA node, and whether it is software. */
 static void rdma_read_card(const char *name, struct gpud_network_card_info *info)
 {
     char card[GPUD_SYSFS_PATH_MAX], path[GPUD_SYSFS_PATH_MAX], parent[IFNAMSIZ];
+    char vendor[16], device[16], text[32], *end = text;
     gpud_print(card, "/sys/class/infiniband/%s", name);
     gpud_print(info->name, "%s", name);
     /* Only rxe has this file; older kernels show the interface's card as its own device. */
@@ -214,22 +187,22 @@ static void rdma_read_card(const char *name, struct gpud_network_card_info *info
         gpud_print(path, "/sys/class/net/%s/device", parent);
     } else {
         gpud_sysfs_follow(info->driver, sizeof(info->driver), "%s/device/driver", card);
-        find_model(card, info->model, sizeof(info->model));
+        bool named = gpud_sysfs_read(info->model, sizeof(info->model), "%s/hca_type", card) &&
+                     info->model[0];
+        if (!named && gpud_sysfs_read(vendor, sizeof(vendor), "%s/device/vendor", card) &&
+            gpud_sysfs_read(device, sizeof(device), "%s/device/device", card) &&
+            strncmp(vendor, "0x", 2) == 0 && strncmp(device, "0x", 2) == 0)
+            gpud_print(info->model, "%s:%s", vendor + 2, device + 2);
         gpud_sysfs_read(info->firmware, sizeof(info->firmware), "%s/fw_ver", card);
         gpud_print(path, "%.400s/device", card);
     }
     gpud_sysfs_find_pci(info->pci, sizeof(info->pci), path);
-    char node[GPUD_SYSFS_PATH_MAX];
-    gpud_print(node, "%.400s/numa_node", path);
-    info->numa_node = rdma_cards_read_number(-1, node);
-}
-
-/* InfiniBand and RoCE cards are one kind of node; others have no writes with a notice. */
-static bool rdma_is_channel_adapter(const char *card)
-{
-    char type[32];
-    return gpud_sysfs_read(type, sizeof(type), "/sys/class/infiniband/%s/node_type", card) &&
-           strncmp(type, "1:", 2) == 0;
+    info->numa_node = -1;
+    if (gpud_sysfs_read(text, sizeof(text), "%.400s/numa_node", path)) {
+        long number = strtol(text, &end, 0);
+        if (end != text && number >= INT32_MIN && number <= INT32_MAX)
+            info->numa_node = (int)number;
+    }
 }
 
 /* The node below /dev/infiniband by which programs use a card. false: none. */
@@ -252,28 +225,6 @@ static bool rdma_find_uverbs(const char *card, char *node, size_t size)
 
 /* --- ports --------------------------------------------------------------------------------- */
 
-/* "4: ACTIVE" */
-static void read_state(char *state, size_t size, const char *port)
-{
-    char text[32];
-    gpud_sysfs_read(text, sizeof(text), "%s/state", port);
-    const char *colon = strchr(text, ':');
-    gpud_print_n(state, size, "%s", colon ? colon + 1 + strspn(colon + 1, " ") : "");
-    for (char *c = state; *c; c++)
-        *c = (char)tolower((unsigned char)*c);
-}
-
-/* "100 Gb/sec (4X EDR)", "2.5 Gb/sec (1X SDR)" */
-static uint32_t read_rate(const char *port)
-{
-    char text[64];
-    unsigned whole, tenth = 0;
-    gpud_sysfs_read(text, sizeof(text), "%s/rate", port);
-    if (sscanf(text, "%5u.%1u", &whole, &tenth) < 1 || !strstr(text, " Gb/sec"))
-        return 0;
-    return whole * 1000 + tenth * 100;
-}
-
 /* An Ethernet port's interface is listed beside its first address, an InfiniBand port's beside the
  * card. */
 static void find_netdev(const char *card, const char *port, uint32_t number, char *netdev,
@@ -295,53 +246,53 @@ static void find_netdev(const char *card, const char *port, uint32_t number, cha
     free(names);
 }
 
-static void explain_ethernet(const char *netdev, char *reason, size_t size)
-{
-    char flags[16], carrier[16];
-    if (!netdev[0]) {
-        gpud_print_n(reason, size,
-                     "its network interface is not here: another network namespace "
-                     "may have it");
-        return;
-    }
-    bool known = gpud_sysfs_read(flags, sizeof(flags), "/sys/class/net/%s/flags", netdev);
-    if (known && !(strtoul(flags, NULL, 16) & IFF_UP))
-        gpud_print_n(reason, size, "%s is down: ip link set %s up", netdev, netdev);
-    else if (gpud_sysfs_read(carrier, sizeof(carrier), "/sys/class/net/%s/carrier", netdev) &&
-             strcmp(carrier, "0") == 0)
-        gpud_print_n(reason, size, "%s has no carrier: is the cable in, and the other end up?",
-                     netdev);
-    else
-        gpud_print_n(reason, size, "it is not up, although %s may be: rdma link shows more",
-                     netdev);
-}
-
+/* Why the port is not active. */
 static void explain_port(struct gpud_network_port_info *info)
 {
-    if (info->link_layer == GPUD_LINK_LAYER_ETHERNET)
-        explain_ethernet(info->netdev, info->reason, sizeof(info->reason));
-    else if (strcmp(info->state, "down") == 0)
+    const char *netdev = info->netdev;
+    char flags[16], carrier[16];
+    if (info->link_layer != GPUD_LINK_LAYER_ETHERNET && strcmp(info->state, "down") == 0)
         gpud_print(info->reason, "it has no link: is the cable in, and the other end up?");
-    else
+    else if (info->link_layer != GPUD_LINK_LAYER_ETHERNET)
         gpud_print(info->reason,
                    "no subnet manager has set it up: one host of the fabric or a switch has to run "
                    "one (opensm)");
+    else if (!netdev[0])
+        gpud_print(info->reason, "its network interface is not here: another network namespace "
+                                 "may have it");
+    else if (gpud_sysfs_read(flags, sizeof(flags), "/sys/class/net/%s/flags", netdev) &&
+             !(strtoul(flags, NULL, 16) & IFF_UP))
+        gpud_print(info->reason, "%s is down: ip link set %s up", netdev, netdev);
+    else if (gpud_sysfs_read(carrier, sizeof(carrier), "/sys/class/net/%s/carrier", netdev) &&
+             strcmp(carrier, "0") == 0)
+        gpud_print(info->reason, "%s has no carrier: is the cable in, and the other end up?",
+                   netdev);
+    else
+        gpud_print(info->reason, "it is not up, although %s may be: rdma link shows more", netdev);
 }
 
 /* All fields but mtu and message_max, which only the card knows. */
 static void rdma_read_port(const char *card, uint32_t number, struct gpud_network_port_info *info)
 {
-    char port[GPUD_SYSFS_PATH_MAX], layer[32];
+    char port[GPUD_SYSFS_PATH_MAX], text[64], state[32], layer[32];
+    unsigned whole, tenth = 0;
     gpud_print(port, "/sys/class/infiniband/%s/ports/%u", card, number);
     info->number = number;
-    read_state(info->state, sizeof(info->state), port);
+    gpud_sysfs_read(state, sizeof(state), "%s/state", port); /* "4: ACTIVE" */
+    const char *colon = strchr(state, ':');
+    gpud_print(info->state, "%s", colon ? colon + 1 + strspn(colon + 1, " ") : "");
+    for (char *c = info->state; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
     info->active = strcmp(info->state, "active") == 0;
     gpud_sysfs_read(layer, sizeof(layer), "%s/link_layer", port);
     if (strcmp(layer, "Ethernet") == 0)
         info->link_layer = GPUD_LINK_LAYER_ETHERNET;
     else if (strcmp(layer, "InfiniBand") == 0)
         info->link_layer = GPUD_LINK_LAYER_INFINIBAND;
-    info->rate = read_rate(port);
+    /* "100 Gb/sec (4X EDR)", "2.5 Gb/sec (1X SDR)" */
+    gpud_sysfs_read(text, sizeof(text), "%s/rate", port);
+    bool known = sscanf(text, "%5u.%1u", &whole, &tenth) >= 1 && strstr(text, " Gb/sec");
+    info->rate = known ? whole * 1000 + tenth * 100 : 0;
     find_netdev(card, port, number, info->netdev, sizeof(info->netdev));
     if (!info->active)
         explain_port(info);
@@ -374,6 +325,153 @@ static bool rdma_read_gid(const char *card, const struct gpud_network_port_info 
     else
         gpud_print(info->address, "%s", info->text);
     return true;
+}
+
+/* === host ==================================================================================== */
+/* What keeps this host, or this process, from using any network card. */
+
+/* Drivers of network interfaces whose cards become RDMA devices by another module. */
+static const struct {
+    const char *driver, *module;
+} modules[] = {
+    {"mlx5_core", "mlx5_ib"}, {"mlx4_core", "mlx4_ib"},   {"bnxt_en", "bnxt_re"},
+    {"ice", "irdma"},         {"qede", "qedr"},           {"mana", "mana_ib"},
+    {"ionic", "ionic_rdma"},  {"hns3", "hns_roce_hw_v2"},
+};
+
+/* NULL: no module is needed, or it is loaded already and has found nothing. */
+static const char *missing_module(const char *driver)
+{
+    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
+        size_t files;
+        if (strcmp(modules[i].driver, driver) != 0)
+            continue;
+        free(gpud_sysfs_list(&files, "/sys/module/%s", modules[i].module));
+        return files > 0 ? NULL : modules[i].module;
+    }
+    return NULL;
+}
+
+static bool is_ethernet(const char *netdev)
+{
+    char type[16];
+    return strcmp(netdev, "lo") != 0 &&
+           gpud_sysfs_read(type, sizeof(type), "/sys/class/net/%s/type", netdev) &&
+           strcmp(type, "1") == 0;
+}
+
+/* Suggests an interface to make an RDMA device of: a capable card's, else any that is up, else
+ * any. */
+static void explain_no_device(char why[GPUD_REASON_MAX])
+{
+    size_t count;
+    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/net");
+    const char *any = NULL, *up = NULL;
+    bool said = false;
+    for (size_t i = 0; i < count && !said; i++) {
+        char driver[32], state[16];
+        const char *netdev = names[i].text;
+        gpud_sysfs_follow(driver, sizeof(driver), "/sys/class/net/%s/device/driver", netdev);
+        const char *module = missing_module(driver);
+        if (module) {
+            gpud_print_n(why, GPUD_REASON_MAX,
+                         "this host has no RDMA device; the card of %s (driver %s) becomes one by "
+                         "another module: modprobe %s",
+                         netdev, driver, module);
+            said = true;
+        }
+        if (!any && is_ethernet(netdev))
+            any = netdev;
+        if (!up && is_ethernet(netdev) &&
+            gpud_sysfs_read(state, sizeof(state), "/sys/class/net/%s/operstate", netdev) &&
+            strcmp(state, "up") == 0)
+            up = netdev;
+    }
+    if (!said)
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "this host has no RDMA device; soft-RoCE makes one of any Ethernet interface, "
+                     "at the speed of the CPU: modprobe rdma_rxe && rdma link add rxe0 type rxe "
+                     "netdev %s",
+                     up    ? up
+                     : any ? any
+                           : "eth0");
+    free(names);
+}
+
+/* Whether this process may open a node below /dev/infiniband; closes it again. */
+static bool rdma_can_open(const char *node, char why[GPUD_REASON_MAX])
+{
+    char path[GPUD_SYSFS_PATH_MAX];
+    gpud_sysfs_path(path, "%s", node);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        return true;
+    }
+    int number = errno;
+    if (number == ENOENT)
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "%s is not there: a container needs it passed in (--device /dev/infiniband)",
+                     node);
+    else if (number == EACCES)
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "user %u may not open %s: chmod 666 %s, or join the group that it belongs to",
+                     geteuid(), node, node);
+    else if (number == EPERM)
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "this container may not open %s: start it with --device /dev/infiniband",
+                     node);
+    else
+        gpud_print_n(why, GPUD_REASON_MAX, "%s cannot be opened: %s", node, strerror(number));
+    return false;
+}
+
+/* Whether a port of any card is active; else *why explains the first. */
+static bool has_active_port(const struct gpud_sysfs_name *cards, size_t count,
+                            char why[GPUD_REASON_MAX])
+{
+    bool active = false;
+    gpud_print_n(why, GPUD_REASON_MAX, "%s has no port", cards[0].text);
+    for (size_t i = 0; i < count && !active; i++) {
+        size_t ports;
+        struct gpud_sysfs_name *names =
+            gpud_sysfs_list(&ports, "/sys/class/infiniband/%s/ports", cards[i].text);
+        for (size_t j = 0; j < ports && !active; j++) {
+            struct gpud_network_port_info port = {0};
+            rdma_read_port(cards[i].text, (uint32_t)strtoul(names[j].text, NULL, 10), &port);
+            active = port.active;
+            if (i == 0 && j == 0)
+                gpud_print_n(why, GPUD_REASON_MAX, "port %u of %s is not active: %.400s",
+                             port.number, cards[0].text, port.reason);
+        }
+        free(names);
+    }
+    return active;
+}
+
+bool gpud_rdma_find_lack(char why[GPUD_REASON_MAX])
+{
+    size_t count, verbs, connects;
+    struct gpud_sysfs_name *cards = gpud_sysfs_list(&count, "/sys/class/infiniband");
+    struct gpud_sysfs_name *nodes = gpud_sysfs_list(&verbs, "/sys/class/infiniband_verbs");
+    bool has_uverbs = false; /* beside a file that is always there */
+    for (size_t i = 0; i < verbs; i++)
+        has_uverbs |= strncmp(nodes[i].text, "uverbs", strlen("uverbs")) == 0;
+    free(gpud_sysfs_list(&connects, "/sys/class/misc/rdma_cm"));
+    if (count == 0)
+        explain_no_device(why);
+    else if (!has_uverbs)
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "programs cannot use the RDMA device %s: modprobe ib_uverbs", cards[0].text);
+    else if (connects == 0)
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "programs cannot connect by RDMA devices, as /dev/infiniband/rdma_cm is "
+                     "missing: modprobe rdma_ucm");
+    else if (rdma_can_open("/dev/infiniband/rdma_cm", why) && has_active_port(cards, count, why))
+        why[0] = '\0';
+    free(nodes);
+    free(cards);
+    return why[0];
 }
 
 /* === cards =================================================================================== */
@@ -446,205 +544,7 @@ static enum gpud_status add_ports(struct gpud_network_card *card, struct gpud_er
     return status;
 }
 
-/* === host ==================================================================================== */
-/* What keeps this host, or this process, from using any network card. */
-
-/* Drivers of network interfaces whose cards become RDMA devices by another module. */
-static const struct {
-    const char *driver, *module;
-} modules[] = {
-    {"mlx5_core", "mlx5_ib"}, {"mlx4_core", "mlx4_ib"},   {"bnxt_en", "bnxt_re"},
-    {"ice", "irdma"},         {"qede", "qedr"},           {"mana", "mana_ib"},
-    {"ionic", "ionic_rdma"},  {"hns3", "hns_roce_hw_v2"},
-};
-
-/* NULL: no module is needed, or it is loaded already and has found nothing. */
-static const char *missing_module(const char *driver)
-{
-    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-        size_t files;
-        if (strcmp(modules[i].driver, driver) != 0)
-            continue;
-        free(gpud_sysfs_list(&files, "/sys/module/%s", modules[i].module));
-        return files > 0 ? NULL : modules[i].module;
-    }
-    return NULL;
-}
-
-static bool is_ethernet(const char *netdev)
-{
-    char type[16];
-    return strcmp(netdev, "lo") != 0 &&
-           gpud_sysfs_read(type, sizeof(type), "/sys/class/net/%s/type", netdev) &&
-           strcmp(type, "1") == 0;
-}
-
-static bool is_up(const char *netdev)
-{
-    char state[16];
-    return gpud_sysfs_read(state, sizeof(state), "/sys/class/net/%s/operstate", netdev) &&
-           strcmp(state, "up") == 0;
-}
-
-/* Suggests an interface to make an RDMA device of: a capable card's, else any that is up, else
- * any. */
-static void explain_no_device(char why[GPUD_REASON_MAX])
-{
-    size_t count;
-    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/net");
-    const char *any = NULL, *up = NULL;
-    bool said = false;
-    for (size_t i = 0; i < count && !said; i++) {
-        char driver[32];
-        const char *netdev = names[i].text;
-        gpud_sysfs_follow(driver, sizeof(driver), "/sys/class/net/%s/device/driver", netdev);
-        const char *module = missing_module(driver);
-        if (module) {
-            gpud_print_n(why, GPUD_REASON_MAX,
-                         "this host has no RDMA device; the card of %s (driver %s) becomes one by "
-                         "another module: modprobe %s",
-                         netdev, driver, module);
-            said = true;
-        }
-        if (!any && is_ethernet(netdev))
-            any = netdev;
-        if (!up && is_ethernet(netdev) && is_up(netdev))
-            up = netdev;
-    }
-    if (!said)
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "this host has no RDMA device; soft-RoCE makes one of any Ethernet interface, "
-                     "at the speed of the CPU: modprobe rdma_rxe && rdma link add rxe0 type rxe "
-                     "netdev %s",
-                     up    ? up
-                     : any ? any
-                           : "eth0");
-    free(names);
-}
-
-/* Whether this process may open a node below /dev/infiniband; closes it again. */
-static bool rdma_can_open(const char *node, char why[GPUD_REASON_MAX])
-{
-    char path[GPUD_SYSFS_PATH_MAX];
-    gpud_sysfs_path(path, "%s", node);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0) {
-        close(fd);
-        return true;
-    }
-    int number = errno;
-    if (number == ENOENT)
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "%s is not there: a container needs it passed in (--device /dev/infiniband)",
-                     node);
-    else if (number == EACCES)
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "user %u may not open %s: chmod 666 %s, or join the group that it belongs to",
-                     geteuid(), node, node);
-    else if (number == EPERM)
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "this container may not open %s: start it with --device /dev/infiniband",
-                     node);
-    else
-        gpud_print_n(why, GPUD_REASON_MAX, "%s cannot be opened: %s", node, strerror(number));
-    return false;
-}
-
-/* Whether the node that rdma_cm needs can be opened. */
-static bool rdma_memory_can_connect(char why[GPUD_REASON_MAX])
-{
-    size_t count;
-    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/misc/rdma_cm");
-    free(names);
-    if (count > 0)
-        return rdma_can_open("/dev/infiniband/rdma_cm", why);
-    gpud_print_n(why, GPUD_REASON_MAX,
-                 "programs cannot connect by RDMA devices, as /dev/infiniband/rdma_cm is missing: "
-                 "modprobe rdma_ucm");
-    return false;
-}
-
-/* Whether a port of any card is active; else *why explains the first. */
-static bool has_active_port(const struct gpud_sysfs_name *cards, size_t count,
-                            char why[GPUD_REASON_MAX])
-{
-    bool active = false;
-    gpud_print_n(why, GPUD_REASON_MAX, "%s has no port", cards[0].text);
-    for (size_t i = 0; i < count && !active; i++) {
-        size_t ports;
-        struct gpud_sysfs_name *names =
-            gpud_sysfs_list(&ports, "/sys/class/infiniband/%s/ports", cards[i].text);
-        for (size_t j = 0; j < ports && !active; j++) {
-            struct gpud_network_port_info port = {0};
-            rdma_read_port(cards[i].text, (uint32_t)strtoul(names[j].text, NULL, 10), &port);
-            active = port.active;
-            if (i == 0 && j == 0)
-                gpud_print_n(why, GPUD_REASON_MAX, "port %u of %s is not active: %.400s",
-                             port.number, cards[0].text, port.reason);
-        }
-        free(names);
-    }
-    return active;
-}
-
-/* Whether programs have a node for a card, beside a file that is always there. */
-static bool has_uverbs(void)
-{
-    size_t count;
-    bool found = false;
-    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/infiniband_verbs");
-    for (size_t i = 0; i < count; i++)
-        found |= strncmp(names[i].text, "uverbs", strlen("uverbs")) == 0;
-    free(names);
-    return found;
-}
-
-bool gpud_rdma_find_lack(char why[GPUD_REASON_MAX])
-{
-    size_t count;
-    struct gpud_sysfs_name *cards = gpud_sysfs_list(&count, "/sys/class/infiniband");
-    if (count == 0)
-        explain_no_device(why);
-    else if (!has_uverbs())
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "programs cannot use the RDMA device %s: modprobe ib_uverbs", cards[0].text);
-    else if (rdma_memory_can_connect(why) && has_active_port(cards, count, why))
-        why[0] = '\0';
-    free(cards);
-    return why[0];
-}
-
-/* === list ==================================================================================== */
-/* Each card with its ports and addresses, and what it says of itself. */
-
 /* --- what the card says -------------------------------------------------------------------- */
-
-static void ask_ports(struct gpud_network_card *card, struct ibv_context *verbs)
-{
-    for (size_t i = 0; i < card->port_count; i++) {
-        struct gpud_network_port_info *port = &card->ports[i].info;
-        struct ibv_port_attr attr;
-        if (port->number > UINT8_MAX || ibv_query_port(verbs, (uint8_t)port->number, &attr) != 0)
-            continue;
-        /* IBV_MTU_256 is 1, IBV_MTU_4096 is 5. */
-        if (attr.active_mtu >= IBV_MTU_256 && attr.active_mtu <= IBV_MTU_4096)
-            port->mtu = UINT32_C(128) << attr.active_mtu;
-        port->message_max = attr.max_msg_sz;
-    }
-}
-
-static void ask_dmabuf(struct gpud_network_card_info *info, struct ibv_context *verbs)
-{
-    struct gpud_error error = {0};
-    struct ibv_pd *domain = ibv_alloc_pd(verbs);
-    enum gpud_status status =
-        domain ? gpud_rdma_explain_dmabuf(gpud_rdma_ask_dmabuf(domain), info->name, &error)
-               : gpud_fail_errno(&error, "%s gives no protection domain", info->name);
-    if (domain)
-        ibv_dealloc_pd(domain);
-    info->dmabuf = status == GPUD_OK;
-    gpud_print(info->no_dmabuf, "%s", error.reason);
-}
 
 /* For GPUs of any backend, because a module is loaded only for those. Without one, the first
  * candidate is named. */
@@ -664,28 +564,23 @@ static void check_peermem(struct gpud_network_card_info *info)
         gpud_print(info->no_peermem, "%s", first.reason);
 }
 
-/* Why this card cannot be used; "": as far as known, it can. */
-static void explain_card(struct gpud_network_card_info *info)
-{
-    char node[GPUD_SYSFS_PATH_MAX];
-    if (!rdma_is_channel_adapter(info->name))
-        gpud_rdma_explain_transport(info->name, info->reason);
-    else if (!rdma_find_uverbs(info->name, node, sizeof(node)))
-        gpud_print(info->reason, "programs cannot use %s: modprobe ib_uverbs", info->name);
-    else
-        rdma_can_open(node, info->reason);
-}
-
+/* What the card says of itself, or why it cannot be used. */
 static void ask_card(struct gpud_network_card *card, struct ibv_device *device)
 {
     struct gpud_network_card_info *info = &card->info;
-    explain_card(info);
     struct ibv_context *verbs = NULL;
     struct gpud_error error = {0};
-    if (!info->reason[0] && !device) {
+    char node[GPUD_SYSFS_PATH_MAX], type[32];
+    /* InfiniBand and RoCE cards are one kind of node; others have no writes with a notice. */
+    if (!gpud_sysfs_read(type, sizeof(type), "/sys/class/infiniband/%s/node_type", info->name) ||
+        strncmp(type, "1:", 2) != 0)
+        gpud_rdma_explain_transport(info->name, info->reason);
+    else if (!rdma_find_uverbs(info->name, node, sizeof(node)))
+        gpud_print(info->reason, "programs cannot use %s: modprobe ib_uverbs", info->name);
+    else if (rdma_can_open(node, info->reason) && !device)
         gpud_print(info->reason, "libibverbs has no provider for %s: apt install ibverbs-providers",
                    info->name);
-    } else if (!info->reason[0]) {
+    else if (!info->reason[0]) {
         verbs = ibv_open_device(device);
         if (!verbs)
             gpud_fail_errno(&error, "libibverbs cannot open %s", info->name);
@@ -697,17 +592,25 @@ static void ask_card(struct gpud_network_card *card, struct ibv_device *device)
         return;
     }
     info->available = true;
-    ask_ports(card, verbs);
-    ask_dmabuf(info, verbs);
+    for (size_t i = 0; i < card->port_count; i++) {
+        struct gpud_network_port_info *port = &card->ports[i].info;
+        struct ibv_port_attr attr;
+        if (port->number > UINT8_MAX || ibv_query_port(verbs, (uint8_t)port->number, &attr) != 0)
+            continue;
+        /* IBV_MTU_256 is 1, IBV_MTU_4096 is 5. */
+        if (attr.active_mtu >= IBV_MTU_256 && attr.active_mtu <= IBV_MTU_4096)
+            port->mtu = UINT32_C(128) << attr.active_mtu;
+        port->message_max = attr.max_msg_sz;
+    }
+    struct ibv_pd *domain = ibv_alloc_pd(verbs);
+    enum gpud_status status =
+        domain ? gpud_rdma_explain_dmabuf(gpud_rdma_ask_dmabuf(domain), info->name, &error)
+               : gpud_fail_errno(&error, "%s gives no protection domain", info->name);
+    if (domain)
+        ibv_dealloc_pd(domain);
+    info->dmabuf = status == GPUD_OK;
+    gpud_print(info->no_dmabuf, "%s", error.reason);
     ibv_close_device(verbs);
-}
-
-static struct ibv_device *rdma_cards_find_device(struct ibv_device **devices, const char *name)
-{
-    for (size_t i = 0; devices && devices[i]; i++)
-        if (strcmp(ibv_get_device_name(devices[i]), name) == 0)
-            return devices[i];
-    return NULL;
 }
 
 /* --- the list ------------------------------------------------------------------------------ */
@@ -746,8 +649,11 @@ enum gpud_status gpud_rdma_find_cards(struct gpud_network_card_list *cards,
         if (card)
             rdma_read_card(names[i].text, &card->info);
         status = card ? add_ports(card, error) : GPUD_NO_MEMORY;
+        struct ibv_device **device = devices;
+        while (device && *device && strcmp(ibv_get_device_name(*device), names[i].text) != 0)
+            device++;
         if (status == GPUD_OK)
-            ask_card(card, rdma_cards_find_device(devices, names[i].text));
+            ask_card(card, device ? *device : NULL);
     }
     if (devices)
         ibv_free_device_list(devices);

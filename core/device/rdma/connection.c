@@ -46,18 +46,6 @@ static enum gpud_status rdma_check_locked(const struct gpud_rdma *rdma, struct g
     return rdma->failed ? gpud_fail(error, GPUD_PEER, "%s", rdma->reason) : GPUD_OK;
 }
 
-static void note_signalled(struct gpud_rdma *rdma)
-{
-    if (rdma->signalled <= rdma->completed) {
-        rdma->asked_at = gpud_now();
-        rdma->stretch = 0;
-    }
-    if (rdma->unsignalled > rdma->stretch)
-        rdma->stretch = rdma->unsignalled;
-    rdma->unsignalled = 0;
-    rdma->signalled = rdma->posted;
-}
-
 static bool post_post(struct gpud_rdma *rdma, struct ibv_send_wr *request)
 {
     struct ibv_send_wr *bad;
@@ -73,8 +61,16 @@ static bool post_post(struct gpud_rdma *rdma, struct ibv_send_wr *request)
         return false;
     }
     rdma->posted++;
-    if (request->send_flags & IBV_SEND_SIGNALED)
-        note_signalled(rdma);
+    if (request->send_flags & IBV_SEND_SIGNALED) {
+        if (rdma->signalled <= rdma->completed) {
+            rdma->asked_at = gpud_now();
+            rdma->stretch = 0;
+        }
+        if (rdma->unsignalled > rdma->stretch)
+            rdma->stretch = rdma->unsignalled;
+        rdma->unsignalled = 0;
+        rdma->signalled = rdma->posted;
+    }
     return true;
 }
 
@@ -272,16 +268,6 @@ static void rdma_send_pending_locked(struct gpud_rdma *rdma)
 
 /* --- completions --------------------------------------------------------------------------- */
 
-static void rdma_completion_complete(struct gpud_rdma *rdma, uint64_t number)
-{
-    if (number > rdma->completed)
-        rdma->completed = number;
-    while (rdma->send_count && rdma->send_number[rdma->send_first] <= rdma->completed) {
-        rdma->send_first = (rdma->send_first + 1) % RDMA_SENDS;
-        rdma->send_count--;
-    }
-}
-
 static void fail_by(struct gpud_rdma *rdma, const struct ibv_wc *wc)
 {
     switch (wc->status) {
@@ -323,10 +309,16 @@ static void fail_by(struct gpud_rdma *rdma, const struct ibv_wc *wc)
 static void rdma_completion_handle(struct gpud_rdma *rdma, const struct ibv_wc *wc)
 {
     bool is_receive = wc->wr_id & RDMA_IS_RECEIVE;
-    if (!is_receive)
-        rdma_completion_complete(rdma, wc->wr_id);
-    if (!is_receive && wc->status == IBV_WC_SUCCESS)
-        rdma->succeeded = rdma->completed;
+    if (!is_receive) {
+        if (wc->wr_id > rdma->completed)
+            rdma->completed = wc->wr_id;
+        while (rdma->send_count && rdma->send_number[rdma->send_first] <= rdma->completed) {
+            rdma->send_first = (rdma->send_first + 1) % RDMA_SENDS;
+            rdma->send_count--;
+        }
+        if (wc->status == IBV_WC_SUCCESS)
+            rdma->succeeded = rdma->completed;
+    }
     if (wc->status != IBV_WC_SUCCESS)
         fail_by(rdma, wc);
     else if (is_receive && !(wc->wc_flags & IBV_WC_WITH_IMM))
@@ -384,18 +376,25 @@ bool gpud_rdma_progress(struct gpud_rdma *rdma)
     return news;
 }
 
-/* Events are consumed only here, so other waiting threads still find the descriptor readable. Cards
- * differ when armed for less than before, so a full arming stays until an event occurs. */
-void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only)
+/* Takes the card's events, and returns how many there were. */
+static unsigned rdma_clear_events(struct gpud_rdma *rdma)
 {
     struct ibv_cq *queue;
     void *context;
     unsigned events = 0;
+    while (ibv_get_cq_event(rdma->channel, &queue, &context) == 0)
+        events++;
+    ibv_ack_cq_events(rdma->queue, events);
+    return events;
+}
+
+/* Events are consumed only here, so other waiting threads still find the descriptor readable. Cards
+ * differ when armed for less than before, so a full arming stays until an event occurs. */
+void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only)
+{
     gpud_lock_take(&rdma->lock);
     if (!rdma->ended) {
-        while (ibv_get_cq_event(rdma->channel, &queue, &context) == 0)
-            events++;
-        ibv_ack_cq_events(rdma->queue, events);
+        unsigned events = rdma_clear_events(rdma);
         rdma->armed_all = !urgent_only || (rdma->armed_all && events == 0);
         ibv_req_notify_cq(rdma->queue, !rdma->armed_all && !rdma->unfinished);
         rdma->armed_unfinished = rdma->unfinished;
@@ -619,9 +618,16 @@ static enum gpud_status check_card(struct gpud_rdma *rdma, struct ibv_device_att
     return GPUD_OK;
 }
 
-/* One descriptor for all events, which outlives the card's. */
-static enum gpud_status create_fds(struct gpud_rdma *rdma, struct gpud_error *error)
+static enum gpud_status rdma_connection_create(struct gpud_rdma *rdma, struct gpud_error *error)
 {
+    struct ibv_device_attr limits;
+    enum gpud_status status = check_card(rdma, &limits, error);
+    if (status != GPUD_OK)
+        return status;
+    rdma->domain = ibv_alloc_pd(rdma->id->verbs);
+    if (!rdma->domain)
+        return gpud_fail_errno(error, "the network card %s gives no protection domain", rdma->card);
+    /* One descriptor for all events, which outlives the card's. */
     rdma->channel = ibv_create_comp_channel(rdma->id->verbs);
     if (!rdma->channel)
         return gpud_fail_errno(error, "the network card %s has no descriptor to wait at",
@@ -635,11 +641,6 @@ static enum gpud_status create_fds(struct gpud_rdma *rdma, struct gpud_error *er
         epoll_ctl(rdma->fd, EPOLL_CTL_ADD, rdma->channel->fd, &watch) < 0 ||
         epoll_ctl(rdma->fd, EPOLL_CTL_ADD, rdma->event, &watch) < 0)
         return gpud_fail_errno(error, "no descriptors for a connection of %s", rdma->card);
-    return GPUD_OK;
-}
-
-static enum gpud_status create_buffers(struct gpud_rdma *rdma, struct gpud_error *error)
-{
     void *pages =
         mmap(NULL, RDMA_BUFFERS_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
@@ -648,23 +649,7 @@ static enum gpud_status create_buffers(struct gpud_rdma *rdma, struct gpud_error
     rdma->buffers_mr = ibv_reg_mr(rdma->domain, pages, RDMA_BUFFERS_SIZE, IBV_ACCESS_LOCAL_WRITE);
     if (!rdma->buffers_mr)
         return gpud_rdma_fail_register(error, errno, rdma->card, RDMA_BUFFERS_SIZE);
-    return GPUD_OK;
-}
-
-static enum gpud_status rdma_connection_create(struct gpud_rdma *rdma, struct gpud_error *error)
-{
-    struct ibv_device_attr limits;
-    enum gpud_status status = check_card(rdma, &limits, error);
-    if (status != GPUD_OK)
-        return status;
-    rdma->domain = ibv_alloc_pd(rdma->id->verbs);
-    if (!rdma->domain)
-        return gpud_fail_errno(error, "the network card %s gives no protection domain", rdma->card);
-    status = create_fds(rdma, error);
-    if (status == GPUD_OK)
-        status = create_buffers(rdma, error);
-    if (status == GPUD_OK)
-        status = create_queues(rdma, &limits, error);
+    status = create_queues(rdma, &limits, error);
     if (status != GPUD_OK)
         return status;
     for (uint32_t i = 0; i < GPUD_RDMA_RECEIVES; i++)
@@ -718,28 +703,6 @@ void gpud_rdma_set_peer_receives(struct gpud_rdma *rdma, uint32_t receives)
 
 /* --- ending -------------------------------------------------------------------------------- */
 
-static void acknowledge_events(struct gpud_rdma *rdma)
-{
-    struct ibv_cq *queue;
-    void *context;
-    unsigned events = 0;
-    while (ibv_get_cq_event(rdma->channel, &queue, &context) == 0)
-        events++;
-    ibv_ack_cq_events(rdma->queue, events);
-}
-
-/* For the end, with domain_lock held, so that no other thread uses the list. */
-static void drop_regions(struct gpud_rdma *rdma)
-{
-    while (rdma->regions) {
-        struct gpud_rdma_region *region = rdma->regions;
-        rdma->regions = region->next;
-        region->link = NULL;
-        ibv_dereg_mr(region->mr);
-        region->mr = NULL;
-    }
-}
-
 void gpud_rdma_end(struct gpud_rdma *rdma)
 {
     gpud_lock_take(&rdma->domain_lock);
@@ -749,30 +712,27 @@ void gpud_rdma_end(struct gpud_rdma *rdma)
     rdma_fail_locked(rdma, "this side has ended the connection");
     gpud_lock_release(&rdma->lock);
     if (first) {
-        /* No other thread uses these from here on. */
+        /* No other thread uses these, or the list of regions, from here on. */
         if (rdma->queue) {
             rdma_destroy_qp(rdma->id);
-            acknowledge_events(rdma);
+            rdma_clear_events(rdma);
             ibv_destroy_cq(rdma->queue);
         }
         if (rdma->channel)
             ibv_destroy_comp_channel(rdma->channel);
-        drop_regions(rdma);
+        while (rdma->regions) {
+            struct gpud_rdma_region *region = rdma->regions;
+            rdma->regions = region->next;
+            region->link = NULL;
+            ibv_dereg_mr(region->mr);
+            region->mr = NULL;
+        }
         if (rdma->buffers_mr)
             ibv_dereg_mr(rdma->buffers_mr);
         if (rdma->domain)
             ibv_dealloc_pd(rdma->domain);
     }
     gpud_lock_release(&rdma->domain_lock);
-}
-
-static void free_ways(struct gpud_rdma *rdma)
-{
-    while (rdma->ways) {
-        struct rdma_ways *gone = rdma->ways;
-        rdma->ways = gone->next;
-        free(gone);
-    }
 }
 
 struct gpud_rdma *gpud_rdma_ref(struct gpud_rdma *rdma)
@@ -790,7 +750,11 @@ void gpud_rdma_unref(struct gpud_rdma **rdma)
     if (atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
         return;
     gpud_rdma_end(gone);
-    free_ways(gone);
+    while (gone->ways) {
+        struct rdma_ways *ways = gone->ways;
+        gone->ways = ways->next;
+        free(ways);
+    }
     if (gone->buffers)
         munmap(gone->buffers, RDMA_BUFFERS_SIZE);
     gpud_fd_close(&gone->fd);
@@ -806,23 +770,19 @@ void gpud_rdma_unref(struct gpud_rdma **rdma)
 
 /* --- receives ------------------------------------------------------------------------------ */
 
-static void take_handed_out_back(struct gpud_rdma *rdma)
-{
-    if (!rdma->handed_out)
-        return;
-    rdma->handed_out = false;
-    rdma->free_index[rdma->free_count++] = rdma->arrived[(rdma->taken - 1) % RDMA_ARRIVED].index;
-    rdma->messages.owed++;
-}
-
 enum gpud_status gpud_rdma_receive(struct gpud_rdma *rdma, const void **bytes, size_t *size,
                                    struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
     gpud_lock_take(&rdma->lock);
-    bool polled = rdma->handed_out;
-    take_handed_out_back(rdma);
-    if (polled || rdma->taken == rdma->received)
+    bool gives_back = rdma->handed_out;
+    if (gives_back) {
+        uint32_t place = (rdma->taken - 1) % RDMA_ARRIVED;
+        rdma->handed_out = false;
+        rdma->free_index[rdma->free_count++] = rdma->arrived[place].index;
+        rdma->messages.owed++;
+    }
+    if (gives_back || rdma->taken == rdma->received)
         rdma_poll_locked(rdma);
     if (rdma->taken != rdma->received) { /* what arrived before the end, too */
         uint32_t place = rdma->taken++ % RDMA_ARRIVED;

@@ -67,16 +67,6 @@ static enum gpud_status rdma_add_region(struct gpud_rdma *rdma, struct ibv_mr *m
     return GPUD_OK;
 }
 
-static void leave_list(struct gpud_rdma_region *region)
-{
-    if (!region->link)
-        return;
-    *region->link = region->next;
-    if (region->next)
-        region->next->link = region->link;
-    region->link = NULL;
-}
-
 enum gpud_status gpud_rdma_register(struct gpud_rdma *rdma, void *data, uint64_t size,
                                     unsigned access, struct gpud_rdma_region **region,
                                     struct gpud_error *error)
@@ -108,7 +98,11 @@ void gpud_rdma_unregister(struct gpud_rdma_region **region)
     *region = NULL;
     gpud_lock_take(&rdma->domain_lock);
     gpud_lock_take(&rdma->lock);
-    leave_list(gone);
+    if (gone->link) {
+        *gone->link = gone->next;
+        if (gone->next)
+            gone->next->link = gone->link;
+    }
     gpud_lock_release(&rdma->lock);
     if (gone->mr)
         ibv_dereg_mr(gone->mr);
@@ -142,22 +136,6 @@ uint32_t gpud_rdma_region_key(const struct gpud_rdma_region *region)
 
 /* --- by dma-buf ---------------------------------------------------------------------------- */
 
-/* Whether the card takes dma-bufs: it rejects either the descriptor or the call itself. */
-static enum gpud_status ask_card(struct gpud_rdma *rdma, struct gpud_error *error)
-{
-    gpud_lock_take(&rdma->lock);
-    int number = rdma->dmabuf_errno;
-    gpud_lock_release(&rdma->lock);
-    if (number == 0)
-        number = gpud_rdma_ask_dmabuf(rdma->domain);
-    if (number == EBADF || number == EOPNOTSUPP || number == EPROTONOSUPPORT) {
-        gpud_lock_take(&rdma->lock);
-        rdma->dmabuf_errno = number;
-        gpud_lock_release(&rdma->lock);
-    }
-    return gpud_rdma_explain_dmabuf(number, rdma->card, error);
-}
-
 /* With domain_lock held. */
 static enum gpud_status register_dmabuf(struct gpud_rdma *rdma, struct gpud_memory *memory,
                                         unsigned access, struct gpud_rdma_region **region,
@@ -165,7 +143,18 @@ static enum gpud_status register_dmabuf(struct gpud_rdma *rdma, struct gpud_memo
 {
     int fd = -1;
     uint64_t offset = 0;
-    enum gpud_status status = ask_card(rdma, error);
+    /* Whether the card takes dma-bufs: it rejects either the descriptor or the call itself. */
+    gpud_lock_take(&rdma->lock);
+    int answer = rdma->dmabuf_errno;
+    gpud_lock_release(&rdma->lock);
+    if (answer == 0)
+        answer = gpud_rdma_ask_dmabuf(rdma->domain);
+    if (answer == EBADF || answer == EOPNOTSUPP || answer == EPROTONOSUPPORT) {
+        gpud_lock_take(&rdma->lock);
+        rdma->dmabuf_errno = answer;
+        gpud_lock_release(&rdma->lock);
+    }
+    enum gpud_status status = gpud_rdma_explain_dmabuf(answer, rdma->card, error);
     if (status == GPUD_OK)
         status = gpud_memory_export_dmabuf(memory, 0, memory->size, &fd, &offset, error);
     if (status != GPUD_OK)
@@ -208,39 +197,29 @@ static enum gpud_status register_peermem(struct gpud_rdma *rdma, struct gpud_mem
 
 /* --- both ways ------------------------------------------------------------------------------ */
 
-static enum gpud_status register_device(struct gpud_rdma *rdma, struct gpud_memory *memory,
-                                        unsigned access, struct gpud_rdma_region **region,
-                                        enum gpud_rdma_way *way, struct gpud_error *error)
-{
-    struct gpud_error by_dmabuf = {0}, by_peermem = {0};
-    if (rdma->ended)
-        return rdma_fail_ended(error);
-    if (register_dmabuf(rdma, memory, access, region, &by_dmabuf) == GPUD_OK) {
-        *way = GPUD_RDMA_DMABUF;
-        return GPUD_OK;
-    }
-    if (register_peermem(rdma, memory, access, region, &by_peermem) == GPUD_OK) {
-        *way = GPUD_RDMA_PEERMEM;
-        return GPUD_OK;
-    }
-    return gpud_fail(error, GPUD_UNSUPPORTED,
-                     "memory of %s cannot be registered: dma-buf: %s; "
-                     "peermem: %s",
-                     memory->device->info.name, by_dmabuf.reason, by_peermem.reason);
-}
-
 enum gpud_status gpud_rdma_register_memory(struct gpud_rdma *rdma, struct gpud_memory *memory,
                                            unsigned access, struct gpud_rdma_region **region,
                                            enum gpud_rdma_way *way, struct gpud_error *error)
 {
+    struct gpud_error by_dmabuf = {0}, by_peermem = {0};
     struct gpud_rdma_region *made;
     enum gpud_rdma_way found = GPUD_RDMA_HOST;
-    enum gpud_status status;
+    enum gpud_status status = GPUD_OK;
     if (memory->host) {
         status = gpud_rdma_register(rdma, memory->host, memory->size, access, &made, error);
     } else {
         gpud_lock_take(&rdma->domain_lock);
-        status = register_device(rdma, memory, access, &made, &found, error);
+        if (rdma->ended)
+            status = rdma_fail_ended(error);
+        else if (register_dmabuf(rdma, memory, access, &made, &by_dmabuf) == GPUD_OK)
+            found = GPUD_RDMA_DMABUF;
+        else if (register_peermem(rdma, memory, access, &made, &by_peermem) == GPUD_OK)
+            found = GPUD_RDMA_PEERMEM;
+        else
+            status = gpud_fail(error, GPUD_UNSUPPORTED,
+                               "memory of %s cannot be registered: dma-buf: %s; "
+                               "peermem: %s",
+                               memory->device->info.name, by_dmabuf.reason, by_peermem.reason);
         gpud_lock_release(&rdma->domain_lock);
     }
     if (status != GPUD_OK)
@@ -277,22 +256,6 @@ static void try(struct gpud_rdma *rdma, struct gpud_device *device, register_fn 
     gpud_print_n(why, GPUD_REASON_MAX, "%s", status == GPUD_OK ? "" : error.reason);
 }
 
-static struct rdma_ways *find_ways(struct gpud_rdma *rdma, const struct gpud_device *device)
-{
-    struct rdma_ways *ways = rdma->ways;
-    while (ways && strcmp(ways->device, device->info.name) != 0)
-        ways = ways->next;
-    if (!ways) {
-        ways = calloc(1, sizeof(*ways));
-        if (!ways)
-            return NULL;
-        gpud_print(ways->device, "%s", device->info.name);
-        ways->next = rdma->ways;
-        rdma->ways = ways;
-    }
-    return ways;
-}
-
 static bool has(struct gpud_rdma *rdma, struct gpud_device *device, bool dmabuf,
                 char why[GPUD_REASON_MAX])
 {
@@ -301,7 +264,14 @@ static bool has(struct gpud_rdma *rdma, struct gpud_device *device, bool dmabuf,
         return false;
     }
     gpud_lock_take(&rdma->ways_lock);
-    struct rdma_ways *ways = find_ways(rdma, device);
+    struct rdma_ways *ways = rdma->ways;
+    while (ways && strcmp(ways->device, device->info.name) != 0)
+        ways = ways->next;
+    if (!ways && (ways = calloc(1, sizeof(*ways)))) {
+        gpud_print(ways->device, "%s", device->info.name);
+        ways->next = rdma->ways;
+        rdma->ways = ways;
+    }
     if (!ways) {
         gpud_print_n(why, GPUD_REASON_MAX, "out of memory");
     } else {
