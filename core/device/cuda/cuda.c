@@ -26,11 +26,6 @@ struct cuda_device {
     bool can_flush;      /* else the GPU cannot wait for them */
 };
 
-static inline struct cuda_device *cuda_device(const struct gpud_device *device)
-{
-    return device->backend;
-}
-
 /* Its calls are set once a device was found. */
 static struct gpud_gpu_driver cuda_gpu_driver;
 
@@ -161,7 +156,7 @@ static void close_graphics(void *object, uint64_t address)
 
 static enum gpud_status cuda_api_flush_remote(struct gpud_memory *memory, struct gpud_error *error)
 {
-    struct cuda_device *device = cuda_device(memory->device);
+    struct cuda_device *device = memory->device->backend;
     if (device->writes_ordered)
         return GPUD_OK;
     if (!device->can_flush)
@@ -251,16 +246,6 @@ static const struct cuda_driver *cuda_driver(void)
 {
     pthread_once(&once, cuda_api_load);
     return loaded ? &gpud_cu : NULL;
-}
-
-static int cuda_count(void)
-{
-    return cuda_driver() ? device_count : 0;
-}
-
-static const char *cuda_why_none(void)
-{
-    return why_not;
 }
 
 /* === identify ================================================================================ */
@@ -465,15 +450,6 @@ static double link_speed(const struct nvml *nv, nvml_device device)
     return speed;
 }
 
-/* Every GPU behind NVSwitches reaches every other over all its links to them, as `nvidia-smi topo
- * -m` counts. */
-static unsigned joining_links(const struct nvml *nv, nvml_device a, nvml_device b)
-{
-    struct bundle ours = count_links(nv, a, b), theirs = count_links(nv, b, NULL);
-    unsigned through_switch = ours.to_switch < theirs.to_switch ? ours.to_switch : theirs.to_switch;
-    return ours.direct + through_switch;
-}
-
 /* --- PCI Express --------------------------------------------------------------------------- */
 
 /* The best that both ends and their slots can do; 0: unknown. The current generation does not
@@ -489,44 +465,17 @@ static double pcie_bandwidth(const struct nvml *nv, nvml_device device)
     return lane[generation] * width;
 }
 
-/* What the slot and the GPU can do with the host's memory, in MB/s; 0: unknown. */
-static uint32_t cuda_host_rate(const struct gpud_device *device)
-{
-    const struct nvml *nv = nvml();
-    nvml_device handle;
-    if (!nv || nv->get_handle(device->info.pci, &handle) != NVML_SUCCESS)
-        return 0;
-    return (uint32_t)(pcie_bandwidth(nv, handle) / 1e6);
-}
-
-/* --- both ---------------------------------------------------------------------------------- */
-
-static void ask_nvml(const struct gpud_device *from, const struct gpud_device *to,
-                     struct gpud_device_link *link)
-{
-    const struct nvml *nv = nvml();
-    nvml_device a, b;
-    if (!nv || nv->get_handle(from->info.pci, &a) != NVML_SUCCESS ||
-        nv->get_handle(to->info.pci, &b) != NVML_SUCCESS)
-        return;
-    unsigned links = joining_links(nv, a, b);
-    if (links) {
-        gpud_print(link->name, "NV%u", links);
-        link->bandwidth = links * link_speed(nv, a);
-    } else if (link->direct) {
-        double ours = pcie_bandwidth(nv, a), theirs = pcie_bandwidth(nv, b);
-        link->bandwidth = ours < theirs ? ours : theirs;
-    }
-}
-
-static void ask_driver(const struct gpud_device *from, const struct gpud_device *to,
-                       struct gpud_device_link *link)
+/* As gpud_device_ops.link. */
+static void cuda_link(const struct gpud_device *from, const struct gpud_device *to,
+                      struct gpud_device_link *link)
 {
     const struct cuda_driver *cu = cuda_driver();
-    CUdevice a, b;
-    if (!cu || cu->device_get(&a, (int)from->index) != CUDA_SUCCESS ||
-        cu->device_get(&b, (int)to->index) != CUDA_SUCCESS ||
-        !gpud_gpu_ask_link(&cuda_gpu_driver, a, b, link))
+    const struct nvml *nv = nvml();
+    CUdevice one, other;
+    nvml_device a, b;
+    if (!cu || cu->device_get(&one, (int)from->index) != CUDA_SUCCESS ||
+        cu->device_get(&other, (int)to->index) != CUDA_SUCCESS ||
+        !gpud_gpu_ask_link(&cuda_gpu_driver, one, other, link))
         gpud_print(link->reason, "the CUDA driver does not answer for %s and %s", from->info.name,
                    to->info.name);
     else if (!link->direct)
@@ -535,34 +484,35 @@ static void ask_driver(const struct gpud_device *from, const struct gpud_device 
                    "peer-to-peer is off (by the IOMMU, by ACS, or because the card's class has "
                    "none)",
                    from->info.name, to->info.name);
-}
-
-/* As gpud_device_ops.link. */
-static void cuda_link(const struct gpud_device *from, const struct gpud_device *to,
-                      struct gpud_device_link *link)
-{
-    ask_driver(from, to, link);
-    ask_nvml(from, to, link);
+    if (!nv || nv->get_handle(from->info.pci, &a) != NVML_SUCCESS ||
+        nv->get_handle(to->info.pci, &b) != NVML_SUCCESS)
+        return;
+    /* Every GPU behind NVSwitches reaches every other over all its links to them, as `nvidia-smi
+     * topo -m` counts. */
+    struct bundle ours = count_links(nv, a, b), theirs = count_links(nv, b, NULL);
+    unsigned through_switch = ours.to_switch < theirs.to_switch ? ours.to_switch : theirs.to_switch;
+    unsigned links = ours.direct + through_switch;
+    if (links) {
+        gpud_print(link->name, "NV%u", links);
+        link->bandwidth = links * link_speed(nv, a);
+    } else if (link->direct) {
+        double one_end = pcie_bandwidth(nv, a), other_end = pcie_bandwidth(nv, b);
+        link->bandwidth = one_end < other_end ? one_end : other_end;
+    }
 }
 
 /* === device ================================================================================== */
 /* CUDA devices: what each can do. */
 
-static unsigned cuda_device_count(void)
+static unsigned cuda_count(void)
 {
-    return cuda_driver() ? (unsigned)cuda_count() : 1;
+    return cuda_driver() ? (unsigned)device_count : 1;
 }
 
 static int attribute(CUdevice id, CUdevice_attribute which)
 {
     int value = 0;
     return gpud_cu.device_get_attribute(&value, which, id) == CUDA_SUCCESS ? value : 0;
-}
-
-static bool has_vmm(CUdevice id)
-{
-    return attribute(id, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
-           attribute(id, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 }
 
 static bool cuda_device_reaches(int from, int to)
@@ -586,7 +536,7 @@ static void cuda_device_probe(struct gpud_device *device)
     struct gpud_device_info *info = &device->info;
     if (!cuda_driver()) {
         gpud_print(info->description, "NVIDIA GPU");
-        gpud_print(info->reason, "%s", cuda_why_none());
+        gpud_print(info->reason, "%s", why_not);
         return;
     }
     CUdevice id;
@@ -624,31 +574,7 @@ static void cuda_device_probe(struct gpud_device *device)
     if (!attribute(id, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED))
         gpud_print(device->no_dmabuf,
                    "the driver of %s makes no dma-bufs: the open kernel modules do", info->name);
-    gpud_gpu_probe_reach(device, cuda_count(), cuda_device_reaches, read_uuid);
-}
-
-static enum gpud_status make_context(struct cuda_device *cuda, const struct gpud_device *device,
-                                     struct gpud_error *error)
-{
-    CUresult result = gpud_cu.device_get(&cuda->id, (int)device->index);
-    if (result == CUDA_SUCCESS)
-        result = gpud_cu.device_primary_ctx_retain(&cuda->context, cuda->id);
-    if (result != CUDA_SUCCESS)
-        return gpud_gpu_fail(&cuda_gpu_driver, error, (int)result, "no CUDA context on %s",
-                             device->info.name);
-    cuda->writes_ordered =
-        attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
-        CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
-    cuda->can_flush =
-        attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
-        CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
-    cuda->gpu.ordinal = cuda->id;
-    if (has_vmm(cuda->id))
-        cuda->gpu.granularity = gpud_gpu_find_granularity(&cuda->gpu);
-    cuda->gpu.rdma =
-        attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
-    cuda->gpu.context = cuda->context;
-    return GPUD_OK;
+    gpud_gpu_probe_reach(device, device_count, cuda_device_reaches, read_uuid);
 }
 
 static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error *error)
@@ -656,26 +582,46 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
     struct cuda_device *cuda = calloc(1, sizeof(*cuda));
     if (!cuda)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-    cuda->gpu.driver = &cuda_gpu_driver;
-    enum gpud_status status = make_context(cuda, device, error);
-    if (status == GPUD_OK) {
-        status = gpud_gpu_open(&cuda->gpu, device, error);
-        if (status != GPUD_OK)
-            gpud_cu.device_primary_ctx_release(cuda->id);
+    struct gpud_gpu *gpu = &cuda->gpu;
+    gpu->driver = &cuda_gpu_driver;
+    CUresult result = gpud_cu.device_get(&cuda->id, (int)device->index);
+    if (result == CUDA_SUCCESS)
+        result = gpud_cu.device_primary_ctx_retain(&cuda->context, cuda->id);
+    if (result != CUDA_SUCCESS) {
+        free(cuda);
+        return gpud_gpu_fail(&cuda_gpu_driver, error, (int)result, "no CUDA context on %s",
+                             device->info.name);
     }
+    CUdevice id = cuda->id;
+    cuda->writes_ordered = attribute(id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
+                           CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    cuda->can_flush = attribute(id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
+                      CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
+    gpu->ordinal = id;
+    if (attribute(id, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+        attribute(id, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+        gpu->granularity = gpud_gpu_find_granularity(gpu);
+    gpu->rdma = attribute(id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+    gpu->context = cuda->context;
+    enum gpud_status status = gpud_gpu_open(gpu, device, error);
     if (status != GPUD_OK) {
+        gpud_cu.device_primary_ctx_release(id);
         free(cuda);
         return status;
     }
     identify_by((CUdevice)device->index, cuda->context);
-    device->host_rate = cuda_host_rate(device);
+    /* What the slot and the GPU can do with the host's memory, in MB/s; 0: unknown. */
+    const struct nvml *nv = nvml();
+    nvml_device handle;
+    if (nv && nv->get_handle(device->info.pci, &handle) == NVML_SUCCESS)
+        device->host_rate = (uint32_t)(pcie_bandwidth(nv, handle) / 1e6);
     return GPUD_OK;
 }
 
 /* All queues must be gone: they keep the context alive. */
 static void close_cuda(struct gpud_device *device)
 {
-    struct cuda_device *cuda = cuda_device(device);
+    struct cuda_device *cuda = device->backend;
     if (!gpud_gpu_close(&cuda->gpu))
         return;
     identify_by((CUdevice)device->index, NULL);
@@ -685,7 +631,7 @@ static void close_cuda(struct gpud_device *device)
 
 static void *native(const struct gpud_device *device)
 {
-    return cuda_device(device)->context;
+    return ((struct cuda_device *)device->backend)->context;
 }
 
 static const struct gpud_handle_kind handles[] = {
@@ -703,7 +649,7 @@ static const char *const hwloc_plugins[] = {"nvml", NULL};
 
 const struct gpud_device_ops gpud_cuda_ops = {
     .name = "cuda",
-    .count = cuda_device_count,
+    .count = cuda_count,
     .probe = cuda_device_probe,
     .open = open_cuda,
     .close = close_cuda,

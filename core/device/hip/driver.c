@@ -6,18 +6,12 @@
 
 #include <dlfcn.h>
 
-static void *open_newest(void)
+const char *gpud_hip_load(struct hip_driver *driver)
 {
     static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
     void *library = NULL;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !library; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    return library;
-}
-
-const char *gpud_hip_load(struct hip_driver *driver)
-{
-    void *library = open_newest();
     if (!library)
         return "";
 #define RESOLVE(member, symbol, arguments) \

@@ -28,11 +28,6 @@ struct hip_device {
     volatile uint32_t *flush; /* 1 makes others' writes over the bus visible; or NULL */
 };
 
-static inline struct hip_device *hip_device(const struct gpud_device *device)
-{
-    return device->backend;
-}
-
 /* Its calls are set once a device was found. */
 static struct gpud_gpu_driver hip_gpu_driver;
 
@@ -121,7 +116,7 @@ static enum gpud_status hip_api_export_dmabuf(struct gpud_device *device, uint64
  * is written. */
 static enum gpud_status hip_api_flush_remote(struct gpud_memory *memory, struct gpud_error *error)
 {
-    const struct hip_device *device = hip_device(memory->device);
+    const struct hip_device *device = memory->device->backend;
     if (device->coherent)
         return GPUD_OK;
     if (!device->flush)
@@ -212,16 +207,6 @@ static const struct hip_driver *hip_driver(void)
 {
     pthread_once(&once, hip_api_load);
     return loaded ? &runtime : NULL;
-}
-
-static int hip_count(void)
-{
-    return hip_driver() ? device_count : 0;
-}
-
-static const char *hip_why_none(void)
-{
-    return why_not;
 }
 
 /* === signal ================================================================================== */
@@ -353,9 +338,9 @@ static void hip_link(const struct gpud_device *from, const struct gpud_device *t
 /* === device ================================================================================== */
 /* HIP devices: what each can do. */
 
-static unsigned hip_device_count(void)
+static unsigned hip_count(void)
 {
-    return hip_driver() ? (unsigned)hip_count() : 1;
+    return hip_driver() ? (unsigned)device_count : 1;
 }
 
 static int attribute(int ordinal, hipDeviceAttribute_t which)
@@ -393,7 +378,7 @@ static void hip_device_probe(struct gpud_device *device)
     int ordinal = (int)device->index;
     if (!hip_driver()) {
         gpud_print(info->description, "AMD GPU");
-        gpud_print(info->reason, "%s", hip_why_none());
+        gpud_print(info->reason, "%s", why_not);
         return;
     }
     hipError_t result =
@@ -419,17 +404,7 @@ static void hip_device_probe(struct gpud_device *device)
         gpud_print(device->no_dmabuf,
                    "the HIP runtime of %s makes no dma-bufs: ROCm 5.6 and newer ones do",
                    info->name);
-    gpud_gpu_probe_reach(device, hip_count(), hip_device_reaches, read_uuid);
-}
-
-static bool has_physical_allocations(int ordinal)
-{
-    return runtime.version >= HIP_VERSION_6 && runtime.mem_get_allocation_granularity &&
-           runtime.mem_create && runtime.mem_release && runtime.mem_address_reserve &&
-           runtime.mem_address_free && runtime.mem_map && runtime.mem_unmap &&
-           runtime.mem_set_access && runtime.mem_export && runtime.mem_import &&
-           runtime.mem_get_allocation_properties &&
-           attribute(ordinal, HIP_ATTRIBUTE_VIRTUAL_MEMORY);
+    gpud_gpu_probe_reach(device, device_count, hip_device_reaches, read_uuid);
 }
 
 /* The granularity of physical allocations that can be exported as a descriptor; an allocation is
@@ -439,7 +414,12 @@ static uint64_t find_granularity(struct gpud_gpu *gpu)
     const struct gpud_gpu_driver *driver = gpu->driver;
     struct gpud_gpu_memory tried = {.kind = GPUD_GPU_PHYSICAL};
     int fd = -1;
-    if (!has_physical_allocations(gpu->ordinal))
+    if (runtime.version < HIP_VERSION_6 || !runtime.mem_get_allocation_granularity ||
+        !runtime.mem_create || !runtime.mem_release || !runtime.mem_address_reserve ||
+        !runtime.mem_address_free || !runtime.mem_map || !runtime.mem_unmap ||
+        !runtime.mem_set_access || !runtime.mem_export || !runtime.mem_import ||
+        !runtime.mem_get_allocation_properties ||
+        !attribute(gpu->ordinal, HIP_ATTRIBUTE_VIRTUAL_MEMORY))
         return 0;
     tried.mapped = gpud_gpu_find_granularity(gpu);
     if (!tried.mapped || gpud_gpu_create(gpu, &tried))
@@ -490,7 +470,7 @@ static enum gpud_status open_hip(struct gpud_device *device, struct gpud_error *
 /* All queues must be gone. */
 static void close_hip(struct gpud_device *device)
 {
-    struct hip_device *hip = hip_device(device);
+    struct hip_device *hip = device->backend;
     if (gpud_gpu_close(&hip->gpu))
         free(hip);
 }
@@ -505,7 +485,7 @@ static const char *const hwloc_plugins[] = {"rsmi", NULL};
 
 const struct gpud_device_ops gpud_hip_ops = {
     .name = "hip",
-    .count = hip_device_count,
+    .count = hip_count,
     .probe = hip_device_probe,
     .open = open_hip,
     .close = close_hip,

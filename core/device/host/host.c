@@ -67,7 +67,7 @@ struct drm_close {
 #define DRM_CREATE_DUMB _IOWR('d', 0xb2, struct drm_dumb)
 #define DUMB_WIDTH 4096u /* a row is one page */
 
-static int host_dmabuf_call(int fd, unsigned long request, void *argument)
+static int host_call(int fd, unsigned long request, void *argument)
 {
     int result;
     do {
@@ -86,7 +86,7 @@ static int make_udmabuf(int memfd, uint64_t from, uint64_t size)
         return -1;
     struct udmabuf_create create = {
         .memfd = (uint32_t)memfd, .flags = UDMABUF_FLAGS_CLOEXEC, .offset = from, .size = size};
-    int made = host_dmabuf_call(maker, UDMABUF_CREATE, &create);
+    int made = host_call(maker, UDMABUF_CREATE, &create);
     int number = errno;
     close(maker);
     errno = number;
@@ -132,7 +132,7 @@ static int try_heap(const char *path, struct host_memory *made, uint64_t size, v
     if (heap < 0)
         return -1;
     struct dma_heap_allocation_data wanted = {.len = size, .fd_flags = O_RDWR | O_CLOEXEC};
-    int result = host_dmabuf_call(heap, DMA_HEAP_IOCTL_ALLOC, &wanted);
+    int result = host_call(heap, DMA_HEAP_IOCTL_ALLOC, &wanted);
     int number = errno;
     close(heap);
     errno = number;
@@ -153,33 +153,27 @@ static bool is_on_pci(const char *name)
     return strcmp(last ? last + 1 : bus, "pci") == 0;
 }
 
-static int make_dumb(int node, uint64_t size)
-{
-    struct drm_dumb dumb = {
-        .width = DUMB_WIDTH, .bits = 8, .height = (uint32_t)((size + DUMB_WIDTH - 1) / DUMB_WIDTH)};
-    if (host_dmabuf_call(node, DRM_CREATE_DUMB, &dumb) < 0)
-        return -1;
-    struct drm_prime prime = {.handle = dumb.handle, .flags = O_RDWR | O_CLOEXEC, .fd = -1};
-    int result = dumb.size < size ? -1 : host_dmabuf_call(node, DRM_PRIME_HANDLE_TO_FD, &prime);
-    int number = dumb.size < size ? ENOMEM : errno;
-    struct drm_close handle = {.handle = dumb.handle};
-    host_dmabuf_call(node, DRM_GEM_CLOSE, &handle); /* the dma-buf keeps the memory alive */
-    errno = number;
-    return result < 0 ? -1 : prime.fd;
-}
-
 static int try_card(const char *path, struct host_memory *made, uint64_t size, void **data)
 {
     int node = open(path, O_RDWR | O_CLOEXEC);
     if (node < 0)
         return -1;
-    host_dmabuf_call(node, DRM_DROP_MASTER,
-                     NULL); /* the first to open it becomes the display's master */
-    int dmabuf = make_dumb(node, size);
+    host_call(node, DRM_DROP_MASTER, NULL); /* the first to open it becomes the display's master */
+    struct drm_dumb dumb = {
+        .width = DUMB_WIDTH, .bits = 8, .height = (uint32_t)((size + DUMB_WIDTH - 1) / DUMB_WIDTH)};
+    struct drm_prime prime = {.flags = O_RDWR | O_CLOEXEC, .fd = -1};
+    int result = host_call(node, DRM_CREATE_DUMB, &dumb);
     int number = errno;
+    if (result >= 0) {
+        prime.handle = dumb.handle;
+        result = dumb.size < size ? -1 : host_call(node, DRM_PRIME_HANDLE_TO_FD, &prime);
+        number = dumb.size < size ? ENOMEM : errno;
+        struct drm_close handle = {.handle = dumb.handle};
+        host_call(node, DRM_GEM_CLOSE, &handle); /* the dma-buf keeps the memory alive */
+    }
     close(node);
     errno = number;
-    return dmabuf < 0 ? -1 : map_dmabuf(made, dmabuf, size, data);
+    return result < 0 || prime.fd < 0 ? -1 : map_dmabuf(made, prime.fd, size, data);
 }
 
 /* Tries the nodes of a folder in turn. -1: none worked; errno is that of the last one. */
@@ -258,30 +252,6 @@ static int make_part(const struct host_memory *host, uint64_t from, uint64_t siz
     return make_udmabuf(host->fd, from, (size + page - 1) / page * page);
 }
 
-/* Returns the dma-buf of these bytes, and makes it if needed. */
-static enum gpud_status find_part(struct host_memory *host, uint64_t from, uint64_t size,
-                                  struct host_part **part, struct gpud_error *error)
-{
-    for (*part = host->parts; *part; *part = (*part)->next)
-        if ((*part)->from == from && (*part)->size >= size)
-            return GPUD_OK;
-    struct host_part *made = malloc(sizeof(*made));
-    if (!made)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a dma-buf's record");
-    *made = (struct host_part){.next = host->parts, .from = from, .size = size};
-    made->dmabuf = make_part(host, from, size);
-    if (made->dmabuf < 0) {
-        int number = errno;
-        free(made);
-        return gpud_fail_native(error, GPUD_UNSUPPORTED, "errno", number,
-                                "the host cannot make a dma-buf of %llu bytes that others read: "
-                                "load udmabuf, and let this user open /dev/udmabuf (%s)",
-                                (unsigned long long)size, strerror(number));
-    }
-    *part = host->parts = made;
-    return GPUD_OK;
-}
-
 static void drop_parts(struct host_memory *host)
 {
     while (host->parts) {
@@ -292,12 +262,33 @@ static void drop_parts(struct host_memory *host)
     }
 }
 
+/* The dma-buf of these bytes, which is made if needed. */
 static enum gpud_status export_part(struct gpud_memory *memory, uint64_t from, uint64_t size,
                                     int *fd, struct gpud_error *error)
 {
-    struct host_part *part;
+    struct host_memory *host = memory->backend;
+    enum gpud_status status = GPUD_OK;
     gpud_lock_take(&memory->map_lock);
-    enum gpud_status status = find_part(memory->backend, from, size, &part, error);
+    struct host_part *part = host->parts;
+    while (part && (part->from != from || part->size < size))
+        part = part->next;
+    if (!part && (part = malloc(sizeof(*part)))) {
+        *part = (struct host_part){.next = host->parts, .from = from, .size = size};
+        part->dmabuf = make_part(host, from, size);
+        if (part->dmabuf >= 0) {
+            host->parts = part;
+        } else {
+            int number = errno;
+            free(part);
+            status =
+                gpud_fail_native(error, GPUD_UNSUPPORTED, "errno", number,
+                                 "the host cannot make a dma-buf of %llu bytes that others read: "
+                                 "load udmabuf, and let this user open /dev/udmabuf (%s)",
+                                 (unsigned long long)size, strerror(number));
+        }
+    } else if (!part) {
+        status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a dma-buf's record");
+    }
     if (status == GPUD_OK)
         status = duplicate(part->dmabuf, fd, error);
     gpud_lock_release(&memory->map_lock);
@@ -331,11 +322,11 @@ static enum gpud_status import_dmabuf(struct gpud_memory *memory, int fd, uint64
                                       struct gpud_error *error)
 {
     struct dma_buf_sync nothing = {.flags = DMA_BUF_SYNC_READ | DMA_BUF_SYNC_START};
-    if (host_dmabuf_call(fd, DMA_BUF_IOCTL_SYNC, &nothing) < 0)
+    if (host_call(fd, DMA_BUF_IOCTL_SYNC, &nothing) < 0)
         return gpud_fail_native(error, GPUD_INVALID, "errno", errno,
                                 "the descriptor is no dma-buf");
     nothing.flags = DMA_BUF_SYNC_READ | DMA_BUF_SYNC_END;
-    host_dmabuf_call(fd, DMA_BUF_IOCTL_SYNC, &nothing);
+    host_call(fd, DMA_BUF_IOCTL_SYNC, &nothing);
     off_t length = lseek(fd, 0, SEEK_END);
     if (length < 0 || offset > (uint64_t)length || memory->size > (uint64_t)length - offset)
         return gpud_fail(
@@ -374,7 +365,7 @@ static enum gpud_status sync_dmabuf(struct gpud_memory *memory, unsigned access,
         sync.flags |= DMA_BUF_SYNC_READ;
     if (access & GPUD_WRITE)
         sync.flags |= DMA_BUF_SYNC_WRITE;
-    if (host_dmabuf_call(host->dmabuf, DMA_BUF_IOCTL_SYNC, &sync) < 0)
+    if (host_call(host->dmabuf, DMA_BUF_IOCTL_SYNC, &sync) < 0)
         return gpud_fail_errno(error, "the CPU's access to a dma-buf cannot be ordered");
     return GPUD_OK;
 }
@@ -516,28 +507,22 @@ static void host_queue_destroy(struct gpud_queue *queue)
 {
 }
 
-static void host_queue_copy_rows(const struct gpud_copy *copy)
-{
-    char *to = (char *)copy->to->host + copy->to_offset;
-    const char *from = (const char *)copy->from->host + copy->from_offset;
-    if (copy->to_stride == copy->from_stride && copy->row_bytes == copy->to_stride) {
-        memcpy(to, from, copy->row_bytes * copy->rows);
-        return;
-    }
-    for (uint32_t row = 0; row < copy->rows; row++)
-        memcpy(to + (size_t)row * copy->to_stride, from + (size_t)row * copy->from_stride,
-               copy->row_bytes);
-}
-
 static enum gpud_status host_queue_copy(struct gpud_queue *queue, const struct gpud_copy *copy,
                                         struct gpud_error *error)
 {
+    char *to = (char *)copy->to->host + copy->to_offset;
+    const char *from = (const char *)copy->from->host + copy->from_offset;
     enum gpud_status status = gpud_memory_begin_access(copy->from, GPUD_READ, error);
     if (status != GPUD_OK)
         return status;
     status = gpud_memory_begin_access(copy->to, GPUD_WRITE, error);
     if (status == GPUD_OK) {
-        host_queue_copy_rows(copy);
+        bool linear = copy->to_stride == copy->from_stride && copy->row_bytes == copy->to_stride;
+        if (linear)
+            memcpy(to, from, copy->row_bytes * copy->rows);
+        for (uint32_t row = 0; !linear && row < copy->rows; row++)
+            memcpy(to + (size_t)row * copy->to_stride, from + (size_t)row * copy->from_stride,
+                   copy->row_bytes);
         gpud_memory_end_access(copy->to, GPUD_WRITE);
     }
     gpud_memory_end_access(copy->from, GPUD_READ);
@@ -644,14 +629,19 @@ static const struct gpud_signal_ops host_signal_ops = {
 
 /* === device ================================================================================== */
 
-static unsigned host_api_count(void)
+static unsigned host_count(void)
 {
     return 1;
 }
 
-/* The processor's name, as users know it. */
-static void host_api_describe(struct gpud_device_info *info)
+static void host_probe(struct gpud_device *device)
 {
+    struct gpud_device_info *info = &device->info;
+    device->caps = GPUD_CAP_HOST | GPUD_CAP_CPU_ADDRESSABLE | GPUD_CAP_SYNCHRONOUS |
+                   GPUD_CAP_SHARE | GPUD_CAP_SIGNALS;
+    info->available = true;
+    info->direct_writes = true;
+    /* The processor's name, as users know it. */
     gpud_print(info->description, "host memory");
     FILE *file = fopen("/proc/cpuinfo", "re");
     if (!file)
@@ -666,15 +656,6 @@ static void host_api_describe(struct gpud_device_info *info)
         break;
     }
     fclose(file);
-}
-
-static void host_api_probe(struct gpud_device *device)
-{
-    device->caps = GPUD_CAP_HOST | GPUD_CAP_CPU_ADDRESSABLE | GPUD_CAP_SYNCHRONOUS |
-                   GPUD_CAP_SHARE | GPUD_CAP_SIGNALS;
-    device->info.available = true;
-    device->info.direct_writes = true;
-    host_api_describe(&device->info);
 }
 
 static enum gpud_status open_host(struct gpud_device *device, struct gpud_error *error)
@@ -693,8 +674,8 @@ static const struct gpud_handle_kind handles[] = {
 const struct gpud_device_ops gpud_host_ops = {
     .name = "host",
     .single = true,
-    .count = host_api_count,
-    .probe = host_api_probe,
+    .count = host_count,
+    .probe = host_probe,
     .open = open_host,
     .close = close_host,
     .handles = handles,
