@@ -227,10 +227,7 @@ static void open_probe(struct gpud_device *device, const struct gpud_device_ops 
 {
     device->ops = ops;
     device->index = index;
-    if (ops->single)
-        gpud_print(device->info.name, "%s", ops->name);
-    else
-        gpud_print(device->info.name, "%s:%u", ops->name, index);
+    gpud_print(device->info.name, ops->single ? "%s" : "%s:%u", ops->name, index);
     gpud_lock_assert_free(GPUD_RANK_SENDER); /* a driver may take seconds, a submit has none */
     ops->probe(device);
 }
@@ -269,19 +266,6 @@ static enum gpud_status open_parse(const char *name, size_t *backend, unsigned *
         used += (size_t)gpud_print_n(names + used, sizeof(names) - used, ", %s%s", each->name,
                                      each->ops && each->ops->single ? "" : ":0");
     return gpud_fail(error, GPUD_INVALID, "\"%s\" is not a device: use %s…", name, names);
-}
-
-/* A reference to the device if it is open; else NULL. */
-static struct gpud_device *find_open(struct gpud_context *context,
-                                     const struct gpud_device_ops *ops, unsigned index)
-{
-    struct gpud_device *found = NULL;
-    gpud_lock_take(&context->lock);
-    for (size_t i = 0; i < context->device_count && !found; i++)
-        if (context->devices[i]->ops == ops && context->devices[i]->index == index)
-            found = gpud_device_ref(context->devices[i]);
-    gpud_lock_release(&context->lock);
-    return found;
 }
 
 /* What a start waits for: times of gpud_now(). */
@@ -347,11 +331,13 @@ enum gpud_status gpud_device_open(struct gpud_context *context, const char *name
     if (status != GPUD_OK)
         return status;
     const struct gpud_device_ops *ops = gpud_backends[backend].ops;
-    struct gpud_device *found = find_open(context, ops, index);
+    char own[sizeof(((struct gpud_device_info *)NULL)->name)];
+    gpud_print(own, ops->single ? "%s" : "%s:%u", ops->name, index);
+    struct gpud_device *found = gpud_context_find_device(context, own);
     struct opening opening = {0};
     if (!found) {
         gpud_lock_take(&context->opening[backend]);
-        found = find_open(context, ops, index); /* another thread may have opened it meanwhile */
+        found = gpud_context_find_device(context, own); /* another thread may have opened it */
         if (!found)
             status = open_new(context, ops, index, &opening, &found, error);
         gpud_lock_release(&context->opening[backend]);

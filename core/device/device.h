@@ -787,6 +787,7 @@ struct gpud_async {
     struct gpud_device *device;
     struct gpud_lock lock;           /* for the list; never held where the driver may wait */
     struct gpud_async_queue *queues; /* including destroyed ones that are still busy */
+    atomic_uint stuck;               /* memories that the driver has not cleared in time */
 };
 
 /* Part of the backend's record of a queue. */
@@ -860,8 +861,11 @@ extern const struct gpud_backend gpud_backends[];
 /* Part of the backend's record of a memory. */
 struct gpud_free_after {
     struct gpud_async *async;
-    struct gpud_memory *memory;
-    void (*give_back)(struct gpud_memory *memory);
+    struct gpud_memory *memory; /* NULL: it was not cleared in time */
+    void *record;               /* the backend's */
+    void (*give_back)(struct gpud_device *device, void *record);
+    void *queue;                /* on which it is cleared */
+    struct gpud_device *device; /* kept open until then */
     int64_t not_before;
     bool fenced; /* every busy queue has an event here, or had one that has passed */
     void **fences;
@@ -870,13 +874,29 @@ struct gpud_free_after {
     struct gpud_work work;
 };
 
-/* Calls give_back(memory), which frees the backend's record, and gpud_memory_freed(), when all
+/* Calls give_back(), which frees the backend's record, and gpud_memory_freed(), when all
  * current work on the device's queues is done, and not before the given time. here: at once, on
  * this thread, if there is no such work; else always from the worker, because drivers block when
  * they free. */
 void gpud_free_after(struct gpud_async *async, struct gpud_free_after *after,
-                     struct gpud_memory *memory, void (*give_back)(struct gpud_memory *memory),
+                     struct gpud_memory *memory,
+                     void (*give_back)(struct gpud_device *device, void *record),
                      int64_t not_before, bool here);
+
+/* How long a driver may clear new memory, which depends on no peer. */
+#define GPUD_CLEAR_TIMEOUT (5 * GPUD_SEC)
+
+/* GPUD_IO while it has not cleared some in that time: each try would leave one more memory stuck in
+ * the driver. */
+enum gpud_status gpud_check_clearing(struct gpud_async *async, struct gpud_error *error);
+
+/* For such memory, which no caller has seen yet: gives its record back once `queue`, on which it is
+ * cleared, is at rest, because before that the driver may still write into it. Returns as
+ * gpud_check_clearing(). */
+enum gpud_status gpud_free_when_cleared(struct gpud_async *async, struct gpud_free_after *after,
+                                        void *record,
+                                        void (*give_back)(struct gpud_device *device, void *record),
+                                        void *queue, struct gpud_error *error);
 
 /* === bounce ================================================================================== */
 /* CPU access to memory that the CPU does not map, for vendors with asynchronous queues: pages of

@@ -474,12 +474,6 @@ void gpud_signal_raise_word(struct gpud_signal *signal, uint32_t value)
 }
 
 /* === progress ================================================================================ */
-/* The progress of work on asynchronous queues, as the parts shared by vendors query it.
- *
- * A queue may wait for a word that a peer writes, so it may stall until the peer's death is
- * detected. So no shared part waits for a queue without a deadline, and memory that drivers free
- * only after waiting for all queues is freed by the context's `later` worker, when every queue of
- * the device has passed the point at which the memory was released. */
 
 #define SPIN (30 * GPUD_USEC)
 #define NAP_MIN (20 * GPUD_USEC)

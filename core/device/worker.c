@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 /* === worker ================================================================================== */
-/* Deferred work: functions that are called again until a device or a peer is done. */
 
 void gpud_worker_init(struct gpud_worker *worker)
 {
@@ -188,7 +187,7 @@ static int64_t free_when_passed(void *arg)
     bool passed = after->fenced && after->count == 0 && early <= 0;
     if (passed) {
         drop_fences(after);
-        after->give_back(memory);
+        after->give_back(async->device, memory->backend);
     }
     async->ops->leave(async->device);
     if (!passed)
@@ -198,7 +197,8 @@ static int64_t free_when_passed(void *arg)
 }
 
 void gpud_free_after(struct gpud_async *async, struct gpud_free_after *after,
-                     struct gpud_memory *memory, void (*give_back)(struct gpud_memory *memory),
+                     struct gpud_memory *memory,
+                     void (*give_back)(struct gpud_device *device, void *record),
                      int64_t not_before, bool here)
 {
     struct gpud_worker *later = &async->device->context->later;
@@ -209,4 +209,47 @@ void gpud_free_after(struct gpud_async *async, struct gpud_free_after *after,
     async->ops->leave(async->device);
     if (!here || free_when_passed(after) >= 0)
         gpud_worker_add(later, &after->work, free_when_passed, after);
+}
+
+enum gpud_status gpud_check_clearing(struct gpud_async *async, struct gpud_error *error)
+{
+    if (atomic_load(&async->stuck) == 0)
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_IO,
+                     "%s has not cleared new memory within %d s: the GPU or its driver is stuck "
+                     "(the kernel's log may say why), and gives no memory until it goes on",
+                     async->device->info.name, (int)(GPUD_CLEAR_TIMEOUT / GPUD_SEC));
+}
+
+static int64_t free_when_cleared(void *arg)
+{
+    struct gpud_free_after *after = arg;
+    struct gpud_async *async = after->async;
+    struct gpud_device *device = after->device;
+    long result;
+    async->ops->enter(device);
+    bool cleared = async->ops->state(device, after->queue, &result) != GPUD_PROGRESS_BUSY;
+    if (cleared)
+        after->give_back(device, after->record);
+    async->ops->leave(device);
+    if (!cleared)
+        return 10 * GPUD_MSEC;
+    atomic_fetch_sub(&async->stuck, 1);
+    gpud_device_close(&device);
+    return -1;
+}
+
+enum gpud_status gpud_free_when_cleared(struct gpud_async *async, struct gpud_free_after *after,
+                                        void *record,
+                                        void (*give_back)(struct gpud_device *device, void *record),
+                                        void *queue, struct gpud_error *error)
+{
+    *after = (struct gpud_free_after){.async = async,
+                                      .record = record,
+                                      .give_back = give_back,
+                                      .queue = queue,
+                                      .device = gpud_device_ref(async->device)};
+    atomic_fetch_add(&async->stuck, 1);
+    gpud_worker_add(&async->device->context->later, &after->work, free_when_cleared, after);
+    return gpud_check_clearing(async, error);
 }

@@ -70,7 +70,6 @@ enum gpud_status gpud_gpu_fail_as(const struct gpud_gpu_driver *driver, struct g
 static const struct gpud_bounce_ops gpu_bounce_ops;
 
 /* === events ================================================================================== */
-/* Keeps unused events, because creating one costs more than launching a copy. */
 
 static void *events_take(struct gpud_events *events, int *result)
 {
@@ -231,7 +230,6 @@ bool gpud_gpu_identify(const struct gpud_gpu_driver *driver, const char *kind, c
 }
 
 /* === stream ================================================================================== */
-/* A driver's streams: the progress of their work. */
 
 static void gpu_queue_enter(struct gpud_device *device)
 {

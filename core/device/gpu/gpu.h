@@ -142,7 +142,6 @@ struct gpud_gpu {
     struct gpud_completion_thread completions;
     struct gpud_events events;
     struct gpud_bounces bounces;
-    atomic_uint stuck; /* memories that the driver has not cleared in time; blocks further ones */
 };
 
 enum gpud_gpu_memory_kind {
@@ -165,7 +164,6 @@ struct gpud_gpu_memory {
     struct gpud_pinned *pinned; /* the registration that it shares; NULL: the application's */
     bool by_handle;             /* exported by a legacy handle */
     struct gpud_free_after after;
-    struct gpud_device *device; /* kept open until its driver has cleared the memory */
 };
 
 static inline struct gpud_gpu *gpud_gpu(const struct gpud_device *device)

@@ -142,7 +142,6 @@ static void opens_remove(struct gpud_gpu_driver *driver, const void *context, ui
 }
 
 /* === map ===================================================================================== */
-/* Physical allocations, and where they are mapped. All calls are made between enter and leave. */
 
 static struct gpud_gpu_allocation gpu_describe(const struct gpud_gpu *gpu)
 {
@@ -219,7 +218,6 @@ void gpud_gpu_unmap(const struct gpud_gpu *gpu, const struct gpud_gpu_memory *re
 }
 
 /* === share =================================================================================== */
-/* Shared memory: handles to and from other processes, and host pages pinned for GPUs. */
 
 /* --- export -------------------------------------------------------------------------------- */
 
@@ -492,9 +490,6 @@ enum gpud_status gpud_gpu_pin(struct gpud_gpu *gpu, void *data, uint64_t size, b
 /* Device memory: mapped from physical allocations, which can be exported as descriptors, also into
  * another container; plain if the driver has none. */
 
-/* How long the driver may take for work that depends on no peer, as zeroing. */
-#define SERVICE_TIMEOUT (5 * GPUD_SEC)
-
 /* How long a peer has to close a legacy handle after the end of the link: freeing memory that is
  * still open elsewhere is undefined, and closing it is not reported. */
 #define HANDLE_GRACE (GPUD_SEC / 2)
@@ -504,9 +499,11 @@ static enum gpud_status gpu_memory_no_room(struct gpud_error *error)
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
 }
 
-/* Frees a record's resources. After enter; no stream uses them any more. */
-static void gpu_memory_give_back(struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
+/* After enter; no stream uses it any more. */
+static void gpu_memory_give_back(struct gpud_device *device, void *given)
 {
+    struct gpud_gpu *gpu = gpud_gpu(device);
+    struct gpud_gpu_memory *record = given;
     switch (record->kind) {
     case GPUD_GPU_PHYSICAL:
         gpud_gpu_unmap(gpu, record);
@@ -527,46 +524,19 @@ static void gpu_memory_give_back(struct gpud_gpu *gpu, struct gpud_gpu_memory *r
     case GPUD_GPU_PAGEABLE:
         break;
     }
+    free(record);
 }
 
 /* --- our own ------------------------------------------------------------------------------- */
-
-static enum gpud_status say_stuck(const struct gpud_device *device, struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_IO,
-                     "%s has not cleared new memory within %d s: the GPU or its driver is stuck "
-                     "(the kernel's log may say why), and gives no memory until it goes on",
-                     device->info.name, (int)(SERVICE_TIMEOUT / GPUD_SEC));
-}
-
-/* Before it is cleared, the driver may still write into it. */
-static int64_t give_back_when_cleared(void *arg)
-{
-    struct gpud_gpu_memory *record = arg;
-    struct gpud_device *device = record->device;
-    struct gpud_gpu *gpu = gpud_gpu(device);
-    long result;
-    gpu->driver->enter(gpu);
-    bool cleared = gpud_gpu_async_ops.state(device, gpu->service, &result) != GPUD_PROGRESS_BUSY;
-    if (cleared)
-        gpu_memory_give_back(gpu, record);
-    gpu->driver->leave(gpu);
-    if (!cleared)
-        return 10 * GPUD_MSEC;
-    free(record);
-    atomic_fetch_sub(&gpu->stuck, 1);
-    gpud_device_close(&device);
-    return -1;
-}
 
 static enum gpud_status gpu_memory_alloc(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(memory->device);
     const struct gpud_gpu_driver *driver = gpu->driver;
     uint64_t unit = gpu->granularity, size = memory->size;
-    /* Each try would leave one more memory stuck in the driver. */
-    if (atomic_load(&gpu->stuck) > 0)
-        return say_stuck(memory->device, error);
+    enum gpud_status status = gpud_check_clearing(&gpu->async, error);
+    if (status != GPUD_OK)
+        return status;
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
     if (!record)
         return gpu_memory_no_room(error);
@@ -583,23 +553,16 @@ static enum gpud_status gpu_memory_alloc(struct gpud_memory *memory, struct gpud
     }
     /* The whole mapping is zeroed: an importer sees all of it, and must not see old data. */
     result = driver->memset_d8_async(record->address, 0, record->mapped, gpu->service);
-    enum gpud_status status =
-        result ? gpud_gpu_fail(driver, error, result, "new memory cannot be cleared")
-               : gpud_gpu_wait(gpu, gpu->service, gpud_deadline(SERVICE_TIMEOUT), error);
+    status = result ? gpud_gpu_fail(driver, error, result, "new memory cannot be cleared")
+                    : gpud_gpu_wait(gpu, gpu->service, gpud_deadline(GPUD_CLEAR_TIMEOUT), error);
     if (status != GPUD_OK && status != GPUD_TIMEOUT)
-        gpu_memory_give_back(gpu, record);
+        gpu_memory_give_back(memory->device, record);
     driver->leave(gpu);
-    if (status == GPUD_TIMEOUT) {
-        record->device = gpud_device_ref(memory->device);
-        atomic_fetch_add(&gpu->stuck, 1);
-        gpud_worker_add(&memory->device->context->later, &record->after.work,
-                        give_back_when_cleared, record);
-        return say_stuck(memory->device, error);
-    }
-    if (status != GPUD_OK) {
-        free(record);
+    if (status == GPUD_TIMEOUT)
+        return gpud_free_when_cleared(&gpu->async, &record->after, record, gpu_memory_give_back,
+                                      gpu->service, error);
+    if (status != GPUD_OK)
         return status;
-    }
     memory->backend = record;
     memory->native = (void *)(uintptr_t)record->address;
     return GPUD_OK;
@@ -607,17 +570,10 @@ static enum gpud_status gpu_memory_alloc(struct gpud_memory *memory, struct gpud
 
 /* --- freeing ------------------------------------------------------------------------------- */
 
-static void give_back_memory(struct gpud_memory *memory)
-{
-    struct gpud_gpu_memory *record = memory->backend;
-    gpu_memory_give_back(gpud_gpu(memory->device), record);
-    free(record);
-}
-
 static void gpu_memory_free_memory(struct gpud_memory *memory)
 {
     struct gpud_gpu_memory *record = memory->backend;
-    gpud_free_after(&gpud_gpu(memory->device)->async, &record->after, memory, give_back_memory,
+    gpud_free_after(&gpud_gpu(memory->device)->async, &record->after, memory, gpu_memory_give_back,
                     record->by_handle ? gpud_deadline(HANDLE_GRACE) : 0, false);
 }
 

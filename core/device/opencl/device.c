@@ -332,8 +332,8 @@ static enum gpud_status prove(struct gpud_device *device, struct gpud_error *err
 
     signals->destroy(&theirs);
     signals->destroy(&mine);
-    gpud_opencl_memory_undo(&far);
-    gpud_opencl_memory_undo(&own);
+    gpud_opencl_memory_undo(device, far.backend);
+    gpud_opencl_memory_undo(device, own.backend);
     queues->destroy(&writer);
     queues->destroy(&waiter);
     return status;

@@ -491,10 +491,10 @@ static enum gpud_status opencl_memory_alloc(struct gpud_memory *memory, struct g
     return GPUD_OK;
 }
 
-void gpud_opencl_memory_undo(struct gpud_memory *memory)
+void gpud_opencl_memory_undo(struct gpud_device *device, void *record)
 {
-    if (memory->backend)
-        free_record(memory->backend);
+    if (record)
+        free_record(record);
 }
 
 /* The driver keeps a buffer until its commands are done. Host pages, of the memory or of its CPU

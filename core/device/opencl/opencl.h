@@ -172,7 +172,7 @@ bool gpud_opencl_has_extension(cl_device_id id, const char *wanted);
 /* --- memory.c ------------------------------------------------------------------------------ */
 
 /* Frees what the ops made, for a memory that was never handed out. */
-void gpud_opencl_memory_undo(struct gpud_memory *memory);
+void gpud_opencl_memory_undo(struct gpud_device *device, void *record);
 
 /* --- memory.c: memory of other drivers ---------------------------------------------------- */
 

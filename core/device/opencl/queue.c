@@ -34,7 +34,6 @@ static void CL_CALLBACK wake_up(cl_event event, cl_int code, void *arg)
     wake_unref(wake);
 }
 
-/* CL_COMPLETE, a state before it (positive), or the command's error (negative). */
 cl_int gpud_opencl_state(cl_event event)
 {
     cl_int state = CL_INVALID_EVENT;

@@ -20,8 +20,6 @@
 #include <unistd.h>
 
 /* === ability ================================================================================= */
-/* What a network card and the system can do with GPUs' memory, and how much memory a process may
- * register: for connections, and for lists. */
 
 void gpud_rdma_explain_transport(const char *card, char why[GPUD_REASON_MAX])
 {
@@ -328,7 +326,6 @@ static bool rdma_read_gid(const char *card, const struct gpud_network_port_info 
 }
 
 /* === host ==================================================================================== */
-/* What keeps this host, or this process, from using any network card. */
 
 /* Drivers of network interfaces whose cards become RDMA devices by another module. */
 static const struct {

@@ -14,8 +14,6 @@
 #include <string.h>
 
 /* === api ===================================================================================== */
-/* The Vulkan loader: its calls, one instance for the process, and errors. Nothing is loaded before
- * a device of this backend is asked for. */
 
 #define DEVICES_MAX 32
 
@@ -172,7 +170,6 @@ static uint32_t vulkan_count(void)
 }
 
 /* === types =================================================================================== */
-/* Which of a device's types of memory is taken. */
 
 #define USABLE_BY_CPU (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
 

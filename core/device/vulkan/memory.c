@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 /* === block =================================================================================== */
-/* Buffers, each with an allocation of its own. */
 
 #define OPAQUE_FD VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
 #define DMA_BUF VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
@@ -273,9 +272,6 @@ void gpud_vulkan_block_free(const struct vulkan_device *vulkan, struct vulkan_bl
 /* === memory ================================================================================== */
 /* Device memory, and host pages that the driver imports. */
 
-/* How long the driver may take for work that depends on no peer, as clearing. */
-#define SERVICE_TIMEOUT (5 * GPUD_SEC)
-
 static enum gpud_status vulkan_memory_no_room(struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
@@ -283,28 +279,16 @@ static enum gpud_status vulkan_memory_no_room(struct gpud_error *error)
 
 /* --- our own --------------------------------------------------------------------------------- */
 
-static enum gpud_status say_stuck(const struct gpud_device *device, struct gpud_error *error)
+static void vulkan_memory_give_back(struct gpud_device *device, void *given)
 {
-    return gpud_fail(error, GPUD_IO,
-                     "%s has not cleared new memory within %d s: the GPU or its driver is stuck "
-                     "(the kernel's log may say why), and gives no memory until it goes on",
-                     device->info.name, (int)(SERVICE_TIMEOUT / GPUD_SEC));
-}
-
-/* Before it is cleared, the driver may still write into it. */
-static int64_t free_when_cleared(void *arg)
-{
-    struct vulkan_memory *record = arg;
-    struct gpud_device *device = record->device;
-    struct vulkan_device *vulkan = gpud_vulkan_device(device);
-    long result;
-    if (gpud_vulkan_async_ops.state(device, vulkan->service, &result) == GPUD_PROGRESS_BUSY)
-        return 10 * GPUD_MSEC;
-    gpud_vulkan_block_free(vulkan, &record->block);
+    const struct vulkan_device *vulkan = gpud_vulkan_device(device);
+    struct vulkan_memory *record = given;
+    gpud_vulkan_images_free(vulkan, record);
+    if (record->fd)
+        gpud_fd_close(&record->fd);
+    if (!record->wrapped)
+        gpud_vulkan_block_free(vulkan, &record->block);
     free(record);
-    atomic_fetch_sub(&vulkan->stuck, 1);
-    gpud_device_close(&device);
-    return -1;
 }
 
 static enum gpud_status vulkan_memory_alloc(struct gpud_memory *memory, struct gpud_error *error)
@@ -318,9 +302,9 @@ static enum gpud_status vulkan_memory_alloc(struct gpud_memory *memory, struct g
                                              : 0;
     if (shared && !vulkan->facts.opaque_fd)
         return gpud_fail(error, GPUD_UNSUPPORTED, "%s", device->no_direct);
-    /* Each try would leave one more memory stuck in the driver. */
-    if (atomic_load(&vulkan->stuck) > 0)
-        return say_stuck(device, error);
+    enum gpud_status status = gpud_check_clearing(&vulkan->async, error);
+    if (status != GPUD_OK)
+        return status;
     struct vulkan_memory *record = calloc(1, sizeof(*record));
     if (!record)
         return vulkan_memory_no_room(error);
@@ -332,20 +316,15 @@ static enum gpud_status vulkan_memory_alloc(struct gpud_memory *memory, struct g
                                 (unsigned long long)memory->size, device->info.name);
     }
     /* All of it: an importer sees the whole allocation, and must not see old data. */
-    enum gpud_status status =
-        gpud_vulkan_queue_clear(device, vulkan->service, &record->block, error);
+    status = gpud_vulkan_queue_clear(device, vulkan->service, &record->block, error);
     if (status == GPUD_OK)
-        status =
-            gpud_vulkan_queue_wait(device, vulkan->service, gpud_deadline(SERVICE_TIMEOUT), error);
-    if (status == GPUD_TIMEOUT) {
-        record->device = gpud_device_ref(device);
-        atomic_fetch_add(&vulkan->stuck, 1);
-        gpud_worker_add(&device->context->later, &record->after.work, free_when_cleared, record);
-        return say_stuck(device, error);
-    }
+        status = gpud_vulkan_queue_wait(device, vulkan->service, gpud_deadline(GPUD_CLEAR_TIMEOUT),
+                                        error);
+    if (status == GPUD_TIMEOUT)
+        return gpud_free_when_cleared(&vulkan->async, &record->after, record,
+                                      vulkan_memory_give_back, vulkan->service, error);
     if (status != GPUD_OK) {
-        gpud_vulkan_block_free(vulkan, &record->block);
-        free(record);
+        vulkan_memory_give_back(device, record);
         return status;
     }
     memory->backend = record;
@@ -354,17 +333,6 @@ static enum gpud_status vulkan_memory_alloc(struct gpud_memory *memory, struct g
 }
 
 /* --- freeing --------------------------------------------------------------------------------- */
-
-static void vulkan_memory_give_back(struct gpud_memory *memory)
-{
-    struct vulkan_memory *record = memory->backend;
-    gpud_vulkan_images_free(gpud_vulkan_device(memory->device), record);
-    if (record->fd)
-        gpud_fd_close(&record->fd);
-    if (!record->wrapped)
-        gpud_vulkan_block_free(gpud_vulkan_device(memory->device), &record->block);
-    free(record);
-}
 
 static void vulkan_memory_free_memory(struct gpud_memory *memory)
 {

@@ -8,7 +8,6 @@
 #include <string.h>
 
 /* === command ================================================================================= */
-/* A queue as the backend uses it: commands in order, each of which raises the queue's timeline. */
 
 /* A command buffer, used again once its work is done. */
 struct vulkan_command {

@@ -172,7 +172,6 @@ struct vulkan_device {
     struct gpud_async async;      /* all other queues */
     struct gpud_completion_thread completions;
     struct gpud_bounces bounces;
-    atomic_uint stuck; /* memories that the driver has not cleared in time; blocks further ones */
 };
 
 /* A buffer over an allocation. */
@@ -196,7 +195,6 @@ struct vulkan_memory {
     int fd; /* a peer's descriptor, for other instances of Vulkan in this process; 0: none */
     struct vulkan_image *_Atomic images; /* on the memory, latest first; see vulkan.h */
     struct gpud_free_after after;
-    struct gpud_device *device; /* kept open until its driver has cleared the memory */
 };
 
 static inline struct vulkan_device *gpud_vulkan_device(const struct gpud_device *device)
