@@ -123,7 +123,7 @@ struct gpud_queue {
     void *native;               /* the driver's queue, if it is just a handle (CUstream) */
     void *backend;              /* NULL: the application's own (see gpud_fence_ops.wrap) */
     /* gpud_now() at which work was last enqueued; 0: none since it was seen to be idle. Of our own
-     * queues; see gpud_queue_is_resting(). */
+     * queues; see is_resting() in queue.c. */
     _Atomic int64_t used;
 };
 
@@ -628,12 +628,6 @@ enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fe
 /* Whether the work before the fence has ended, in success or failure. */
 bool gpud_fence_is_passed(const struct gpud_fence *fence);
 void gpud_fence_drop(struct gpud_fence *fence);
-
-/* Whether one of our own queues has nothing to do: all its work has ended, and none was enqueued of
- * late. The first call of a driver after a pause costs many times what the next one costs, so for a
- * frame that comes alone one question replaces a mark, a wait and a post: there is nothing to wait
- * for, and the CPU writes the word. */
-bool gpud_queue_is_resting(struct gpud_queue *queue);
 
 /* For signals: work was put on the queue. */
 void gpud_queue_use(struct gpud_queue *queue);

@@ -80,7 +80,11 @@ static bool queue_is_idle(struct gpud_queue *queue)
     return ops && ops->is_idle && ops->is_idle(queue);
 }
 
-bool gpud_queue_is_resting(struct gpud_queue *queue)
+/* Whether one of our own queues has nothing to do: all its work has ended, and none was enqueued of
+ * late. The first call of a driver after a pause costs many times what the next one costs, so for a
+ * frame that comes alone one question replaces a mark, a wait and a post: there is nothing to wait
+ * for, and the CPU writes the word. */
+static bool is_resting(struct gpud_queue *queue)
 {
     int64_t last = atomic_load(&queue->used);
     if (!queue->backend)
@@ -217,7 +221,7 @@ enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *ea
         return GPUD_OK;
     if (!gpud_device_has_fences(earlier->device))
         return gpud_queue_finish(earlier, gpud_deadline(GPUD_SEC), error);
-    if (gpud_queue_is_resting(earlier) || (gpud_queue_is_resting(later) && queue_is_idle(earlier)))
+    if (is_resting(earlier) || (is_resting(later) && queue_is_idle(earlier)))
         return GPUD_OK;
     enum gpud_status status = gpud_queue_mark(earlier, &fence, error);
     if (status != GPUD_OK)
@@ -351,7 +355,7 @@ static enum gpud_status check_value(uint64_t value, struct gpud_error *error)
 /* Spares the driver's call where the queue has nothing to do before it. */
 static bool raise_at_rest(struct gpud_signal *signal, uint64_t value, struct gpud_queue *queue)
 {
-    if (!(signal->device->caps & GPUD_CAP_PAGE_SIGNALS) || !gpud_queue_is_resting(queue))
+    if (!(signal->device->caps & GPUD_CAP_PAGE_SIGNALS) || !is_resting(queue))
         return false;
     gpud_signal_raise_word(signal, (uint32_t)value);
     return true;

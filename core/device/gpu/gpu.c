@@ -83,7 +83,8 @@ static void *events_take(struct gpud_events *events, int *result)
     return event;
 }
 
-void gpud_events_put(struct gpud_events *events, void *event)
+/* In any state. */
+static void events_put(struct gpud_events *events, void *event)
 {
     gpud_lock_take(&events->lock);
     bool kept = events->count < GPUD_EVENTS_KEPT;
@@ -245,7 +246,7 @@ static void gpu_queue_leave(struct gpud_device *device)
 
 static void gpu_queue_drop_event(struct gpud_device *device, void *event)
 {
-    gpud_events_put(&gpud_gpu(device)->events, event);
+    events_put(&gpud_gpu(device)->events, event);
 }
 
 /* Records an event, from gpu->events, after the stream's current work; NULL and *result on failure.
@@ -257,7 +258,7 @@ static void *gpu_record_event(struct gpud_gpu *gpu, void *stream, int *result)
         return NULL;
     *result = gpu->driver->event_record(event, stream);
     if (*result) {
-        gpud_events_put(&gpu->events, event);
+        events_put(&gpu->events, event);
         event = NULL;
     }
     return event;
@@ -275,7 +276,7 @@ static enum gpud_progress mark_stream(struct gpud_device *device, void *stream, 
         *event = made;
         return GPUD_PROGRESS_BUSY;
     }
-    gpud_events_put(&gpu->events, made);
+    events_put(&gpu->events, made);
     return GPUD_PROGRESS_DONE; /* it failed twice: the stream is broken and does no more work */
 }
 
@@ -386,7 +387,7 @@ static enum gpud_status gpu_queue_on_complete(struct gpud_queue *queue, gpud_com
         return gpud_gpu_fail(gpu->driver, error, result, "the driver takes no more work");
     enum gpud_status status = gpud_completions_add(completions, event, fn, arg, NULL, error);
     if (status != GPUD_OK)
-        gpud_events_put(&gpu->events, event);
+        events_put(&gpu->events, event);
     return status;
 }
 

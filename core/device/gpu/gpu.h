@@ -120,9 +120,6 @@ struct gpud_events {
     unsigned count;
 };
 
-/* In any state. */
-void gpud_events_put(struct gpud_events *events, void *event);
-
 /* === gpu ===================================================================================== */
 /* The code that CUDA and HIP share: an open GPU and its memories. A vendor's folder fills the table
  * of gpu.h, finds devices and reports their capabilities; everything else is here.

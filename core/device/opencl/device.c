@@ -118,7 +118,8 @@ static char *opencl_get_text(cl_device_id id, cl_device_info what)
     return text;
 }
 
-bool gpud_opencl_has_extension(cl_device_id id, const char *wanted)
+/* Whole words only: an extension's name may begin with another's. */
+static bool has_extension(cl_device_id id, const char *wanted)
 {
     char *all = opencl_get_text(id, CL_DEVICE_EXTENSIONS);
     bool found = false;
@@ -135,6 +136,7 @@ bool gpud_opencl_has_extension(cl_device_id id, const char *wanted)
 
 #define PLATFORMS_MAX 16
 #define DEVICES_MAX 32 /* of one platform */
+#define TYPES_MAX 16   /* of descriptors that a device imports */
 
 static const char extension[] = "cl_amd_bus_addressable_memory";
 
@@ -190,11 +192,11 @@ static void get_pci(cl_device_id id, struct gpud_device_info *info)
 {
     cl_device_pci_bus_info_khr bus;
     cl_device_topology_amd amd;
-    if (gpud_opencl_has_extension(id, "cl_khr_pci_bus_info") &&
+    if (has_extension(id, "cl_khr_pci_bus_info") &&
         clGetDeviceInfo(id, CL_DEVICE_PCI_BUS_INFO_KHR, sizeof(bus), &bus, NULL) == CL_SUCCESS)
         gpud_print(info->pci, "%04x:%02x:%02x.%x", bus.pci_domain, bus.pci_bus, bus.pci_device,
                    bus.pci_function);
-    else if (gpud_opencl_has_extension(id, "cl_amd_device_attribute_query") &&
+    else if (has_extension(id, "cl_amd_device_attribute_query") &&
              clGetDeviceInfo(id, CL_DEVICE_TOPOLOGY_AMD, sizeof(amd), &amd, NULL) == CL_SUCCESS &&
              amd.raw.type == CL_DEVICE_TOPOLOGY_TYPE_PCIE_AMD)
         gpud_print(info->pci, "0000:%02x:%02x.%x", (cl_uchar)amd.pcie.bus,
@@ -219,6 +221,34 @@ static bool is_recent(cl_device_id id, struct gpud_device_info *info)
                    version ? version : "");
     free(version);
     return recent;
+}
+
+/* What the device can do with memory of other drivers. */
+static void find_external(cl_platform_id platform, cl_device_id id,
+                          struct opencl_external *external)
+{
+    cl_uint types[TYPES_MAX];
+    size_t size = 0;
+    memset(external, 0, sizeof(*external));
+    if (!has_extension(id, "cl_khr_external_memory"))
+        return;
+    /* The extension's name proves nothing; the list of types does. */
+    if (clGetDeviceInfo(id, CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR, sizeof(types), types,
+                        &size) == CL_SUCCESS)
+        for (size_t i = 0; i < size / sizeof(types[0]); i++) {
+            external->opaque_fd |= types[i] == CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR;
+            external->dma_buf |= types[i] == CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR;
+        }
+    void *acquire =
+        clGetExtensionFunctionAddressForPlatform(platform, "clEnqueueAcquireExternalMemObjectsKHR");
+    void *release =
+        clGetExtensionFunctionAddressForPlatform(platform, "clEnqueueReleaseExternalMemObjectsKHR");
+    if (!(external->opaque_fd || external->dma_buf) || !acquire || !release) {
+        memset(external, 0, sizeof(*external));
+        return;
+    }
+    memcpy(&external->acquire, &acquire, sizeof(acquire));
+    memcpy(&external->release, &release, sizeof(release));
 }
 
 static void opencl_device_probe(struct gpud_device *device)
@@ -252,16 +282,16 @@ static void opencl_device_probe(struct gpud_device *device)
     info->available = true;
     device->caps |= GPUD_CAP_FENCES;
     get_pci(place.id, info);
-    if (gpud_opencl_has_extension(place.id, "cl_khr_device_uuid"))
+    if (has_extension(place.id, "cl_khr_device_uuid"))
         clGetDeviceInfo(place.id, CL_DEVICE_UUID_KHR, sizeof(device->uuid), device->uuid, NULL);
 
     struct opencl_external external;
-    gpud_opencl_external_find(place.platform, place.id, &external);
+    find_external(place.platform, place.id, &external);
     if (external.acquire)
         device->caps |= GPUD_CAP_IMPORT;
 
     /* Checks the extension string, because some drivers without it still return the functions. */
-    if (gpud_opencl_has_extension(place.id, extension)) {
+    if (has_extension(place.id, extension)) {
         device->caps |= GPUD_CAP_BUS_ADDRESSABLE | GPUD_CAP_SIGNALS;
         info->direct_writes = true;
     } else {
@@ -365,7 +395,7 @@ static cl_uint list_companions(const struct gpud_device *device, const struct pl
     for (cl_uint i = 0; i < listed && i < DEVICES_MAX; i++) {
         struct gpud_device_info unused = {0};
         if (all[i] != place->id && is_available(all[i]) && is_recent(all[i], &unused) &&
-            !gpud_opencl_has_extension(all[i], extension))
+            !has_extension(all[i], extension))
             ids[count++] = all[i];
     }
     return count;
@@ -424,7 +454,7 @@ static enum gpud_status open_opencl(struct gpud_device *device, struct gpud_erro
     cl_int code;
     opencl->id = place.id;
     gpud_lock_init(&opencl->external_lock, GPUD_RANK_OPENCL_EXTERNAL);
-    gpud_opencl_external_find(place.platform, place.id, &opencl->external);
+    find_external(place.platform, place.id, &opencl->external);
     opencl->context = make_context(device, &place, &code);
     if (!opencl->context) {
         gpud_lock_destroy(&opencl->external_lock);

@@ -166,9 +166,6 @@ enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const c
 enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status status, cl_int code,
                                      const char *format, ...) GPUD_PRINTF(4, 5);
 
-/* Whole words only: an extension's name may begin with another's. */
-bool gpud_opencl_has_extension(cl_device_id id, const char *wanted);
-
 /* --- memory.c ------------------------------------------------------------------------------ */
 
 /* Frees what the ops made, for a memory that was never handed out. */
@@ -176,24 +173,8 @@ void gpud_opencl_memory_undo(struct gpud_device *device, void *record);
 
 /* --- memory.c: memory of other drivers ---------------------------------------------------- */
 
-/* Finds the device's abilities. */
-void gpud_opencl_external_find(cl_platform_id platform, cl_device_id id,
-                               struct opencl_external *external);
-
-/* Enclose the command that uses these memories (one of them may be NULL), under the queue's lock:
- * another driver's memory is acquired before and released after; others cost nothing. Call end even
- * if begin fails. */
-cl_int gpud_opencl_begin_use(struct opencl_device *device, struct opencl_queue *queue,
-                             struct opencl_memory *const memories[2]);
-cl_int gpud_opencl_end_use(struct opencl_device *device, struct opencl_queue *queue,
-                           struct opencl_memory *const memories[2]);
-
-/* map and unmap for it. */
-enum gpud_status gpud_opencl_map_external(struct opencl_queue *queue, struct gpud_memory *memory,
-                                          uint64_t offset, uint64_t size, unsigned access,
-                                          int64_t deadline, void **data, struct gpud_error *error);
-enum gpud_status gpud_opencl_unmap_external(struct opencl_queue *queue, struct gpud_memory *memory,
-                                            void *data, struct gpud_error *error);
+/* Frees its copies for the CPU, which no command uses any more. */
+void gpud_opencl_free_bounces(struct opencl_memory *memory);
 
 /* --- queue.c --------------------------------------------------------------------------------- */
 
@@ -226,22 +207,10 @@ void gpud_opencl_queue_free(struct opencl_queue *queue);
 enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error);
 void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event);
 
-/* As end, for a command that others follow: keeps the lock. */
-void gpud_opencl_queue_push(struct opencl_queue *queue, cl_event event);
 enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud_error *error);
-
-/* Starts everything and waits for it until the deadline. GPUD_IO, with the error's name, if
- * something failed. */
-enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t deadline,
-                                          struct gpud_error *error);
 
 /* Whether all its commands are done. */
 bool gpud_opencl_queue_idle(struct opencl_queue *queue);
-
-/* GPUD_IO while a command on the service queue has not finished in time: each further one would
- * leave one more memory stuck in the driver. */
-enum gpud_status gpud_opencl_check_service(const struct gpud_device *device,
-                                           struct gpud_error *error);
 
 /* Starts a command that was enqueued on the service queue, waits for its event and releases that.
  * what completes "the driver failed to …". */

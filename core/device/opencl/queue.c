@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Queues of OpenCL: commands, events and fences; and the markers of DirectGMA. */
+/* Queues of OpenCL: commands, events and fences; the use of another driver's memory, and the
+ * markers of DirectGMA. */
 #include "device/opencl/opencl.h"
 
 #include "base/base.h"
@@ -248,7 +249,8 @@ void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event)
         clReleaseEvent(before);
 }
 
-void gpud_opencl_queue_push(struct opencl_queue *queue, cl_event event)
+/* As end, for a command that others follow: keeps the lock. */
+static void opencl_queue_push(struct opencl_queue *queue, cl_event event)
 {
     if (queue->last)
         clReleaseEvent(queue->last);
@@ -280,8 +282,10 @@ static enum gpud_status opencl_finish_command(struct opencl_queue *queue, cl_eve
     return status;
 }
 
-enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t deadline,
-                                          struct gpud_error *error)
+/* Starts everything and waits for it until the deadline. GPUD_IO, with the error's name, if
+ * something failed. */
+static enum gpud_status finish_queue(struct opencl_queue *queue, int64_t deadline,
+                                     struct gpud_error *error)
 {
     cl_event last = opencl_queue_last(queue);
     return last ? opencl_finish_command(queue, last, deadline, error) : GPUD_OK;
@@ -329,17 +333,6 @@ static enum gpud_status opencl_queue_on_complete(struct gpud_queue *queue, gpud_
     return status;
 }
 
-enum gpud_status gpud_opencl_check_service(const struct gpud_device *device,
-                                           struct gpud_error *error)
-{
-    if (gpud_opencl_queue_idle(gpud_opencl_device(device)->service))
-        return GPUD_OK;
-    return gpud_fail(error, GPUD_IO,
-                     "%s has not done what it was asked for within %d s: the device or its driver "
-                     "is stuck, and gives no memory until it goes on",
-                     device->info.name, (int)(OPENCL_SERVICE_TIMEOUT / GPUD_SEC));
-}
-
 enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event, const char *what,
                                    struct gpud_error *error)
 {
@@ -359,6 +352,239 @@ enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event,
         return GPUD_OK;
     return gpud_fail_native(error, status, why.origin, why.native, "the driver failed to %s: %s",
                             what, why.reason);
+}
+
+/* === external ================================================================================ */
+/* Memory of the same GPU that another driver made, behind a descriptor: cl_khr_external_memory,
+ * which imports and does not export.
+ *
+ * Between an acquire and the release after it the memory is OpenCL's: the acquire makes what the
+ * other driver has written visible, the release what OpenCL has. Every command has an acquire
+ * before it and a release behind it, and those of one memory run in the order in which they were
+ * enqueued, also on several queues: no release overtakes a command. Ownership is of the whole
+ * buffer, where the other driver may write one slot while OpenCL reads another: words in the ring
+ * page keep the two apart.
+ *
+ * CPU access is a copy to host memory, and one back. A mapping would be a use without a bound; on
+ * an H200 (NVIDIA's 580) one hung when it overlapped another of the buffer and a second queue read
+ * it, and large ones got 1 GB/s where copies get 12.
+ *
+ * That driver hangs, too, where such memory is used behind a user event that is not set yet: tests
+ * hold queues so. Of the library's own queues only those that the software DirectGMA serves have
+ * any.
+ *
+ * No queue waits for the other driver's. Semaphores (cl_khr_external_semaphore) do not help: CUDA
+ * and NVIDIA's OpenCL (580) both import them, and neither exports any. Nor could the CPU end a wait
+ * for a writer that died. The host hands frames over, when the writer's queue is done. */
+
+/* --- acquire and release ------------------------------------------------------------------- */
+
+static bool is_external(const struct opencl_memory *memory)
+{
+    return memory && memory->external;
+}
+
+static bool concerns(struct opencl_memory *const memories[2])
+{
+    return is_external(memories[0]) || is_external(memories[1]);
+}
+
+/* Enqueues one of the two commands, after all uses of the memory on any queue. */
+static cl_int go_behind(opencl_hand_over command, struct opencl_queue *queue,
+                        struct opencl_memory *memory)
+{
+    cl_event after[2], event = NULL;
+    cl_uint count = 0;
+    if (queue->last)
+        after[count++] = queue->last;
+    if (memory->used && memory->used != queue->last) {
+        /* Waiting for an event has no effect unless the queue of its command is flushed. */
+        cl_command_queue earlier = NULL;
+        if (clGetEventInfo(memory->used, CL_EVENT_COMMAND_QUEUE, sizeof(earlier), &earlier, NULL) ==
+                CL_SUCCESS &&
+            earlier)
+            clFlush(earlier);
+        after[count++] = memory->used;
+    }
+    cl_int code = command(queue->queue, 1, &memory->memory, count, count ? after : NULL, &event);
+    if (code != CL_SUCCESS)
+        return code;
+    opencl_queue_push(queue, event);
+    if (memory->used)
+        clReleaseEvent(memory->used);
+    clRetainEvent(event);
+    memory->used = event;
+    return CL_SUCCESS;
+}
+
+/* Acquires or releases the memories, one after the other. */
+static cl_int opencl_memory_hand_over(opencl_hand_over command, struct opencl_queue *queue,
+                                      struct opencl_memory *const memories[2])
+{
+    cl_int code = CL_SUCCESS;
+    for (int i = 0; i < 2; i++) {
+        cl_int one = is_external(memories[i]) ? go_behind(command, queue, memories[i]) : CL_SUCCESS;
+        code = code == CL_SUCCESS ? one : code;
+    }
+    return code;
+}
+
+/* Enclose the command that uses these memories (one of them may be NULL), under the queue's lock:
+ * another driver's memory is acquired before and released after; others cost nothing. Call end even
+ * if begin fails. */
+static cl_int begin_use(struct opencl_device *device, struct opencl_queue *queue,
+                        struct opencl_memory *const memories[2])
+{
+    if (!concerns(memories))
+        return CL_SUCCESS;
+    gpud_lock_take(&device->external_lock);
+    return opencl_memory_hand_over(device->external.acquire, queue, memories);
+}
+
+static cl_int end_use(struct opencl_device *device, struct opencl_queue *queue,
+                      struct opencl_memory *const memories[2])
+{
+    if (!concerns(memories))
+        return CL_SUCCESS;
+    cl_int code = opencl_memory_hand_over(device->external.release, queue, memories);
+    gpud_lock_release(&device->external_lock);
+    return code;
+}
+
+/* --- CPU access ---------------------------------------------------------------------------- */
+
+struct opencl_bounce {
+    struct opencl_bounce *next;
+    void *data;
+    uint64_t room, offset, size;
+    bool mapped, written;
+    cl_event busy; /* the latest command that reads or writes data; NULL: none */
+};
+
+void gpud_opencl_free_bounces(struct opencl_memory *memory)
+{
+    while (memory->bounces) {
+        struct opencl_bounce *gone = memory->bounces;
+        memory->bounces = gone->next;
+        if (gone->busy)
+            clReleaseEvent(gone->busy);
+        free(gone->data);
+        free(gone);
+    }
+}
+
+/* Takes host memory of that size that no command uses any more; NULL: no such memory. */
+static struct opencl_bounce *take_bounce(struct opencl_device *device, struct opencl_memory *memory,
+                                         uint64_t size)
+{
+    gpud_lock_take(&device->external_lock);
+    struct opencl_bounce *bounce = memory->bounces;
+    while (bounce && (bounce->mapped || bounce->room < size ||
+                      (bounce->busy && gpud_opencl_state(bounce->busy) > CL_COMPLETE)))
+        bounce = bounce->next;
+    if (!bounce && (bounce = calloc(1, sizeof(*bounce)))) {
+        bounce->room = (size + OPENCL_PAGE - 1) / OPENCL_PAGE * OPENCL_PAGE;
+        bounce->data = aligned_alloc(OPENCL_PAGE, bounce->room);
+        if (bounce->data) {
+            bounce->next = memory->bounces;
+            memory->bounces = bounce;
+        } else {
+            free(bounce);
+            bounce = NULL;
+        }
+    }
+    if (bounce)
+        bounce->mapped = true;
+    gpud_lock_release(&device->external_lock);
+    return bounce;
+}
+
+static void put_bounce(struct opencl_device *device, struct opencl_bounce *bounce)
+{
+    gpud_lock_take(&device->external_lock);
+    bounce->mapped = false;
+    gpud_lock_release(&device->external_lock);
+}
+
+/* Enqueues a copy to the host, or from it. */
+static enum gpud_status transfer(struct opencl_queue *queue, struct gpud_memory *memory,
+                                 struct opencl_bounce *bounce, bool to_host,
+                                 struct gpud_error *error)
+{
+    struct opencl_device *device = gpud_opencl_device(memory->device);
+    struct opencl_memory *const memories[2] = {gpud_opencl_record(memory)};
+    enum gpud_status status = gpud_opencl_queue_begin(queue, error);
+    if (status != GPUD_OK)
+        return status;
+    cl_event event = NULL;
+    cl_int code = begin_use(device, queue, memories);
+    if (code == CL_SUCCESS)
+        code =
+            to_host
+                ? clEnqueueReadBuffer(queue->queue, memories[0]->memory, CL_FALSE, bounce->offset,
+                                      bounce->size, bounce->data, OPENCL_AFTER(queue), &event)
+                : clEnqueueWriteBuffer(queue->queue, memories[0]->memory, CL_FALSE, bounce->offset,
+                                       bounce->size, bounce->data, OPENCL_AFTER(queue), &event);
+    if (event)
+        opencl_queue_push(queue, event);
+    cl_int ended = end_use(device, queue, memories);
+    code = code == CL_SUCCESS ? ended : code;
+    if (event) {
+        if (bounce->busy)
+            clReleaseEvent(bounce->busy);
+        clRetainEvent(queue->last);
+        bounce->busy = queue->last;
+    }
+    gpud_opencl_queue_end(queue, NULL);
+    if (code != CL_SUCCESS)
+        return gpud_opencl_fail(error, code, "%s cannot copy %llu bytes %s the host",
+                                memory->device->info.name, (unsigned long long)bounce->size,
+                                to_host ? "to" : "from");
+    return gpud_opencl_queue_start(queue, error);
+}
+
+/* map and unmap for it. */
+static enum gpud_status map_external(struct opencl_queue *queue, struct gpud_memory *memory,
+                                     uint64_t offset, uint64_t size, unsigned access,
+                                     int64_t deadline, void **data, struct gpud_error *error)
+{
+    struct opencl_device *device = gpud_opencl_device(memory->device);
+    struct opencl_bounce *bounce = take_bounce(device, gpud_opencl_record(memory), size);
+    enum gpud_status status = GPUD_OK;
+    if (!bounce)
+        return gpud_fail(error, GPUD_NO_MEMORY, "no %llu bytes of host memory to map a frame in",
+                         (unsigned long long)size);
+    bounce->offset = offset;
+    bounce->size = size;
+    bounce->written = access & GPUD_WRITE;
+    if (access & GPUD_READ) {
+        status = transfer(queue, memory, bounce, true, error);
+        if (status == GPUD_OK)
+            status = finish_queue(queue, deadline, error);
+    }
+    if (status == GPUD_OK)
+        *data = bounce->data;
+    else
+        put_bounce(device, bounce);
+    return status;
+}
+
+static enum gpud_status unmap_external(struct opencl_queue *queue, struct gpud_memory *memory,
+                                       void *data, struct gpud_error *error)
+{
+    struct opencl_device *device = gpud_opencl_device(memory->device);
+    gpud_lock_take(&device->external_lock);
+    struct opencl_bounce *bounce = gpud_opencl_record(memory)->bounces;
+    while (bounce && !(bounce->mapped && bounce->data == data))
+        bounce = bounce->next;
+    gpud_lock_release(&device->external_lock);
+    if (!bounce)
+        return GPUD_OK;
+    enum gpud_status status = GPUD_OK;
+    if (bounce->written)
+        status = transfer(queue, memory, bounce, false, error);
+    put_bounce(device, bounce);
+    return status;
 }
 
 /* === queue =================================================================================== */
@@ -438,15 +664,15 @@ static enum gpud_status copy_op(struct gpud_queue *queue, const struct gpud_copy
     if (status != GPUD_OK)
         return status;
     cl_event event = NULL;
-    cl_int code = gpud_opencl_begin_use(device, opencl, memories);
+    cl_int code = begin_use(device, opencl, memories);
     if (code == CL_SUCCESS)
         code = copy->rows == 1 ||
                        (copy->to_stride == copy->row_bytes && copy->from_stride == copy->row_bytes)
                    ? copy_linear(opencl, copy, &event)
                    : opencl_queue_copy_rows(opencl, copy, &event);
     if (code == CL_SUCCESS)
-        gpud_opencl_queue_push(opencl, event);
-    cl_int ended = gpud_opencl_end_use(device, opencl, memories);
+        opencl_queue_push(opencl, event);
+    cl_int ended = end_use(device, opencl, memories);
     code = code == CL_SUCCESS ? ended : code;
     gpud_opencl_queue_end(opencl, NULL);
     if (code != CL_SUCCESS)
@@ -495,7 +721,7 @@ static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error
 static enum gpud_status opencl_queue_finish(struct gpud_queue *queue, int64_t deadline,
                                             struct gpud_error *error)
 {
-    return gpud_opencl_queue_finish(queue->backend, deadline, error);
+    return finish_queue(queue->backend, deadline, error);
 }
 
 static enum gpud_status enqueue_unmap(struct opencl_queue *queue, cl_mem memory, void *data,
@@ -522,12 +748,11 @@ static enum gpud_status opencl_queue_map(struct gpud_queue *queue, struct gpud_m
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "a peer's memory behind a bus address cannot be mapped");
     if (gpud_opencl_record(memory)->external)
-        return gpud_opencl_map_external(opencl, memory, offset, size, access, deadline, data,
-                                        error);
+        return map_external(opencl, memory, offset, size, access, deadline, data, error);
     cl_mem mem = gpud_opencl_mem(memory);
     enum gpud_status status;
     if (!mem) {
-        status = gpud_opencl_queue_finish(opencl, deadline, error);
+        status = finish_queue(opencl, deadline, error);
         if (status == GPUD_OK)
             *data = (char *)memory->host + offset;
         return status;
@@ -564,7 +789,7 @@ static enum gpud_status opencl_queue_unmap(struct gpud_queue *queue, struct gpud
 {
     cl_mem mem = gpud_opencl_mem(memory);
     if (gpud_opencl_record(memory)->external)
-        return gpud_opencl_unmap_external(queue->backend, memory, data, error);
+        return unmap_external(queue->backend, memory, data, error);
     return mem ? enqueue_unmap(queue->backend, mem, data, error) : GPUD_OK;
 }
 

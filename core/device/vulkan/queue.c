@@ -17,6 +17,15 @@ struct vulkan_command {
     struct vulkan_timeline *waited; /* which it waits for, or NULL */
 };
 
+/* Rows between two blocks. */
+struct vulkan_rows {
+    const struct vulkan_block *to, *from;
+    uint64_t to_offset, from_offset;
+    uint32_t to_stride, from_stride;
+    uint64_t row_bytes;
+    uint32_t rows;
+};
+
 /* --- timelines ------------------------------------------------------------------------------- */
 
 enum gpud_status gpud_vulkan_timeline_create(struct gpud_device *device,
@@ -141,7 +150,8 @@ static enum gpud_progress query_queue(struct gpud_device *device, void *handle, 
                     result);
 }
 
-struct vulkan_event *gpud_vulkan_queue_mark(struct vulkan_queue *queue)
+/* The end of the queue's current work. NULL: out of memory. */
+static struct vulkan_event *new_event(struct vulkan_queue *queue)
 {
     struct vulkan_event *event = malloc(sizeof(*event));
     if (event)
@@ -154,7 +164,7 @@ static enum gpud_progress mark_queue(struct gpud_device *device, void *handle, v
     long result;
     if (query_queue(device, handle, &result) != GPUD_PROGRESS_BUSY)
         return GPUD_PROGRESS_DONE; /* a lost device does no more work */
-    *event = gpud_vulkan_queue_mark(handle);
+    *event = new_event(handle);
     return *event ? GPUD_PROGRESS_BUSY : GPUD_PROGRESS_FAILED;
 }
 
@@ -390,8 +400,8 @@ VkResult gpud_vulkan_queue_record(struct gpud_device *device, struct vulkan_queu
     return result;
 }
 
-enum gpud_status gpud_vulkan_queue_copy(struct gpud_device *device, struct vulkan_queue *queue,
-                                        const struct vulkan_rows *rows, struct gpud_error *error)
+static enum gpud_status copy_blocks(struct gpud_device *device, struct vulkan_queue *queue,
+                                    const struct vulkan_rows *rows, struct gpud_error *error)
 {
     const struct vulkan_block *const blocks[2] = {rows->to, rows->from};
     VkResult result = gpud_vulkan_queue_record(device, queue, blocks, vulkan_queue_copy_rows, rows);
@@ -456,7 +466,7 @@ static void vulkan_bounce_free(struct gpud_device *device, struct gpud_bounce *b
 
 static void *vulkan_bounce_mark(struct gpud_device *device, void *queue)
 {
-    return gpud_vulkan_queue_mark(queue);
+    return new_event(queue);
 }
 
 static enum gpud_status vulkan_bounce_download(const struct gpud_memory *memory, void *queue,
@@ -470,7 +480,7 @@ static enum gpud_status vulkan_bounce_download(const struct gpud_memory *memory,
         .row_bytes = bounce->length,
         .rows = 1,
     };
-    enum gpud_status status = gpud_vulkan_queue_copy(memory->device, queue, &rows, error);
+    enum gpud_status status = copy_blocks(memory->device, queue, &rows, error);
     return status == GPUD_OK ? gpud_vulkan_queue_wait(memory->device, queue, deadline, error)
                              : status;
 }
@@ -485,7 +495,7 @@ static enum gpud_status vulkan_bounce_upload(const struct gpud_memory *memory, v
         .row_bytes = bounce->length,
         .rows = 1,
     };
-    return gpud_vulkan_queue_copy(memory->device, queue, &rows, error);
+    return copy_blocks(memory->device, queue, &rows, error);
 }
 
 const struct gpud_bounce_ops gpud_vulkan_bounce_ops = {
@@ -525,7 +535,7 @@ static enum gpud_status copy_pageable(struct vulkan_queue *queue, const struct g
         .row_bytes = copy->row_bytes,
         .rows = copy->rows,
     };
-    status = gpud_vulkan_queue_copy(device, queue, &rows, error);
+    status = copy_blocks(device, queue, &rows, error);
     if (down && status == GPUD_OK)
         status = gpud_vulkan_queue_wait(device, queue, gpud_deadline(DOWN_TIMEOUT), error);
     char *to = (char *)copy->to->host + copy->to_offset;
@@ -582,7 +592,7 @@ static enum gpud_status vulkan_queue_copy(struct gpud_queue *queue, const struct
         .row_bytes = copy->row_bytes,
         .rows = copy->rows,
     };
-    return gpud_vulkan_queue_copy(queue->device, queue->backend, &rows, error);
+    return copy_blocks(queue->device, queue->backend, &rows, error);
 }
 
 static enum gpud_status vulkan_queue_on_complete(struct gpud_queue *queue, gpud_complete_fn fn,
@@ -596,7 +606,7 @@ static enum gpud_status vulkan_queue_on_complete(struct gpud_queue *queue, gpud_
         fn(arg, gpud_completions_failure(completions) ? GPUD_IO : GPUD_OK);
         return GPUD_OK;
     }
-    struct vulkan_event *event = gpud_vulkan_queue_mark(vulkan);
+    struct vulkan_event *event = new_event(vulkan);
     if (!event)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to be told when a queue is done");
     enum gpud_status status = gpud_completions_add(completions, event, fn, arg, NULL, error);
@@ -623,7 +633,7 @@ static enum gpud_status vulkan_queue_finish(struct gpud_queue *queue, int64_t de
 static enum gpud_status vulkan_queue_mark(struct gpud_queue *queue, void **fence,
                                           struct gpud_error *error)
 {
-    struct vulkan_event *event = gpud_vulkan_queue_mark(queue->backend);
+    struct vulkan_event *event = new_event(queue->backend);
     if (!event)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a fence");
     *fence = event;

@@ -270,15 +270,6 @@ enum gpud_status gpud_vulkan_queue_new(struct gpud_device *device,
 /* For one that is idle and in no list. */
 void gpud_vulkan_queue_free(struct vulkan_device *vulkan, struct vulkan_queue *queue);
 
-/* Rows between two blocks. */
-struct vulkan_rows {
-    const struct vulkan_block *to, *from;
-    uint64_t to_offset, from_offset;
-    uint32_t to_stride, from_stride;
-    uint64_t row_bytes;
-    uint32_t rows;
-};
-
 /* Records commands between the acquire of blocks and their release. */
 typedef void (*vulkan_record_fn)(const struct vulkan_device *vulkan, VkCommandBuffer buffer,
                                  const void *what);
@@ -287,8 +278,6 @@ typedef void (*vulkan_record_fn)(const struct vulkan_device *vulkan, VkCommandBu
 VkResult gpud_vulkan_queue_record(struct gpud_device *device, struct vulkan_queue *queue,
                                   const struct vulkan_block *const blocks[2], vulkan_record_fn fn,
                                   const void *what);
-enum gpud_status gpud_vulkan_queue_copy(struct gpud_device *device, struct vulkan_queue *queue,
-                                        const struct vulkan_rows *rows, struct gpud_error *error);
 
 /* Clears all of a block. */
 enum gpud_status gpud_vulkan_queue_clear(struct gpud_device *device, struct vulkan_queue *queue,
@@ -304,9 +293,6 @@ struct vulkan_event {
     struct vulkan_timeline *timeline;
     uint64_t value;
 };
-
-/* The end of the queue's current work. NULL: out of memory. */
-struct vulkan_event *gpud_vulkan_queue_mark(struct vulkan_queue *queue);
 
 /* Makes later work of the queue wait for the event. */
 enum gpud_status gpud_vulkan_queue_await(struct gpud_device *device, struct vulkan_queue *queue,
