@@ -875,11 +875,6 @@ static bool opencl_queue_is_passed(struct gpud_device *device, void *fence)
     return gpud_opencl_state(fence) <= CL_COMPLETE;
 }
 
-static void opencl_queue_drop(struct gpud_device *device, void *fence)
-{
-    clReleaseEvent(fence);
-}
-
 /* Events work in their own context alone. */
 static enum gpud_status opencl_queue_wrap(struct gpud_queue *queue, void *native,
                                           struct gpud_error *error)
@@ -905,7 +900,7 @@ const struct gpud_fence_ops gpud_opencl_fence_ops = {
     .mark = opencl_queue_mark,
     .await = opencl_queue_await,
     .is_passed = opencl_queue_is_passed,
-    .drop = opencl_queue_drop,
+    .drop = opencl_queue_drop_event,
     .wrap = opencl_queue_wrap,
 };
 
@@ -916,6 +911,7 @@ const struct gpud_fence_ops gpud_opencl_fence_ops = {
  *
  * The owner writes its own marker, at the start and as poison, through a view of its own bus
  * address, because the extension writes markers in no other way. */
+
 /* How long a driver may need to check a word: a shorter poll would never see it. */
 #define LOOK (2 * GPUD_MSEC)
 
@@ -1072,25 +1068,6 @@ static enum gpud_status opencl_signal_wait_queue(struct gpud_signal *signal, uin
 
 /* --- the host waits ------------------------------------------------------------------------ */
 
-static enum gpud_status add_watch(struct gpud_signal *signal, struct opencl_watch **watch,
-                                  struct gpud_error *error)
-{
-    struct opencl_device *device = gpud_opencl_device(signal->device);
-    struct opencl_signal *record = signal->backend;
-    struct opencl_watch *made = calloc(1, sizeof(*made));
-    if (!made)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to wait for a signal");
-    enum gpud_status status = gpud_opencl_queue_new(device, &made->queue, error);
-    if (status != GPUD_OK) {
-        free(made);
-        return status;
-    }
-    gpud_async_add(&device->async, &made->queue->async);
-    made->next = record->watches;
-    record->watches = *watch = made;
-    return GPUD_OK;
-}
-
 /* The pending watch for this value, or NULL. A wait that timed out is still pending and is used
  * again, by any thread: there are never more watches than values waited for at one time. Under the
  * lock; *idle: a watch whose wait is over, or NULL. */
@@ -1125,17 +1102,28 @@ static struct opencl_watch *find_watch(struct gpud_signal *signal, uint32_t valu
 static enum gpud_status watch_for(struct gpud_signal *signal, uint32_t value, cl_event *event,
                                   bool *fresh, struct gpud_error *error)
 {
+    struct opencl_device *device = gpud_opencl_device(signal->device);
     struct opencl_signal *record = signal->backend;
     struct opencl_watch *idle, *watch = find_watch(signal, value, &idle);
-    enum gpud_status status = GPUD_OK;
+    enum gpud_status status;
     if (value <= record->reached)
         return GPUD_OK;
+    if (!watch && !idle) {
+        idle = calloc(1, sizeof(*idle));
+        if (!idle)
+            return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to wait for a signal");
+        status = gpud_opencl_queue_new(device, &idle->queue, error);
+        if (status != GPUD_OK) {
+            free(idle);
+            return status;
+        }
+        gpud_async_add(&device->async, &idle->queue->async);
+        idle->next = record->watches;
+        record->watches = idle;
+    }
     if (!watch) {
         watch = idle;
-        if (!watch)
-            status = add_watch(signal, &watch, error);
-        if (status == GPUD_OK)
-            status = enqueue_wait(signal, value, watch->queue, error);
+        status = enqueue_wait(signal, value, watch->queue, error);
         if (status != GPUD_OK)
             return status;
         watch->value = value;

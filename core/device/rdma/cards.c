@@ -296,35 +296,6 @@ static void rdma_read_port(const char *card, uint32_t number, struct gpud_networ
         explain_port(info);
 }
 
-/* --- addresses ----------------------------------------------------------------------------- */
-
-/* false: that entry of the port's table is empty. */
-static bool rdma_read_gid(const char *card, const struct gpud_network_port_info *port,
-                          uint32_t index, struct gpud_network_gid_info *info)
-{
-    static const struct in6_addr none;
-    char folder[GPUD_SYSFS_PATH_MAX], text[64], kind[32];
-    struct in6_addr gid;
-    gpud_print(folder, "/sys/class/infiniband/%s/ports/%u", card, port->number);
-    if (!gpud_sysfs_read(text, sizeof(text), "%s/gids/%u", folder, index) ||
-        inet_pton(AF_INET6, text, &gid) != 1 || memcmp(&gid, &none, sizeof(gid)) == 0)
-        return false;
-    info->index = index;
-    inet_ntop(AF_INET6, &gid, info->text, sizeof(info->text));
-    gpud_sysfs_read(kind, sizeof(kind), "%s/gid_attrs/types/%u", folder, index);
-    gpud_sysfs_read(info->netdev, sizeof(info->netdev), "%s/gid_attrs/ndevs/%u", folder, index);
-    info->kind = strcmp(kind, "RoCE v2") == 0                   ? GPUD_GID_ROCE_V2
-                 : port->link_layer == GPUD_LINK_LAYER_ETHERNET ? GPUD_GID_ROCE_V1
-                                                                : GPUD_GID_INFINIBAND;
-    if (info->kind == GPUD_GID_INFINIBAND)
-        return true;
-    if (IN6_IS_ADDR_V4MAPPED(&gid))
-        inet_ntop(AF_INET, &gid.s6_addr[12], info->address, sizeof(info->address));
-    else
-        gpud_print(info->address, "%s", info->text);
-    return true;
-}
-
 /* === host ==================================================================================== */
 
 /* Drivers of network interfaces whose cards become RDMA devices by another module. */
@@ -485,25 +456,39 @@ static enum gpud_status fail_memory(struct gpud_error *error)
 static enum gpud_status add_gids(const char *card, struct gpud_network_port *port,
                                  struct gpud_error *error)
 {
-    enum gpud_status status = GPUD_OK;
+    static const struct in6_addr none;
+    char folder[GPUD_SYSFS_PATH_MAX], text[64], kind[32];
     size_t count;
-    struct gpud_sysfs_name *names =
-        gpud_sysfs_list(&count, "/sys/class/infiniband/%s/ports/%u/gids", card, port->info.number);
-    for (size_t i = 0; i < count && status == GPUD_OK; i++) {
-        struct gpud_network_gid_info gid = {0};
-        if (!rdma_read_gid(card, &port->info, (uint32_t)strtoul(names[i].text, NULL, 10), &gid))
-            continue;
+    gpud_print(folder, "/sys/class/infiniband/%s/ports/%u", card, port->info.number);
+    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "%s/gids", folder);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t index = (uint32_t)strtoul(names[i].text, NULL, 10);
+        struct in6_addr gid;
+        if (!gpud_sysfs_read(text, sizeof(text), "%s/gids/%u", folder, index) ||
+            inet_pton(AF_INET6, text, &gid) != 1 || memcmp(&gid, &none, sizeof(gid)) == 0)
+            continue; /* that entry of the port's table is empty */
         struct gpud_network_gid_info *more =
             realloc(port->gids, (port->gid_count + 1) * sizeof(*more));
         if (!more) {
-            status = fail_memory(error);
-            break;
+            free(names);
+            return fail_memory(error);
         }
         port->gids = more;
-        port->gids[port->gid_count++] = gid;
+        struct gpud_network_gid_info *info = &port->gids[port->gid_count++];
+        *info = (struct gpud_network_gid_info){.index = index};
+        inet_ntop(AF_INET6, &gid, info->text, sizeof(info->text));
+        gpud_sysfs_read(kind, sizeof(kind), "%s/gid_attrs/types/%u", folder, index);
+        gpud_sysfs_read(info->netdev, sizeof(info->netdev), "%s/gid_attrs/ndevs/%u", folder, index);
+        info->kind = strcmp(kind, "RoCE v2") == 0                        ? GPUD_GID_ROCE_V2
+                     : port->info.link_layer == GPUD_LINK_LAYER_ETHERNET ? GPUD_GID_ROCE_V1
+                                                                         : GPUD_GID_INFINIBAND;
+        if (info->kind != GPUD_GID_INFINIBAND && IN6_IS_ADDR_V4MAPPED(&gid))
+            inet_ntop(AF_INET, &gid.s6_addr[12], info->address, sizeof(info->address));
+        else if (info->kind != GPUD_GID_INFINIBAND)
+            gpud_print(info->address, "%s", info->text);
     }
     free(names);
-    return status;
+    return GPUD_OK;
 }
 
 /* Link-local addresses (fe80::) do not count: every interface has one. */

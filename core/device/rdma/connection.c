@@ -186,12 +186,6 @@ static void rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index,
     rdma->news = true;
 }
 
-/* Messages received here and not yet released: unread, or handed out. */
-static uint32_t held(const struct gpud_rdma *rdma)
-{
-    return rdma->received - rdma->taken + rdma->handed_out;
-}
-
 /* --- sending credits ----------------------------------------------------------------------- */
 
 /* Posts a request together with the owed credits; flag: 0 for a message. false: the connection
@@ -244,9 +238,11 @@ static void rdma_send_pending_locked(struct gpud_rdma *rdma)
         rdma_post_notice_locked(rdma, &request, false);
     }
     bool tell_notices = notices->owed >= GPUD_RDMA_NOTICES / 2;
-    /* The peer knows of at most this many free ones. */
-    bool tell_messages = messages->owed > 0 &&
-                         2 * messages->owed + held(rdma) >= GPUD_RDMA_RECEIVES - GPUD_RDMA_NOTICES;
+    /* Messages that are not released yet: unread, or handed out. The peer knows of at most this
+     * many free receives. */
+    uint32_t held = rdma->received - rdma->taken + rdma->handed_out;
+    bool tell_messages =
+        messages->owed > 0 && 2 * messages->owed + held >= GPUD_RDMA_RECEIVES - GPUD_RDMA_NOTICES;
     if (tell_notices || tell_messages) {
         uint32_t wanted = tell_notices ? 1 : 2;
         if (rdma_available(notices) >= wanted && rdma_room(rdma) > 0)
@@ -330,29 +326,24 @@ static void rdma_completion_handle(struct gpud_rdma *rdma, const struct ibv_wc *
         rdma_take_message_locked(rdma, (uint32_t)wc->wr_id, wc);
 }
 
-/* Always ends, because only the caller posts receives again. */
-static void take_completions(struct gpud_rdma *rdma)
-{
-    struct ibv_wc wc[POLL_COMPLETIONS];
-    int count;
-    do {
-        count = ibv_poll_cq(rdma->queue, POLL_COMPLETIONS, wc);
-        if (count < 0)
-            rdma_fail_locked(rdma, "the network card %s does not say what it has done", rdma->card);
-        else if (count > 0 && wc[0].status == IBV_WC_SUCCESS)
-            rdma->heard_at = gpud_now();
-        for (int i = 0; i < count; i++)
-            rdma_completion_handle(rdma, &wc[i]);
-    } while (count == POLL_COMPLETIONS);
-}
-
 /* Handles completions, and then sends what waited for them. */
 static void rdma_poll_locked(struct gpud_rdma *rdma)
 {
+    struct ibv_wc wc[POLL_COMPLETIONS];
+    int count;
     if (rdma->ended)
         return;
     for (;;) {
-        take_completions(rdma);
+        do { /* always ends, because only the caller posts receives again */
+            count = ibv_poll_cq(rdma->queue, POLL_COMPLETIONS, wc);
+            if (count < 0)
+                rdma_fail_locked(rdma, "the network card %s does not say what it has done",
+                                 rdma->card);
+            else if (count > 0 && wc[0].status == IBV_WC_SUCCESS)
+                rdma->heard_at = gpud_now();
+            for (int i = 0; i < count; i++)
+                rdma_completion_handle(rdma, &wc[i]);
+        } while (count == POLL_COMPLETIONS);
         rdma_post_receives_locked(rdma);
         rdma_send_pending_locked(rdma);
         if (!rdma->unfinished)

@@ -653,11 +653,6 @@ static bool vulkan_queue_is_passed(struct gpud_device *device, void *fence)
     return gpud_vulkan_async_ops.query(device, fence, &result) != GPUD_PROGRESS_BUSY;
 }
 
-static void vulkan_queue_drop(struct gpud_device *device, void *fence)
-{
-    gpud_vulkan_async_ops.drop(device, fence);
-}
-
 /* --- CPU access ------------------------------------------------------------------------------ */
 
 /* The CPU's own address of the memory, or NULL. */
@@ -704,5 +699,5 @@ const struct gpud_fence_ops gpud_vulkan_fence_ops = {
     .mark = vulkan_queue_mark,
     .await = vulkan_queue_await,
     .is_passed = vulkan_queue_is_passed,
-    .drop = vulkan_queue_drop,
+    .drop = vulkan_queue_drop_event,
 };

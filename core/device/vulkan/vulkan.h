@@ -96,7 +96,7 @@ struct vulkan_device_calls {
 
 #undef VULKAN_MEMBER
 
-/* Filled once gpud_vulkan_count() is called, and constant from then on. */
+/* Filled once a device of this backend is asked for, and constant from then on. */
 extern struct vulkan_instance_calls gpud_vk;
 
 /* Fills *error with the text and the name of the result. The status follows from the result. */
