@@ -32,7 +32,7 @@ static inline bool gpud_rows_are_linear(const struct gpud_rows *rows)
            (rows->to_stride == rows->row_bytes && rows->from_stride == rows->row_bytes);
 }
 
-/* Operations that the driver does once a process, counted; see gpu.h. */
+/* Operations that the driver does once a process, counted; see memory.c. */
 struct gpud_pins {
     struct gpud_lock lock; /* held also during the driver's call, so that it is made once */
     struct gpud_pinned *first;
@@ -185,7 +185,7 @@ extern const struct gpud_fence_ops gpud_gpu_fence_ops;
 extern const struct gpud_signal_ops gpud_gpu_signal_ops;
 
 /* === api ===================================================================================== */
-/* What a vendor's device.c calls to open a GPU, and to ask its driver about it. */
+/* What a vendor calls to open a GPU, and to ask its driver about it. */
 
 /* The granularity of allocations; 0: the driver cannot export any. gpu has its driver and ordinal.
  * Between enter and leave. */
@@ -233,6 +233,9 @@ bool gpud_gpu_pins_what_it_reads(struct gpud_gpu *gpu);
 enum gpud_status gpud_gpu_pin(struct gpud_gpu *gpu, void *data, uint64_t size, bool read_only,
                               struct gpud_pinned **pinned, uint64_t *address);
 
+/* pinned may be NULL. Between enter and leave. */
+void gpud_pins_remove(struct gpud_gpu_driver *driver, struct gpud_pinned *pinned);
+
 /* === stream ================================================================================== */
 /* A driver's streams: the progress of their work. */
 
@@ -241,8 +244,5 @@ extern const struct gpud_async_ops gpud_gpu_async_ops;
 /* Waits until the stream's current work is done. Between enter and leave. */
 enum gpud_status gpud_gpu_wait(struct gpud_gpu *gpu, void *stream, int64_t deadline,
                                struct gpud_error *error);
-
-/* pinned may be NULL. Between enter and leave. */
-void gpud_pins_remove(struct gpud_gpu_driver *driver, struct gpud_pinned *pinned);
 
 #endif
