@@ -1,15 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Work that must not run in a caller's or a driver's thread, and memory that is freed behind a
- * queue. */
+/* Work that must not run in a caller's or a driver's thread. */
 #include "device/device.h"
 
 #include "base/base.h"
-
-#include <stdlib.h>
-
-/* === worker ================================================================================== */
 
 void gpud_worker_init(struct gpud_worker *worker)
 {
@@ -125,131 +120,4 @@ void gpud_worker_finish(struct gpud_worker *worker)
         pthread_join(worker->thread, NULL);
     pthread_cond_destroy(&worker->changed);
     gpud_lock_destroy(&worker->lock);
-}
-
-/* === free_after ============================================================================== */
-/* Memory is freed after all work that may use it, without blocking the caller: an event is recorded
- * on each queue of the device, and the worker waits for them. */
-
-static void drop_fences(struct gpud_free_after *after)
-{
-    struct gpud_async *async = after->async;
-    while (after->count)
-        async->ops->drop(async->device, after->fences[--after->count]);
-    if (after->fences != after->few)
-        free(after->fences);
-    after->fences = NULL;
-}
-
-/* Holds the lock, so that no queue is released meanwhile. false: some queue could not be marked;
- * try again. */
-static bool set_fences(struct gpud_free_after *after)
-{
-    struct gpud_async *async = after->async;
-    bool complete = true;
-    gpud_lock_take(&async->lock);
-    unsigned count = 0;
-    for (const struct gpud_async_queue *queue = async->queues; queue; queue = queue->next)
-        count++;
-    after->fences = count <= sizeof(after->few) / sizeof(after->few[0])
-                        ? after->few
-                        : calloc(count, sizeof(*after->fences));
-    if (!after->fences)
-        complete = false;
-    for (struct gpud_async_queue *queue = async->queues; after->fences && queue;
-         queue = queue->next) {
-        enum gpud_progress marked =
-            async->ops->mark(async->device, queue->handle, &after->fences[after->count]);
-        if (marked == GPUD_PROGRESS_BUSY)
-            after->count++;
-        else if (marked == GPUD_PROGRESS_FAILED)
-            complete = false;
-    }
-    gpud_lock_release(&async->lock);
-    if (!complete)
-        drop_fences(after);
-    return complete;
-}
-
-static int64_t free_when_passed(void *arg)
-{
-    struct gpud_free_after *after = arg;
-    struct gpud_memory *memory = after->memory;
-    const struct gpud_async *async = after->async;
-    int64_t early = after->not_before - gpud_now();
-    long result;
-    async->ops->enter(async->device);
-    if (!after->fenced)
-        after->fenced = set_fences(after);
-    while (after->count && async->ops->query(async->device, after->fences[after->count - 1],
-                                             &result) != GPUD_PROGRESS_BUSY)
-        async->ops->drop(async->device, after->fences[--after->count]);
-    bool passed = after->fenced && after->count == 0 && early <= 0;
-    if (passed) {
-        drop_fences(after);
-        after->give_back(async->device, memory->backend);
-    }
-    async->ops->leave(async->device);
-    if (!passed)
-        return early > GPUD_MSEC ? early : GPUD_MSEC;
-    gpud_memory_freed(memory);
-    return -1;
-}
-
-void gpud_free_after(struct gpud_async *async, struct gpud_free_after *after,
-                     struct gpud_memory *memory,
-                     void (*give_back)(struct gpud_device *device, void *record),
-                     int64_t not_before, bool here)
-{
-    struct gpud_worker *later = &async->device->context->later;
-    *after = (struct gpud_free_after){
-        .async = async, .memory = memory, .give_back = give_back, .not_before = not_before};
-    async->ops->enter(async->device);
-    after->fenced = set_fences(after);
-    async->ops->leave(async->device);
-    if (!here || free_when_passed(after) >= 0)
-        gpud_worker_add(later, &after->work, free_when_passed, after);
-}
-
-enum gpud_status gpud_check_clearing(struct gpud_async *async, struct gpud_error *error)
-{
-    if (atomic_load(&async->stuck) == 0)
-        return GPUD_OK;
-    return gpud_fail(error, GPUD_IO,
-                     "%s has not cleared new memory within %d s: the GPU or its driver is stuck "
-                     "(the kernel's log may say why), and gives no memory until it goes on",
-                     async->device->info.name, (int)(GPUD_CLEAR_TIMEOUT / GPUD_SEC));
-}
-
-static int64_t free_when_cleared(void *arg)
-{
-    struct gpud_free_after *after = arg;
-    struct gpud_async *async = after->async;
-    struct gpud_device *device = after->device;
-    long result;
-    async->ops->enter(device);
-    bool cleared = async->ops->state(device, after->queue, &result) != GPUD_PROGRESS_BUSY;
-    if (cleared)
-        after->give_back(device, after->record);
-    async->ops->leave(device);
-    if (!cleared)
-        return 10 * GPUD_MSEC;
-    atomic_fetch_sub(&async->stuck, 1);
-    gpud_device_close(&device);
-    return -1;
-}
-
-enum gpud_status gpud_free_when_cleared(struct gpud_async *async, struct gpud_free_after *after,
-                                        void *record,
-                                        void (*give_back)(struct gpud_device *device, void *record),
-                                        void *queue, struct gpud_error *error)
-{
-    *after = (struct gpud_free_after){.async = async,
-                                      .record = record,
-                                      .give_back = give_back,
-                                      .queue = queue,
-                                      .device = gpud_device_ref(async->device)};
-    atomic_fetch_add(&async->stuck, 1);
-    gpud_worker_add(&async->device->context->later, &after->work, free_when_cleared, after);
-    return gpud_check_clearing(async, error);
 }
