@@ -222,12 +222,22 @@ const struct gpud_backend gpud_backends[] = {GPUD_BACKENDS(ROW){NULL, NULL}};
 
 _Static_assert(BACKENDS <= GPUD_BACKENDS_MAX, "each has a lock to open its devices under");
 
+/* "host", "opencl:1" */
+static void print_name(struct gpud_device_info *info, const struct gpud_device_ops *ops,
+                       unsigned index)
+{
+    if (ops->single)
+        gpud_print(info->name, "%s", ops->name);
+    else
+        gpud_print(info->name, "%s:%u", ops->name, index);
+}
+
 static void open_probe(struct gpud_device *device, const struct gpud_device_ops *ops,
                        unsigned index)
 {
     device->ops = ops;
     device->index = index;
-    gpud_print(device->info.name, ops->single ? "%s" : "%s:%u", ops->name, index);
+    print_name(&device->info, ops, index);
     gpud_lock_assert_free(GPUD_RANK_SENDER); /* a driver may take seconds, a submit has none */
     ops->probe(device);
 }
@@ -331,13 +341,13 @@ enum gpud_status gpud_device_open(struct gpud_context *context, const char *name
     if (status != GPUD_OK)
         return status;
     const struct gpud_device_ops *ops = gpud_backends[backend].ops;
-    char own[sizeof(((struct gpud_device_info *)NULL)->name)];
-    gpud_print(own, ops->single ? "%s" : "%s:%u", ops->name, index);
-    struct gpud_device *found = gpud_context_find_device(context, own);
+    struct gpud_device_info own;
+    print_name(&own, ops, index);
+    struct gpud_device *found = gpud_context_find_device(context, own.name);
     struct opening opening = {0};
     if (!found) {
         gpud_lock_take(&context->opening[backend]);
-        found = gpud_context_find_device(context, own); /* another thread may have opened it */
+        found = gpud_context_find_device(context, own.name); /* another thread may have opened it */
         if (!found)
             status = open_new(context, ops, index, &opening, &found, error);
         gpud_lock_release(&context->opening[backend]);

@@ -260,10 +260,9 @@ struct gpud_fence_ops {
 /* For backends whose signals are words in memory with a host address. */
 _Atomic uint32_t *gpud_signal_word(const struct gpud_signal *signal);
 
-/* GPUD_INVALID if the word leaves its memory. */
-enum gpud_status gpud_signal_check_word(const struct gpud_signal *signal, struct gpud_error *error);
-
-/* Their import, of a peer's word. GPUD_PEER if it leaves its memory. */
+/* Their create, and their import of a peer's word. GPUD_INVALID and GPUD_PEER if it leaves its
+ * memory. */
+enum gpud_status gpud_signal_create_word(struct gpud_signal *signal, struct gpud_error *error);
 enum gpud_status gpud_signal_import_word(struct gpud_signal *signal, struct gpud_error *error);
 
 /* Never lowers it. */

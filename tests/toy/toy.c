@@ -169,14 +169,6 @@ static const struct gpud_queue_ops queue_ops = {
 
 /* --- signals ------------------------------------------------------------------------------- */
 
-static enum gpud_status create_signal(struct gpud_signal *signal, struct gpud_error *error)
-{
-    enum gpud_status status = gpud_signal_check_word(signal, error);
-    if (status == GPUD_OK)
-        atomic_store(gpud_signal_word(signal), 0);
-    return status;
-}
-
 static void destroy_signal(struct gpud_signal *signal)
 {
 }
@@ -214,7 +206,7 @@ static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
 }
 
 static const struct gpud_signal_ops signal_ops = {
-    .create = create_signal,
+    .create = gpud_signal_create_word,
     .import = gpud_signal_import_word,
     .destroy = destroy_signal,
     .post = post,

@@ -555,11 +555,7 @@ static enum gpud_status check_pinned(const struct gpud_signal *signal, struct gp
 static enum gpud_status gpu_signal_create(struct gpud_signal *signal, struct gpud_error *error)
 {
     enum gpud_status status = check_pinned(signal, error);
-    if (status == GPUD_OK)
-        status = gpud_signal_check_word(signal, error);
-    if (status == GPUD_OK)
-        atomic_store_explicit(gpud_signal_word(signal), 0, memory_order_release);
-    return status;
+    return status == GPUD_OK ? gpud_signal_create_word(signal, error) : status;
 }
 
 static void gpu_signal_destroy(struct gpud_signal *signal)

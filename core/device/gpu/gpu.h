@@ -122,7 +122,7 @@ struct gpud_events {
 
 /* === gpu ===================================================================================== */
 /* The code that CUDA and HIP share: an open GPU and its memories. A vendor's folder fills the table
- * of gpu.h, finds devices and reports their capabilities; everything else is here.
+ * above, finds devices and reports their capabilities; everything else is here.
  *
  * Results are the driver's own numbers; 0 is success. Addresses are the GPU's. Why nothing here
  * waits for a stream without a deadline: see device/device.h. */
@@ -175,13 +175,9 @@ static inline struct gpud_gpu_memory *gpud_gpu_record(const struct gpud_memory *
 
 /* What a vendor's gpud_device_ops point to; in memory.c and gpu.c. */
 extern const struct gpud_memory_ops gpud_gpu_memory_ops;
-
 extern const struct gpud_dmabuf_ops gpud_gpu_dmabuf_ops;
-
 extern const struct gpud_queue_ops gpud_gpu_queue_ops;
-
 extern const struct gpud_fence_ops gpud_gpu_fence_ops;
-
 extern const struct gpud_signal_ops gpud_gpu_signal_ops;
 
 /* === api ===================================================================================== */

@@ -570,14 +570,6 @@ static const struct gpud_queue_ops host_queue_ops = {
 /* === signal ================================================================================== */
 /* The host's signal: a word in memory that both sides map, and a futex on it. */
 
-static enum gpud_status host_signal_create(struct gpud_signal *signal, struct gpud_error *error)
-{
-    enum gpud_status status = gpud_signal_check_word(signal, error);
-    if (status == GPUD_OK)
-        atomic_store_explicit(gpud_signal_word(signal), 0, memory_order_release);
-    return status;
-}
-
 static void host_signal_destroy(struct gpud_signal *signal)
 {
 }
@@ -618,7 +610,7 @@ static enum gpud_status host_signal_wait_queue(struct gpud_signal *signal, uint3
 }
 
 static const struct gpud_signal_ops host_signal_ops = {
-    .create = host_signal_create,
+    .create = gpud_signal_create_word,
     .destroy = host_signal_destroy,
     .import = gpud_signal_import_word,
     .post = host_signal_post,

@@ -113,19 +113,6 @@ struct opencl_memory {
     struct gpud_free_after after;
 };
 
-/* The host's wait for one value: the only pending command on a queue of its own. */
-struct opencl_watch {
-    struct opencl_watch *next;
-    struct opencl_queue *queue;
-    uint32_t value;
-};
-
-struct opencl_signal {
-    struct gpud_lock lock; /* of what follows; never held while a thread waits */
-    struct opencl_watch *watches;
-    uint32_t reached; /* the greatest value that the word is known to have had */
-};
-
 static inline struct opencl_device *gpud_opencl_device(const struct gpud_device *device)
 {
     return device->backend;
@@ -136,24 +123,9 @@ static inline struct opencl_memory *gpud_opencl_record(const struct gpud_memory 
     return memory->backend;
 }
 
-/* NULL for wrapped host memory. */
-static inline cl_mem gpud_opencl_mem(const struct gpud_memory *memory)
-{
-    return gpud_opencl_record(memory)->memory;
-}
-
-/* Memory behind a peer's bus address can only be written. */
-static inline bool gpud_opencl_is_write_only(const struct gpud_memory *memory)
-{
-    return memory->imported && !gpud_opencl_record(memory)->external;
-}
-
 extern const struct gpud_memory_ops gpud_opencl_memory_ops;
-
 extern const struct gpud_queue_ops gpud_opencl_queue_ops;
-
 extern const struct gpud_fence_ops gpud_opencl_fence_ops;
-
 extern const struct gpud_signal_ops gpud_opencl_signal_ops;
 
 /* --- device.c --------------------------------------------------------------------------------- */
@@ -171,8 +143,6 @@ enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status 
 /* Frees what the ops made, for a memory that was never handed out. */
 void gpud_opencl_memory_undo(struct gpud_device *device, void *record);
 
-/* --- memory.c: memory of other drivers ---------------------------------------------------- */
-
 /* Frees its copies for the CPU, which no command uses any more. */
 void gpud_opencl_free_bounces(struct opencl_memory *memory);
 
@@ -181,14 +151,10 @@ void gpud_opencl_free_bounces(struct opencl_memory *memory);
 /* CL_COMPLETE, a state before it (positive), or the command's error (negative). */
 cl_int gpud_opencl_state(cl_event event);
 
-/* --- queue.c ------------------------------------------------------------------------------- */
-
 /* As gpud_device_ops.migrate. */
 enum gpud_status gpud_opencl_migrate(struct gpud_queue *queue, struct gpud_memory *memory,
                                      struct gpud_queue *after, bool discard,
                                      struct gpud_error *error);
-
-/* --- queue.c ----------------------------------------------------------------------------- */
 
 extern const struct gpud_async_ops gpud_opencl_async_ops;
 
@@ -197,16 +163,11 @@ enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct open
                                        struct gpud_error *error);
 void gpud_opencl_queue_free(struct opencl_queue *queue);
 
-/* Makes a command wait for the one before it. In-order queues do so anyway, but only an event
- * passes a failure on, so that the last command's state covers all before it. */
-#define OPENCL_AFTER(queue) (queue)->last ? 1 : 0, (queue)->last ? &(queue)->last : NULL
-
 /* Enclose enqueueing a command. begin: GPUD_IO if a command on the queue has failed, after which it
  * accepts no more work; on GPUD_OK the lock is held. end: event, of the command, becomes the
  * queue's latest (NULL: the driver refused it). */
 enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error);
 void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event);
-
 enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud_error *error);
 
 /* Whether all its commands are done. */

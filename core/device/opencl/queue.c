@@ -87,6 +87,10 @@ static enum gpud_status opencl_wait(cl_event event, int64_t deadline, struct gpu
     return GPUD_OK;
 }
 
+/* Makes a command wait for the one before it. In-order queues do so anyway, but only an event
+ * passes a failure on, so that the last command's state covers all before it. */
+#define OPENCL_AFTER(queue) (queue)->last ? 1 : 0, (queue)->last ? &(queue)->last : NULL
+
 /* === command ================================================================================= */
 /* A command queue as the backend uses it: commands in order, and waits with deadlines. */
 
@@ -607,9 +611,21 @@ static void opencl_queue_destroy(struct gpud_queue *queue)
     opencl_queue_retire(queue->backend);
 }
 
+/* NULL for wrapped host memory. */
+static cl_mem cl_mem_of(const struct gpud_memory *memory)
+{
+    return gpud_opencl_record(memory)->memory;
+}
+
+/* Memory behind a peer's bus address can only be written. */
+static bool is_write_only(const struct gpud_memory *memory)
+{
+    return memory->imported && !gpud_opencl_record(memory)->external;
+}
+
 static cl_int copy_linear(struct opencl_queue *queue, const struct gpud_copy *copy, cl_event *event)
 {
-    cl_mem to = gpud_opencl_mem(copy->to), from = gpud_opencl_mem(copy->from);
+    cl_mem to = cl_mem_of(copy->to), from = cl_mem_of(copy->from);
     size_t size = copy->row_bytes * copy->rows;
     if (to && from)
         return clEnqueueCopyBuffer(queue->queue, from, to, copy->from_offset, copy->to_offset, size,
@@ -626,7 +642,7 @@ static cl_int copy_linear(struct opencl_queue *queue, const struct gpud_copy *co
 static cl_int opencl_queue_copy_rows(struct opencl_queue *queue, const struct gpud_copy *copy,
                                      cl_event *event)
 {
-    cl_mem to = gpud_opencl_mem(copy->to), from = gpud_opencl_mem(copy->from);
+    cl_mem to = cl_mem_of(copy->to), from = cl_mem_of(copy->from);
     const size_t region[3] = {copy->row_bytes, copy->rows, 1};
     /* Byte offsets are split into row and column: drivers check both against the pitch. */
     const size_t to_origin[3] = {copy->to_offset % copy->to_stride,
@@ -649,10 +665,10 @@ static cl_int opencl_queue_copy_rows(struct opencl_queue *queue, const struct gp
 static enum gpud_status copy_op(struct gpud_queue *queue, const struct gpud_copy *copy,
                                 struct gpud_error *error)
 {
-    if (gpud_opencl_is_write_only(copy->from))
+    if (is_write_only(copy->from))
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "a peer's memory behind a bus address can only be written");
-    if (!gpud_opencl_mem(copy->to) && !gpud_opencl_mem(copy->from))
+    if (!cl_mem_of(copy->to) && !cl_mem_of(copy->from))
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "%s does not copy between two host memories: use the host's queue",
                          queue->device->info.name);
@@ -688,7 +704,7 @@ enum gpud_status gpud_opencl_migrate(struct gpud_queue *queue, struct gpud_memor
                                      struct gpud_error *error)
 {
     struct opencl_queue *opencl = queue->backend, *earlier = after ? after->backend : NULL;
-    cl_mem mem = gpud_opencl_mem(memory);
+    cl_mem mem = cl_mem_of(memory);
     cl_event before[2], event = NULL;
     cl_uint count = 0;
     before[0] = earlier ? opencl_queue_last(earlier) : NULL;
@@ -744,12 +760,12 @@ static enum gpud_status opencl_queue_map(struct gpud_queue *queue, struct gpud_m
                                          int64_t deadline, void **data, struct gpud_error *error)
 {
     struct opencl_queue *opencl = queue->backend;
-    if (gpud_opencl_is_write_only(memory))
+    if (is_write_only(memory))
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "a peer's memory behind a bus address cannot be mapped");
     if (gpud_opencl_record(memory)->external)
         return map_external(opencl, memory, offset, size, access, deadline, data, error);
-    cl_mem mem = gpud_opencl_mem(memory);
+    cl_mem mem = cl_mem_of(memory);
     enum gpud_status status;
     if (!mem) {
         status = finish_queue(opencl, deadline, error);
@@ -787,7 +803,7 @@ static enum gpud_status opencl_queue_map(struct gpud_queue *queue, struct gpud_m
 static enum gpud_status opencl_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory,
                                            void *data, struct gpud_error *error)
 {
-    cl_mem mem = gpud_opencl_mem(memory);
+    cl_mem mem = cl_mem_of(memory);
     if (gpud_opencl_record(memory)->external)
         return unmap_external(queue->backend, memory, data, error);
     return mem ? enqueue_unmap(queue->backend, mem, data, error) : GPUD_OK;
@@ -911,6 +927,19 @@ const struct gpud_fence_ops gpud_opencl_fence_ops = {
  *
  * The owner writes its own marker, at the start and as poison, through a view of its own bus
  * address, because the extension writes markers in no other way. */
+
+/* The host's wait for one value: the only pending command on a queue of its own. */
+struct opencl_watch {
+    struct opencl_watch *next;
+    struct opencl_queue *queue;
+    uint32_t value;
+};
+
+struct opencl_signal {
+    struct gpud_lock lock; /* of what follows; never held while a thread waits */
+    struct opencl_watch *watches;
+    uint32_t reached; /* the greatest value that the word is known to have had */
+};
 
 /* How long a driver may need to check a word: a shorter poll would never see it. */
 #define LOOK (2 * GPUD_MSEC)

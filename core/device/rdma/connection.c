@@ -18,6 +18,59 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Depth of the send queue: what is requested, and the least that is useful. */
+#define RDMA_DEPTH 1024
+#define RDMA_DEPTH_MIN 128
+
+/* Requests that transfers leave to messages and notices; requests that messages leave to
+ * notices. */
+#define RDMA_KEPT_FROM_TRANSFERS 64
+#define RDMA_KEPT_FROM_MESSAGES 16
+
+/* One of so many requests, or bytes, is signalled, so that the queue never fills up with
+ * unsignalled ones, and a card's progress in a large transfer is seen. */
+#define RDMA_SIGNAL_EVERY 16
+#define RDMA_SIGNAL_BYTES (UINT64_C(1) << 20)
+
+/* Larger transfers are cut into pieces of RDMA_SIGNAL_BYTES, but not into more than this. */
+#define RDMA_PIECES_MAX 16
+
+/* Behind a frame: its descriptor, words, and a large meta, which is one piece. */
+#define RDMA_WORDS 16
+
+/* Bytes that the card copies when they are posted. Words take at most a 64-byte line and change
+ * again soon, so a card that takes less cannot be used. */
+#define RDMA_INLINE 256
+#define RDMA_INLINE_MIN 64
+
+/* Marks a receive in a completion's id: the rest is the buffer's index. The id of a request is its
+ * number. */
+#define RDMA_IS_RECEIVE (UINT64_C(1) << 63)
+
+#define RDMA_BUFFERS_SIZE ((size_t)(GPUD_RDMA_RECEIVES + RDMA_SENDS) * GPUD_RDMA_MESSAGE_MAX)
+
+static char *rdma_receive_buffer(const struct gpud_rdma *rdma, uint32_t index)
+{
+    return rdma->buffers + (size_t)index * GPUD_RDMA_MESSAGE_MAX;
+}
+
+static char *rdma_send_buffer(const struct gpud_rdma *rdma, uint32_t index)
+{
+    return rdma_receive_buffer(rdma, GPUD_RDMA_RECEIVES + index);
+}
+
+/* Requests that fit into the send queue. */
+static uint32_t rdma_room(const struct gpud_rdma *rdma)
+{
+    return rdma->depth - (uint32_t)(rdma->posted - rdma->completed);
+}
+
+/* Receives of the peer that are still free. */
+static uint32_t rdma_available(const struct rdma_credits *credits)
+{
+    return credits->limit - credits->out;
+}
+
 /* === post ==================================================================================== */
 /* Posts requests to the card, and fails a connection. */
 
@@ -757,7 +810,7 @@ void gpud_rdma_unref(struct gpud_rdma **rdma)
 }
 
 /* === messages ================================================================================ */
-/* Messages and notices as the layers above send and receive them; see connection.c. */
+/* Messages and notices as the layers above send and receive them. */
 
 /* --- receives ------------------------------------------------------------------------------ */
 

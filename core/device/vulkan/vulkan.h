@@ -9,8 +9,7 @@
  * behaviour (VUID-VkSubmitInfo-pSignalSemaphores-03242), so a receiver could break its sender. So
  * no queue waits for a peer: the host publishes a frame when the queue that wrote it is done.
  * Several of the library's queues share one VkQueue, because a device has few; none of them can
- * stall the others. Memory is a buffer over an exported allocation, on which images may lie
- * (vulkan.h). */
+ * stall the others. Memory is a buffer over an exported allocation, on which images may lie. */
 #ifndef GPUD_DEVICE_VULKAN_VULKAN_H
 #define GPUD_DEVICE_VULKAN_VULKAN_H
 
@@ -131,7 +130,7 @@ struct vulkan_facts {
     bool reexports;                         /* what is imported by descriptor can have a dma-buf */
     bool foreign;                           /* the queue family of other drivers is known */
     bool of_cuda, of_hip;                   /* memory of this driver is imported, too */
-    bool images;                            /* shared memory can have them: see vulkan.h */
+    bool images;                            /* shared memory can have them */
     bool modifiers;                         /* also those of DRM format modifiers */
     VkExternalMemoryHandleTypeFlags shared; /* the kinds of handles of shared memory */
     bool host_pointer;                      /* host pages can be imported */
@@ -193,7 +192,7 @@ struct vulkan_memory {
     struct vulkan_block block; /* all 0: host memory that the driver cannot import */
     bool wrapped;              /* the buffer is the application's */
     int fd; /* a peer's descriptor, for other instances of Vulkan in this process; 0: none */
-    struct vulkan_image *_Atomic images; /* on the memory, latest first; see vulkan.h */
+    struct vulkan_image *_Atomic images; /* on the memory, latest first */
     struct gpud_free_after after;
 };
 
@@ -208,15 +207,10 @@ static inline struct vulkan_memory *gpud_vulkan_record(const struct gpud_memory 
 }
 
 extern const struct gpud_memory_ops gpud_vulkan_memory_ops;
-
 extern const struct gpud_dmabuf_ops gpud_vulkan_dmabuf_ops;
-
 extern const struct gpud_image_ops gpud_vulkan_image_ops;
-
 extern const struct gpud_queue_ops gpud_vulkan_queue_ops;
-
 extern const struct gpud_bounce_ops gpud_vulkan_bounce_ops;
-
 extern const struct gpud_fence_ops gpud_vulkan_fence_ops;
 
 /* === block =================================================================================== */
