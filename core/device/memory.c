@@ -47,11 +47,6 @@ static enum gpud_status memory_made(struct gpud_memory *made, enum gpud_status s
     return status;
 }
 
-static enum gpud_status memory_no_room(struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
-}
-
 static enum gpud_status check_size(uint64_t size, struct gpud_error *error)
 {
     if (size == 0 || size > (UINT64_C(1) << 40))
@@ -91,7 +86,7 @@ enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size
         return status;
     struct gpud_memory *made = new_memory(device, size, usage);
     if (!made)
-        return memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     int64_t deadline = gpud_deadline(FREED_TIMEOUT);
     for (;;) {
         bool idle = gpud_worker_is_idle(later);
@@ -142,7 +137,7 @@ enum gpud_status gpud_memory_wrap_for(struct gpud_device *device, void *native, 
         return gpud_fail(error, GPUD_INVALID, "no memory to wrap: native is NULL");
     struct gpud_memory *made = new_memory(device, size, usage);
     if (!made)
-        return memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     made->native = native;
     return memory_wrap(made, device->ops->memory->wrap, destroy, user, memory, error);
 }
@@ -164,7 +159,7 @@ enum gpud_status gpud_memory_wrap_host(struct gpud_device *device, void *data, u
         return status;
     struct gpud_memory *made = new_memory(device, size, GPUD_USAGE_LOCAL);
     if (!made)
-        return memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     made->host = data;
     made->read_only = read_only;
     return memory_wrap(made, device->ops->memory->wrap_host, destroy, user, memory, error);
@@ -375,7 +370,7 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
 
     struct gpud_memory *made = new_memory(device, size, usage);
     if (!made)
-        return memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     made->imported = true;
     made->read_only = usage == GPUD_USAGE_SHARE;
     return memory_made(made, device->ops->memory->import_handle(made, handle, error), memory);
@@ -447,7 +442,7 @@ enum gpud_status gpud_memory_import_dmabuf(struct gpud_device *device, int fd, u
                          device->info.name);
     struct gpud_memory *made = new_memory(device, size, GPUD_USAGE_LOCAL);
     if (!made)
-        return memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     made->imported = true;
     return memory_made(made, device->ops->dmabuf->import(made, fd, offset, error), memory);
 }

@@ -438,20 +438,12 @@ static enum gpud_status copy_pageable(struct gpud_gpu *gpu, void *stream,
 
 /* --- copies -------------------------------------------------------------------------------- */
 
-static bool is_pageable(const struct gpud_memory *memory)
-{
-    return gpud_gpu_record(memory)->kind == GPUD_GPU_PAGEABLE;
-}
-
-static bool is_on_gpu(const struct gpud_memory *memory)
-{
-    return gpud_gpu_record(memory)->kind < GPUD_GPU_PINNED;
-}
-
 static enum gpud_status gpu_queue_copy(struct gpud_queue *queue, const struct gpud_copy *copy,
                                        struct gpud_error *error)
 {
-    if (is_pageable(copy->to))
+    const struct gpud_gpu_memory *to = gpud_gpu_record(copy->to);
+    const struct gpud_gpu_memory *from = gpud_gpu_record(copy->from);
+    if (to->kind == GPUD_GPU_PAGEABLE)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "%s copies only into host memory that begins with a page and can be "
                          "pinned (ulimit -l)",
@@ -459,20 +451,20 @@ static enum gpud_status gpu_queue_copy(struct gpud_queue *queue, const struct gp
     void *stream = queue->native;
     struct gpud_gpu *gpu = gpud_gpu(queue->device);
     gpu->driver->enter(gpu);
-    if (is_pageable(copy->from)) {
+    if (from->kind == GPUD_GPU_PAGEABLE) {
         enum gpud_status status = copy_pageable(gpu, stream, copy, error);
         gpu->driver->leave(gpu);
         return status;
     }
     const struct gpud_rows rows = {
-        .to = gpud_gpu_record(copy->to)->address + copy->to_offset,
-        .from = gpud_gpu_record(copy->from)->address + copy->from_offset,
+        .to = to->address + copy->to_offset,
+        .from = from->address + copy->from_offset,
         .to_stride = copy->to_stride,
         .from_stride = copy->from_stride,
         .row_bytes = copy->row_bytes,
         .rows = copy->rows,
     };
-    bool on_gpu = copy->rows == 1 && is_on_gpu(copy->to) && is_on_gpu(copy->from);
+    bool on_gpu = copy->rows == 1 && to->kind < GPUD_GPU_PINNED && from->kind < GPUD_GPU_PINNED;
     int result = gpu->driver->copy(stream, &rows, on_gpu);
     gpu->driver->leave(gpu);
     if (result)

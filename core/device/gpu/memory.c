@@ -494,11 +494,6 @@ enum gpud_status gpud_gpu_pin(struct gpud_gpu *gpu, void *data, uint64_t size, b
  * still open elsewhere is undefined, and closing it is not reported. */
 #define HANDLE_GRACE (GPUD_SEC / 2)
 
-static enum gpud_status gpu_memory_no_room(struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
-}
-
 /* After enter; no stream uses it any more. */
 static void gpu_memory_give_back(struct gpud_device *device, void *given)
 {
@@ -539,7 +534,7 @@ static enum gpud_status gpu_memory_alloc(struct gpud_memory *memory, struct gpud
         return status;
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return gpu_memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     record->kind = unit ? GPUD_GPU_PHYSICAL : GPUD_GPU_PLAIN;
     record->mapped = unit ? (size + unit - 1) / unit * unit : size;
     driver->enter(gpu);
@@ -601,7 +596,7 @@ static enum gpud_status gpu_memory_wrap(struct gpud_memory *memory, struct gpud_
             (unsigned long long)(info.length - before), (unsigned long long)memory->size);
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return gpu_memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     record->kind = GPUD_GPU_WRAPPED;
     record->address = (uint64_t)(uintptr_t)memory->native;
     memory->backend = record;
@@ -613,7 +608,7 @@ static enum gpud_status gpu_memory_wrap_host(struct gpud_memory *memory, struct 
     struct gpud_gpu *gpu = gpud_gpu(memory->device);
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return gpu_memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     gpu->driver->enter(gpu);
     enum gpud_status status = gpud_gpu_pin(gpu, memory->host, memory->size, memory->read_only,
                                            &record->pinned, &record->address);
@@ -624,7 +619,7 @@ static enum gpud_status gpu_memory_wrap_host(struct gpud_memory *memory, struct 
         memory->unpinned = true;
     } else if (status != GPUD_OK) {
         free(record);
-        return gpu_memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     }
     memory->backend = record;
     memory->native = memory->host;

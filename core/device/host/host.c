@@ -337,10 +337,10 @@ static enum gpud_status import_dmabuf(struct gpud_memory *memory, int fd, uint64
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     /* From the beginning: DRM's shared-memory helpers ignore the offset and map from there. */
     *host = (struct host_memory){.fd = -1, .mapped = offset + memory->size};
-    host->dmabuf = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (host->dmabuf < 0) {
+    enum gpud_status status = duplicate(fd, &host->dmabuf, error);
+    if (status != GPUD_OK) {
         free(host);
-        return gpud_fail_errno(error, "cannot duplicate a descriptor");
+        return status;
     }
     host->base = mmap(NULL, host->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (host->base == MAP_FAILED) {
@@ -451,12 +451,10 @@ static enum gpud_status export_handle(struct gpud_memory *memory, struct gpud_ha
         memory->usage == GPUD_USAGE_SHARE ? gpud_memfd_close_writing(host->fd, error) : GPUD_OK;
     if (status != GPUD_OK)
         return status;
-    int fd = fcntl(host->fd, F_DUPFD_CLOEXEC, 3);
-    if (fd < 0)
-        return gpud_fail_errno(error, "cannot duplicate a descriptor");
-    handle->type = GPUD_HANDLE_MEMFD;
-    handle->fd = fd;
-    return GPUD_OK;
+    status = duplicate(host->fd, &handle->fd, error);
+    if (status == GPUD_OK)
+        handle->type = GPUD_HANDLE_MEMFD;
+    return status;
 }
 
 static enum gpud_status import_handle(struct gpud_memory *memory, const struct gpud_handle *handle,

@@ -100,11 +100,6 @@ static enum gpud_status check_service(const struct gpud_device *device, struct g
                      device->info.name, (int)(OPENCL_SERVICE_TIMEOUT / GPUD_SEC));
 }
 
-static enum gpud_status opencl_memory_no_room(struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
-}
-
 static void free_record(struct opencl_memory *record)
 {
     gpud_opencl_free_bounces(record);
@@ -142,11 +137,6 @@ static enum gpud_status settle(struct opencl_device *device, cl_mem external,
     return gpud_opencl_serve(device, event, "reach memory behind a bus address", error);
 }
 
-static enum gpud_status no_direct(const struct gpud_device *device, struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_UNSUPPORTED, "%s", device->no_direct);
-}
-
 static void CL_CALLBACK free_late(cl_event event, cl_int state, void *record)
 {
     free_record(record);
@@ -161,7 +151,7 @@ static enum gpud_status make_target(struct gpud_memory *memory, struct opencl_me
     struct opencl_memory *made = *record;
     cl_int code;
     if (!device->amd.make_resident)
-        return no_direct(memory->device, error);
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s", memory->device->no_direct);
     made->memory = clCreateBuffer(device->context, CL_MEM_BUS_ADDRESSABLE_AMD | CL_MEM_READ_WRITE,
                                   memory->size, NULL, &code);
     cl_event event;
@@ -214,7 +204,7 @@ static enum gpud_status opencl_memory_alloc(struct gpud_memory *memory, struct g
         return status;
     struct opencl_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return opencl_memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     if (memory->usage == GPUD_USAGE_TARGET) {
         status = make_target(memory, &record, error);
     } else {
@@ -293,7 +283,7 @@ static enum gpud_status opencl_memory_wrap(struct gpud_memory *memory, struct gp
                          (unsigned long long)memory->size);
     struct opencl_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return opencl_memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     code = clRetainMemObject(native);
     if (code != CL_SUCCESS) {
         free(record);
@@ -309,7 +299,9 @@ static enum gpud_status opencl_memory_wrap_host(struct gpud_memory *memory,
                                                 struct gpud_error *error)
 {
     memory->backend = calloc(1, sizeof(struct opencl_memory));
-    return memory->backend ? GPUD_OK : opencl_memory_no_room(error);
+    return memory->backend
+               ? GPUD_OK
+               : gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
 }
 
 /* --- to and from other processes ----------------------------------------------------------- */
@@ -334,7 +326,7 @@ static enum gpud_status import_bus_address(struct gpud_memory *memory,
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "memory behind a bus address can be written, not read");
     if (!device->amd.write_signal)
-        return no_direct(memory->device, error);
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s", memory->device->no_direct);
     if (!bus.surface || bus.surface % OPENCL_PAGE)
         return gpud_fail(error, GPUD_PEER, "the peer's bus address is not the start of a page");
     if (bus.marker < OPENCL_PAGE || bus.marker % sizeof(uint32_t))
@@ -347,7 +339,7 @@ static enum gpud_status import_bus_address(struct gpud_memory *memory,
 
     struct opencl_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return opencl_memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     cl_int code;
     record->bus = bus;
     record->memory = open_external(device, &bus, memory->size, &code);

@@ -446,11 +446,6 @@ bool gpud_rdma_find_lack(char why[GPUD_REASON_MAX])
 /* Lists network cards: what the kernel shows of each to any user, and what the card says once it is
  * opened. */
 
-static enum gpud_status fail_memory(struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of network cards");
-}
-
 /* --- what the kernel shows ----------------------------------------------------------------- */
 
 static enum gpud_status add_gids(const char *card, struct gpud_network_port *port,
@@ -471,7 +466,7 @@ static enum gpud_status add_gids(const char *card, struct gpud_network_port *por
             realloc(port->gids, (port->gid_count + 1) * sizeof(*more));
         if (!more) {
             free(names);
-            return fail_memory(error);
+            return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of network cards");
         }
         port->gids = more;
         struct gpud_network_gid_info *info = &port->gids[port->gid_count++];
@@ -515,7 +510,7 @@ static enum gpud_status add_ports(struct gpud_network_card *card, struct gpud_er
     struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/infiniband/%s/ports", name);
     card->ports = count > 0 ? calloc(count, sizeof(*card->ports)) : NULL;
     if (count > 0 && !card->ports)
-        status = fail_memory(error);
+        status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of network cards");
     for (size_t i = 0; i < count && status == GPUD_OK; i++) {
         struct gpud_network_port *port = &card->ports[card->port_count++];
         rdma_read_port(name, (uint32_t)strtoul(names[i].text, NULL, 10), &port->info);

@@ -49,14 +49,9 @@
 
 #define RDMA_BUFFERS_SIZE ((size_t)(GPUD_RDMA_RECEIVES + RDMA_SENDS) * GPUD_RDMA_MESSAGE_MAX)
 
-static char *rdma_receive_buffer(const struct gpud_rdma *rdma, uint32_t index)
+static char *rdma_buffer(const struct gpud_rdma *rdma, uint32_t index)
 {
     return rdma->buffers + (size_t)index * GPUD_RDMA_MESSAGE_MAX;
-}
-
-static char *rdma_send_buffer(const struct gpud_rdma *rdma, uint32_t index)
-{
-    return rdma_receive_buffer(rdma, GPUD_RDMA_RECEIVES + index);
 }
 
 /* Requests that fit into the send queue. */
@@ -174,7 +169,7 @@ static void rdma_post_receives_locked(struct gpud_rdma *rdma)
         return;
     for (uint32_t i = 0; i < count; i++) {
         place[i] = (struct ibv_sge){
-            .addr = (uintptr_t)rdma_receive_buffer(rdma, rdma->free_index[i]),
+            .addr = (uintptr_t)rdma_buffer(rdma, rdma->free_index[i]),
             .length = GPUD_RDMA_MESSAGE_MAX,
             .lkey = rdma->buffers_mr->lkey,
         };
@@ -193,22 +188,17 @@ static void rdma_post_receives_locked(struct gpud_rdma *rdma)
 }
 
 /* The peer can return at most the credits that were spent. */
-static bool rdma_connection_take_back(struct rdma_credits *credits, uint32_t count)
-{
-    if (count > credits->out)
-        return false;
-    credits->out -= count;
-    return true;
-}
-
 static bool take_credits(struct gpud_rdma *rdma, uint32_t said)
 {
-    if (!(said & UNUSED) && rdma_connection_take_back(&rdma->notices, said & CREDITS) &&
-        rdma_connection_take_back(&rdma->messages, said >> 15 & CREDITS))
-        return true;
-    rdma_fail_locked(rdma, "the peer broke the protocol: it gave back more receives than were "
-                           "used");
-    return false;
+    uint32_t notices = said & CREDITS, messages = said >> 15 & CREDITS;
+    if (said & UNUSED || notices > rdma->notices.out || messages > rdma->messages.out) {
+        rdma_fail_locked(rdma, "the peer broke the protocol: it gave back more receives than were "
+                               "used");
+        return false;
+    }
+    rdma->notices.out -= notices;
+    rdma->messages.out -= messages;
+    return true;
 }
 
 static void rdma_take_notice_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc)
@@ -541,12 +531,6 @@ bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error)
     return status != GPUD_OK;
 }
 
-/* How long the peer's card has not acknowledged a pending request. */
-static int64_t silent_for(const struct gpud_rdma *rdma, int64_t now)
-{
-    return now - (rdma->asked_at > rdma->heard_at ? rdma->asked_at : rdma->heard_at);
-}
-
 /* Every completion shows that the peer's card answers; without any, a write of no bytes asks it.
  * The card gives up by itself after GPUD_RDMA_RETRIES, but that cannot be relied on: the peer
  * influences that number, real cards stretch the time, and soft-RoCE may forget what to resend. So
@@ -557,15 +541,16 @@ bool gpud_rdma_is_alive(struct gpud_rdma *rdma)
     rdma_poll_locked(rdma);
     int64_t now = gpud_now();
     bool waits = rdma->signalled > rdma->completed;
+    /* How long the peer's card has not acknowledged a pending request. */
+    int64_t silent = now - (rdma->asked_at > rdma->heard_at ? rdma->asked_at : rdma->heard_at);
     if (rdma->failed || !rdma->connected)
         ;
-    else if (waits &&
-             silent_for(rdma, now) > GPUD_RDMA_ANSWER + (int64_t)rdma->stretch * ANSWER_A_BYTE)
+    else if (waits && silent > GPUD_RDMA_ANSWER + (int64_t)rdma->stretch * ANSWER_A_BYTE)
         rdma_fail_locked(rdma,
                          "the peer does not answer any more: the network card %s has heard "
                          "nothing for %lld ms, so the peer's machine has ended, or the "
                          "network between is broken",
-                         rdma->card, (long long)(silent_for(rdma, now) / GPUD_MSEC));
+                         rdma->card, (long long)(silent / GPUD_MSEC));
     else if (!waits && now - rdma->heard_at >= GPUD_RDMA_SILENCE && rdma_room(rdma) > 0)
         rdma_post_marker_locked(rdma);
     bool alive = !rdma->failed;
@@ -830,7 +815,7 @@ enum gpud_status gpud_rdma_receive(struct gpud_rdma *rdma, const void **bytes, s
         rdma_poll_locked(rdma);
     if (rdma->taken != rdma->received) { /* what arrived before the end, too */
         uint32_t place = rdma->taken++ % RDMA_ARRIVED;
-        *bytes = rdma_receive_buffer(rdma, rdma->arrived[place].index);
+        *bytes = rdma_buffer(rdma, rdma->arrived[place].index);
         *size = rdma->arrived[place].size;
         rdma->handed_out = true;
     } else if (rdma->failed) {
@@ -886,7 +871,7 @@ static void post_message(struct gpud_rdma *rdma, const void *bytes, uint32_t siz
         return;
     }
     uint32_t index = (rdma->send_first + rdma->send_count) % RDMA_SENDS;
-    char *copy = rdma_send_buffer(rdma, index);
+    char *copy = rdma_buffer(rdma, GPUD_RDMA_RECEIVES + index); /* behind the receives */
     memcpy(copy, bytes, size);
     place.addr = (uintptr_t)copy;
     place.lkey = rdma->buffers_mr->lkey;

@@ -272,11 +272,6 @@ void gpud_vulkan_block_free(const struct vulkan_device *vulkan, struct vulkan_bl
 /* === memory ================================================================================== */
 /* Device memory, and host pages that the driver imports. */
 
-static enum gpud_status vulkan_memory_no_room(struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
-}
-
 /* --- our own --------------------------------------------------------------------------------- */
 
 static void vulkan_memory_give_back(struct gpud_device *device, void *given)
@@ -307,7 +302,7 @@ static enum gpud_status vulkan_memory_alloc(struct gpud_memory *memory, struct g
         return status;
     struct vulkan_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return vulkan_memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     VkResult result = gpud_vulkan_block_make(vulkan, memory->size, handles, &record->block);
     if (result != VK_SUCCESS) {
         free(record);
@@ -347,7 +342,7 @@ static enum gpud_status vulkan_memory_wrap(struct gpud_memory *memory, struct gp
 {
     struct vulkan_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return vulkan_memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     if (memory->usage != GPUD_USAGE_LOCAL) {
         free(record);
         return gpud_fail(error, GPUD_UNSUPPORTED,
@@ -367,7 +362,7 @@ static enum gpud_status vulkan_memory_wrap_host(struct gpud_memory *memory,
 {
     struct vulkan_memory *record = calloc(1, sizeof(*record));
     if (!record)
-        return vulkan_memory_no_room(error);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
     memory->unpinned = gpud_vulkan_block_pin(gpud_vulkan_device(memory->device), memory->host,
                                              memory->size, &record->block) != VK_SUCCESS;
     if (memory->unpinned)
