@@ -548,14 +548,17 @@ void gpud_free_after(struct gpud_async *async, struct gpud_free_after *after,
         gpud_worker_add(later, &after->work, free_when_passed, after);
 }
 
-enum gpud_status gpud_check_clearing(struct gpud_async *async, struct gpud_error *error)
+static enum gpud_status say_stuck(const struct gpud_device *device, struct gpud_error *error)
 {
-    if (atomic_load(&async->stuck) == 0)
-        return GPUD_OK;
     return gpud_fail(error, GPUD_IO,
                      "%s has not cleared new memory within %d s: the GPU or its driver is stuck "
                      "(the kernel's log may say why), and gives no memory until it goes on",
-                     async->device->info.name, (int)(GPUD_CLEAR_TIMEOUT / GPUD_SEC));
+                     device->info.name, (int)(GPUD_CLEAR_TIMEOUT / GPUD_SEC));
+}
+
+enum gpud_status gpud_check_clearing(struct gpud_async *async, struct gpud_error *error)
+{
+    return atomic_load(&async->stuck) > 0 ? say_stuck(async->device, error) : GPUD_OK;
 }
 
 static int64_t free_when_cleared(void *arg)
@@ -588,7 +591,7 @@ enum gpud_status gpud_free_when_cleared(struct gpud_async *async, struct gpud_fr
                                       .device = gpud_device_ref(async->device)};
     atomic_fetch_add(&async->stuck, 1);
     gpud_worker_add(&async->device->context->later, &after->work, free_when_cleared, after);
-    return gpud_check_clearing(async, error);
+    return say_stuck(async->device, error);
 }
 
 /* === bounce ================================================================================== */

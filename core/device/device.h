@@ -884,8 +884,8 @@ void gpud_free_after(struct gpud_async *async, struct gpud_free_after *after,
 enum gpud_status gpud_check_clearing(struct gpud_async *async, struct gpud_error *error);
 
 /* For such memory, which no caller has seen yet: gives its record back once `queue`, on which it is
- * cleared, is at rest, because before that the driver may still write into it. Returns as
- * gpud_check_clearing(). */
+ * cleared, is at rest, because before that the driver may still write into it. Returns
+ * GPUD_IO, with the words of gpud_check_clearing(). */
 enum gpud_status gpud_free_when_cleared(struct gpud_async *async, struct gpud_free_after *after,
                                         void *record,
                                         void (*give_back)(struct gpud_device *device, void *record),
