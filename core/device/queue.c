@@ -450,7 +450,8 @@ _Atomic uint32_t *gpud_signal_word(const struct gpud_signal *signal)
     return (_Atomic uint32_t *)(void *)((char *)signal->memory->host + signal->offset);
 }
 
-static enum gpud_status check_word(const struct gpud_signal *signal, struct gpud_error *error)
+static enum gpud_status signal_check_word(const struct gpud_signal *signal,
+                                          struct gpud_error *error)
 {
     uint64_t size = signal->memory->size;
     if (signal->offset % sizeof(uint32_t) || size < sizeof(uint32_t) ||
@@ -462,7 +463,7 @@ static enum gpud_status check_word(const struct gpud_signal *signal, struct gpud
 
 enum gpud_status gpud_signal_create_word(struct gpud_signal *signal, struct gpud_error *error)
 {
-    enum gpud_status status = check_word(signal, error);
+    enum gpud_status status = signal_check_word(signal, error);
     if (status == GPUD_OK)
         atomic_store_explicit(gpud_signal_word(signal), 0, memory_order_release);
     return status;
@@ -470,7 +471,7 @@ enum gpud_status gpud_signal_create_word(struct gpud_signal *signal, struct gpud
 
 enum gpud_status gpud_signal_import_word(struct gpud_signal *signal, struct gpud_error *error)
 {
-    if (check_word(signal, NULL) != GPUD_OK || signal->memory->read_only)
+    if (signal_check_word(signal, NULL) != GPUD_OK || signal->memory->read_only)
         return gpud_fail(error, GPUD_PEER,
                          "the peer's signal does not lie in the memory that it shared");
     return GPUD_OK;

@@ -408,8 +408,8 @@ static const struct gpud_bounce_ops gpu_bounce_ops = {
 
 /* Copies from pageable memory: the bytes are taken at once, and go up in the order of the queue.
  * A driver would do the same, but wait for a queue that stands still. Between enter and leave. */
-static enum gpud_status copy_pageable(struct gpud_gpu *gpu, void *stream,
-                                      const struct gpud_copy *copy, struct gpud_error *error)
+static enum gpud_status gpu_copy_pageable(struct gpud_gpu *gpu, void *stream,
+                                          const struct gpud_copy *copy, struct gpud_error *error)
 {
     const char *name = gpu->async.device->info.name;
     struct gpud_bounce *bounce;
@@ -452,7 +452,7 @@ static enum gpud_status gpu_queue_copy(struct gpud_queue *queue, const struct gp
     struct gpud_gpu *gpu = gpud_gpu(queue->device);
     gpu->driver->enter(gpu);
     if (from->kind == GPUD_GPU_PAGEABLE) {
-        enum gpud_status status = copy_pageable(gpu, stream, copy, error);
+        enum gpud_status status = gpu_copy_pageable(gpu, stream, copy, error);
         gpu->driver->leave(gpu);
         return status;
     }

@@ -508,8 +508,9 @@ const struct gpud_bounce_ops gpud_vulkan_bounce_ops = {
 
 /* Between a block and host memory (to or from it) that the driver cannot import: by way of a bounce
  * with the copy's rows, one behind the other. Down, this thread waits for the copy. */
-static enum gpud_status copy_pageable(struct vulkan_queue *queue, const struct gpud_copy *copy,
-                                      bool down, struct gpud_error *error)
+static enum gpud_status vulkan_copy_pageable(struct vulkan_queue *queue,
+                                             const struct gpud_copy *copy, bool down,
+                                             struct gpud_error *error)
 {
     struct gpud_device *device = copy->to->device;
     struct gpud_bounces *bounces = &gpud_vulkan_device(device)->bounces;
@@ -581,7 +582,7 @@ static enum gpud_status vulkan_queue_copy(struct gpud_queue *queue, const struct
                          "import: use the host's queue",
                          queue->device->info.name);
     if (is_pageable(copy->to) || is_pageable(copy->from))
-        return copy_pageable(queue->backend, copy, is_pageable(copy->to), error);
+        return vulkan_copy_pageable(queue->backend, copy, is_pageable(copy->to), error);
     const struct vulkan_rows rows = {
         .to = &gpud_vulkan_record(copy->to)->block,
         .from = &gpud_vulkan_record(copy->from)->block,

@@ -177,42 +177,34 @@ static enum gpud_status check_other_driver(const struct gpud_memory *memory,
     return GPUD_OK;
 }
 
-/* What is claimed of the memory, and where it comes from. */
-static enum gpud_status read_handle(const struct gpud_memory *memory,
-                                    const struct gpud_handle *handle, struct vulkan_block *claim,
-                                    enum vulkan_origin *origin, struct gpud_error *error)
-{
-    enum gpud_status status;
-    switch (handle->type) {
-    case GPUD_HANDLE_VULKAN_FD:
-        *origin = VULKAN_OF_PEER;
-        *claim = (struct vulkan_block){.size = handle->word[GPUD_VULKAN_SIZE],
-                                       .bytes = handle->word[GPUD_VULKAN_BYTES],
-                                       .type = (uint32_t)handle->word[GPUD_VULKAN_TYPE]};
-        status = check_words(memory, handle, error);
-        break;
-    case GPUD_HANDLE_CUDA_FD:
-    case GPUD_HANDLE_HIP_FD:
-        *origin = handle->type == GPUD_HANDLE_CUDA_FD ? VULKAN_OF_DRIVER : VULKAN_OF_DMABUF;
-        *claim = (struct vulkan_block){.size = handle->word[0], .bytes = handle->word[0]};
-        status = check_other_driver(memory, handle, error);
-        break;
-    default:
-        return gpud_fail(error, GPUD_PEER, "the peer's handle is not memory of a GPU that %s knows",
-                         memory->device->info.name);
-    }
-    return status == GPUD_OK
-               ? check_descriptor(gpud_vulkan_device(memory->device), handle->fd, claim, error)
-               : status;
-}
-
 enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpud_handle *handle,
                                     struct gpud_error *error)
 {
     const struct vulkan_device *vulkan = gpud_vulkan_device(memory->device);
-    struct vulkan_block claim = {0};
-    enum vulkan_origin origin = VULKAN_OF_PEER;
-    enum gpud_status status = read_handle(memory, handle, &claim, &origin, error);
+    const char *name = memory->device->info.name;
+    /* What is claimed of the memory, and where it comes from. */
+    struct vulkan_block claim = {.size = handle->word[0], .bytes = handle->word[0]};
+    enum vulkan_origin origin;
+    enum gpud_status status;
+    switch (handle->type) {
+    case GPUD_HANDLE_VULKAN_FD:
+        origin = VULKAN_OF_PEER;
+        claim = (struct vulkan_block){.size = handle->word[GPUD_VULKAN_SIZE],
+                                      .bytes = handle->word[GPUD_VULKAN_BYTES],
+                                      .type = (uint32_t)handle->word[GPUD_VULKAN_TYPE]};
+        status = check_words(memory, handle, error);
+        break;
+    case GPUD_HANDLE_CUDA_FD:
+    case GPUD_HANDLE_HIP_FD:
+        origin = handle->type == GPUD_HANDLE_CUDA_FD ? VULKAN_OF_DRIVER : VULKAN_OF_DMABUF;
+        status = check_other_driver(memory, handle, error);
+        break;
+    default:
+        return gpud_fail(error, GPUD_PEER, "the peer's handle is not memory of a GPU that %s knows",
+                         name);
+    }
+    if (status == GPUD_OK)
+        status = check_descriptor(vulkan, handle->fd, &claim, error);
     if (status != GPUD_OK)
         return status;
     int own = duplicate(vulkan, handle->fd);
@@ -230,7 +222,7 @@ enum gpud_status gpud_vulkan_import(struct gpud_memory *memory, const struct gpu
         free(record);
         return gpud_vulkan_fail_as(
             error, result == VK_ERROR_OUT_OF_HOST_MEMORY ? GPUD_NO_MEMORY : GPUD_PEER, result,
-            "the peer's descriptor is not memory that %s can open", memory->device->info.name);
+            "the peer's descriptor is not memory that %s can open", name);
     }
     if (origin == VULKAN_OF_PEER && handle->keep)
         record->fd = fcntl(handle->fd, F_DUPFD_CLOEXEC, 3);
