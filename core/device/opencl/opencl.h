@@ -168,7 +168,6 @@ void gpud_opencl_queue_free(struct opencl_queue *queue);
  * queue's latest (NULL: the driver refused it). */
 enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error);
 void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event);
-enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud_error *error);
 
 /* Whether all its commands are done. */
 bool gpud_opencl_queue_idle(struct opencl_queue *queue);

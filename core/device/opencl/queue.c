@@ -222,7 +222,7 @@ const struct gpud_async_ops gpud_opencl_async_ops = {
 
 /* --- commands ------------------------------------------------------------------------------ */
 
-enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud_error *error)
+static enum gpud_status start_queue(struct opencl_queue *queue, struct gpud_error *error)
 {
     cl_int code = clFlush(queue->queue);
     return code == CL_SUCCESS ? GPUD_OK
@@ -276,7 +276,7 @@ static cl_event opencl_queue_last(struct opencl_queue *queue)
 static enum gpud_status opencl_finish_command(struct opencl_queue *queue, cl_event event,
                                               int64_t deadline, struct gpud_error *error)
 {
-    enum gpud_status status = gpud_opencl_queue_start(queue, error);
+    enum gpud_status status = start_queue(queue, error);
     if (status == GPUD_OK)
         status = opencl_wait(event, deadline, error);
     clReleaseEvent(event);
@@ -310,7 +310,7 @@ static enum gpud_status opencl_queue_on_complete(struct gpud_queue *queue, gpud_
 {
     struct opencl_queue *opencl = queue->backend;
     struct gpud_completion *completion = NULL;
-    enum gpud_status status = gpud_opencl_queue_start(opencl, error);
+    enum gpud_status status = start_queue(opencl, error);
     if (status != GPUD_OK)
         return status;
     gpud_lock_take(&opencl->lock);
@@ -341,7 +341,7 @@ enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event,
                                    struct gpud_error *error)
 {
     struct gpud_error why = {0};
-    enum gpud_status status = gpud_opencl_queue_start(device->service, &why);
+    enum gpud_status status = start_queue(device->service, &why);
     if (status == GPUD_OK)
         status = opencl_wait(event, gpud_deadline(OPENCL_SERVICE_TIMEOUT), &why);
     if (status == GPUD_TIMEOUT) {
@@ -544,7 +544,7 @@ static enum gpud_status transfer(struct opencl_queue *queue, struct gpud_memory 
         return gpud_opencl_fail(error, code, "%s cannot copy %llu bytes %s the host",
                                 memory->device->info.name, (unsigned long long)bounce->size,
                                 to_host ? "to" : "from");
-    return gpud_opencl_queue_start(queue, error);
+    return start_queue(queue, error);
 }
 
 /* map and unmap for it. */
@@ -710,7 +710,7 @@ enum gpud_status gpud_opencl_migrate(struct gpud_queue *queue, struct gpud_memor
     before[0] = earlier ? opencl_queue_last(earlier) : NULL;
     if (before[0])
         count++;
-    enum gpud_status status = earlier ? gpud_opencl_queue_start(earlier, error) : GPUD_OK;
+    enum gpud_status status = earlier ? start_queue(earlier, error) : GPUD_OK;
     if (status == GPUD_OK)
         status = gpud_opencl_queue_begin(opencl, error);
     if (status == GPUD_OK) {
@@ -726,12 +726,12 @@ enum gpud_status gpud_opencl_migrate(struct gpud_queue *queue, struct gpud_memor
     }
     if (earlier && before[0])
         clReleaseEvent(before[0]);
-    return status == GPUD_OK ? gpud_opencl_queue_start(opencl, error) : status;
+    return status == GPUD_OK ? start_queue(opencl, error) : status;
 }
 
 static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
 {
-    return gpud_opencl_queue_start(queue->backend, error);
+    return start_queue(queue->backend, error);
 }
 
 static enum gpud_status opencl_queue_finish(struct gpud_queue *queue, int64_t deadline,
@@ -848,7 +848,7 @@ static enum gpud_status opencl_queue_mark(struct gpud_queue *queue, void **fence
         else
             code = mark_commands(own->queue, &event);
         gpud_opencl_queue_end(own, NULL);
-        status = code == CL_SUCCESS ? gpud_opencl_queue_start(own, error)
+        status = code == CL_SUCCESS ? start_queue(own, error)
                                     : gpud_opencl_fail(error, code, "the queue cannot be marked");
     } else {
         code = mark_commands(queue->native, &event);
@@ -1159,7 +1159,7 @@ static enum gpud_status watch_for(struct gpud_signal *signal, uint32_t value, cl
         *fresh = true;
     }
     *event = opencl_queue_last(watch->queue);
-    return gpud_opencl_queue_start(watch->queue, error);
+    return start_queue(watch->queue, error);
 }
 
 static void note_reached(struct opencl_signal *record, uint32_t value)
