@@ -352,7 +352,7 @@ enum gpud_status gpud_device_open(struct gpud_context *context, const char *name
             status = open_new(context, ops, index, &opening, &found, error);
         gpud_lock_release(&context->opening[backend]);
     }
-    if (status == GPUD_OK && opening.opened) /* gpudirect-bench --start reads this */
+    if (status == GPUD_OK && opening.opened) /* tests/tools/starting.py reads this */
         gpud_log_info(&context->log, "device", "%s: driver in %.3f ms, opened in %.3f ms",
                       found->info.name, (double)(opening.found - opening.begun) / 1e6,
                       (double)(opening.opened - opening.found) / 1e6);

@@ -7,7 +7,7 @@ from tool import BENCH, SMALL, check, refused, run, run_json
 
 for numbers in ("0", "2000", "1,,2", "x", ",".join(["1"] * 17)):
     refused(2, "up to 16 numbers from 1 to 1024", "--channels", numbers)
-for other in (["--receivers", "2"], ["--compare", "a|b"], ["--to", "host,host"], ["--elements"], ["--idle", "1"]):
+for other in (["--receivers", "2"], ["--compare", "a|b"], ["--to", "host,host"], ["--elements"], ["--verify", "full"]):
     refused(2, "--channels goes with", "--channels", "2", *other)
 refused(1, "there is no opencl:200", "--channels", "1", "--from", "opencl:200")
 

@@ -9,12 +9,12 @@ import signal
 import time
 
 import schemas
-from tool import BENCH, DEADLINE, SMALL, Running, check, run, run_json
+from tool import BENCH, DEADLINE, SMALL, Running, check, idle_percent, run, run_json
 
 KEYS = {"route", "fallback_reason", "frames", "fps", "lost", "torn", "dropped", "latency_us", "latency_cpu_us",
         "gigabytes_per_second", "distribution", "cpu_us_per_frame", "marking_us_per_frame", "copies", "wakes_per_frame",
         "device_waits_per_frame", "lent", "ceiling", "ceilings", "ceiling_ratio", "ceiling_ratio_p99", "receivers",
-        "join", "idle", "parameters", "machine"}
+        "join", "parameters", "machine"}
 
 
 def check_run(result, frames, receivers=1):
@@ -95,16 +95,9 @@ result = run_json(BENCH, *SMALL, "--frames", "20")
 check(result["join"] is None and result["parameters"]["join"] == 0, f"none join: {result['join']}")
 
 # Connected, and no frames: no thread spins. One that did would use all the CPU time that others leave.
-for more in ([], ["--receivers", "2", "--fps", "200", "--join", "2"]):
-    result = run_json(BENCH, *SMALL, "--frames", "50", "--idle", "2", *more)
-    check_run(result, 50, 2 if more else 1)
-    complete(result, 50)
-    check(result["idle"]["seconds"] == 2, f"idle for 2 s: {result['idle']}")
-    for side, percent in result["idle"]["cpu_percent"].items():
-        check(0 <= percent < 3, f"the {side} takes {percent} % of a processor without frames")
-text = run(BENCH, *SMALL, "--frames", "20", "--idle", "1")[0]
-check("CPU idle receiver, %" in text, f"the text says nothing of --idle:\n{text}")
-check(run_json(BENCH, *SMALL, "--frames", "20")["idle"] is None, "idle without --idle")
+for receivers in (1, 2):
+    for role, percent in idle_percent(*SMALL, receivers=receivers).items():
+        check(0 <= percent < 3, f"the {role} takes {percent} % of a processor without frames")
 
 # What a warm-up lost is not caught up in the section that is measured: that has a pace of its own.
 bench = Running("--json", *SMALL, "--fps", "20", "--frames", "20", "--warmup", "60")

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 
+import starting
 from gpus import SMALL, check_run, check_vendor
 from tool import BENCH, INFO, check, refused, run, run_json
 
@@ -135,9 +136,8 @@ def there(element, word=""):
 with tempfile.TemporaryDirectory() as folder:
     os.environ["GST_REGISTRY"] = folder + "/registry.bin"
     if there("gpudirectsink") and there("videotestsrc") and shutil.which("gst-launch-1.0"):
-        started = run_json(BENCH, "--start", *SMALL, "--runs", "1", "--from", "cuda:0", "--to", "cuda:0")
-        for side in ("sender_ms", "receiver_ms"):
-            check(started[side]["devices"] > 0, f"{side}: {started[side]}")
+        for times in starting.measure("cuda:0", "cuda:0", 1, "video/x-raw,format=UYVY,width=512,height=96,framerate=60/1"):
+            check(times["devices"] > 0, f"start: {times}")
     if there("cudaupload") and there("shmsink"):
         sink = "cudadownload ! shmsink socket-path={dir}/shm shm-size={bytes}"
         src = ("shmsrc socket-path={dir}/shm is-live=true ! "

@@ -4,7 +4,6 @@
 /* What gpudirect-bench believes about frames: a whole one is whole, any damage to what it marks is
  * seen, and the numbers of its report are right. */
 #include "bench.h"
-#include "ceilings/ceilings.h"
 #include "support/check.h"
 
 #include <math.h>

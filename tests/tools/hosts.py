@@ -7,7 +7,7 @@ import dataclasses
 import socket
 import struct
 
-READY, RESULT, FAILED, HELLO, ORDER, IDLE, RAW, SUMMARY = 3, 6, 7, 8, 9, 10, 11, 12
+READY, RESULT, FAILED, HELLO, ORDER, RAW, SUMMARY = 3, 6, 7, 8, 9, 10, 11
 MAGIC = 0x6763686568626770
 HEADER = struct.Struct("=QQ")  # type, size
 DEADLINE = 60
@@ -45,10 +45,9 @@ class Order:
     foreign: int = 0
     full: int = 0
     elements: int = 0
-    idle: int = 0
 
     def pack(self):
-        return struct.pack("=I32s16s32s8I3Iq", *dataclasses.astuple(self))
+        return struct.pack("=I32s16s32s8I3I", *dataclasses.astuple(self))
 
 
 class Peer:

@@ -26,7 +26,6 @@ refused(2, "--join -1: 0 to", "--join", "-1")
 refused(2, "--join needs --fps", "--join", "5")
 refused(2, "does not go with elements", "--join", "5", "--fps", "60", "--elements")
 refused(2, "--receivers 32: with --join 1 to 31", "--join", "5", "--fps", "60", "--receivers", "32")
-refused(2, "--idle -1: 0 to", "--idle", "-1")
 refused(2, "1 to 64", "--slots", "65")
 refused(2, "--slots 0: 1 to 64", "--slots", "0")
 refused(2, "--slots 1: with --elements 2 to 64", "--slots", "1", "--elements")
@@ -60,7 +59,7 @@ for port in ("0", "65535", "70000", "x"):
 refused(2, "a port from 1 to 65534", "--receive", "rdma://[::1]:65535")
 refused(2, "the sending host's address is needed", "--receive", "127.0.0.1")
 refused(2, "there is one", "--receive", "rdma://127.0.0.1", "--device", "host,host")
-for more in (["--from", "host"], ["--to", "host"], ["--frames", "10"], ["--runs", "2"], ["--idle", "1"], ["--elements"],
+for more in (["--from", "host"], ["--to", "host"], ["--frames", "10"], ["--runs", "2"], ["--elements"],
              ["--remote"], ["--allow-unauthenticated"], ["--fps", "50"], ["--verify", "full"]):
     refused(2, "the sending gpudirect-bench takes all other options", "--receive", "rdma://127.0.0.1", *more)
 refused(1, 'the host "nowhere.invalid"', "--receive", "rdma://nowhere.invalid")

@@ -6,9 +6,11 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import schemas
 
@@ -89,3 +91,25 @@ class Running:
         check(not left, f"{left} are left behind")
         self.folder.cleanup()
         return self.process.returncode, err
+
+
+def cpu_seconds(pid):
+    """Of all threads of a process, in user and in kernel mode."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def idle_percent(*args, receivers=1, seconds=2):
+    """What the sender and the receivers of a run take of a processor, each, while they are connected and no frame
+    comes: the first one is due after five seconds."""
+    bench = Running(*args, "--receivers", str(receivers), "--warmup", "0", "--frames", "2", "--fps", "0.2")
+    family = bench.wait_for_receivers(receivers)
+    time.sleep(1)
+    begun, before = time.monotonic(), {pid: cpu_seconds(pid) for pids in family.values() for pid in pids}
+    time.sleep(seconds)
+    passed = time.monotonic() - begun
+    percent = {role: max(100 * (cpu_seconds(pid) - before[pid]) / passed for pid in pids)
+               for role, pids in family.items()}
+    bench.process.send_signal(signal.SIGTERM)
+    bench.end()
+    return percent

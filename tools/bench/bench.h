@@ -26,40 +26,40 @@
  *        |<--- RESULT --------------------------|   they have all left
  *        |----- GO -------->|                 |   the sender may end
  *
- * With --idle the sender stops before its end: READY, nothing for so long, GO.
- *
  *     main.c         the role of this process, and the runs that were asked for
  *     options.c      the command line, and what --help says
- *     run.c          one run, as above; its processes, and the messages
+ *     children.c     the processes, and the messages between them
+ *     run.c          one run, as above, and the figures of it
+ *     report.c       the figures as text and as JSON, by tables of fields
  *     sender.c       the sender's loop, and what it sends through: the core or a GStreamer sink
- *     receiver.c     the receivers, of the core and of GStreamer; their counts and idle costs
+ *     receiver.c     the receivers, of the core and of GStreamer, and what they count
+ *     elements.c     what sender and receivers share if they are made of GStreamer elements
+ *     frames.c       how a frame is marked and checked; gpumarks.c the same on a GPU
+ *     ceiling.c      what the machine can do at best, in processes of its own: the processors;
+ *     ceilinggpu.c   a GPU's driver;
+ *     ceilingrdma.c  a network card
  *     remote.c       two benches on two hosts
- *     frames.c       how a frame is marked and checked; rows.c, gpumarks.c the same on a GPU
- *     submittimes.c  when frames were submitted, where neither the frame nor the core says
- *     capture.c      a card's frames, without a link; the time in pictures
- *     ceiling.c      what the machine can do at best, by ../ceilings, in processes of its own
  *     channels.c     --channels: many of them, in two processes or in two each
- *     failover.c     --failover: the main of two senders is killed
- *     lines.c        --lines: pictures that are handed over while they are written
- *     start.c        --start: gst-launch-1.0 until the first picture
- *     report.c       the figures of a run, as text and as JSON */
+ *     failover.c     --failover: the main of two senders is killed */
 /* clang-format on */
 #ifndef GPUD_TOOLS_BENCH_H
 #define GPUD_TOOLS_BENCH_H
 
 #include "ceilings/ceilings.h"
 #include "clock.h"
+#include "json.h"
+#include "stats.h"
+
 #include <glib.h>
 #include <gpudirect/gpudirect.h>
 #include <gpudirect/layout.h>
 #include <gst/gst.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
-
-/* === bench ==================================================================================== */
 
 #define BENCH_CHANNELS_MAX 1024
 
@@ -69,55 +69,90 @@
 /* The longest that one step may take without progress. */
 #define BENCH_STEP_TIMEOUT (10 * GPUD_SEC)
 
-/* What a child process does. Sent as raw bytes: both ends are the same program. */
-struct bench_job {
-    char from[32], to[256]; /* to: may be a list, which is dealt out to the receivers in turn */
-    char route[32];         /* "": the best */
-    char format[16];
-    uint32_t width, height;
-    uint32_t fps_num, fps_den; /* 0/1: as fast as the receivers allow */
-    uint32_t frames, warmup;
-    uint32_t receivers, slots;
-    uint32_t lines; /* stripes in which a picture is written; 0: as a whole */
-    uint32_t joins; /* receivers that connect, take a few frames and leave while it measures */
-    enum gpud_slow_receiver slow_receiver;
-    bool
-        foreign; /* frames lie in the application's own memory, not in slots that the sender lent */
-    bool failover_standby; /* --failover standby, not group */
-    bool distribution;     /* the report has that of latencies */
-    bool full;             /* every byte is written and checked, not only the marks */
-    uint32_t foreign_buffers;
-    char network[256]; /* the address if frames go over a network; else "" */
-    char psk_file[256];
-    bool allow_unauthenticated;
-    bool remote;                /* other benches start sender and receivers: remote.c */
-    char address[256];          /* where the core's receivers connect */
-    char sink[2048], src[2048]; /* GStreamer elements instead of the core; "": none */
-    char caps[256];
-    uint16_t raw_port; /* where the raw writer listens */
-    int64_t idle;      /* ns without frames after the last one; 0: none */
-    int64_t patience;  /* longest wait for starting, for connecting, and for other hosts */
-    uint32_t number;   /* of a receiver, from 1; of the first channel, from 0 */
-    uint32_t channels; /* --channels: of one process */
-    /* Inherited descriptors; -1: none. ping and pong wake the echo process and its caller. page is
-     * shared memory: the echo's, or the submit times of frames. */
-    int ping, pong, page;
-};
-
 /* In the directory of a run. */
 #define BENCH_KEY_FILE "key"
 
 #define BENCH_UNKNOWN (-1)
 
-/* Of pictures that are written in stripes; microseconds. */
-struct bench_line_figures {
-    double first;          /* p50, from the first stripe written to the same one read */
-    double last, last_p99; /* from the last stripe written to all of them read */
+/* === a job and its result ===================================================================== */
+
+/* What a child process does. Sent as raw bytes: both ends are the same program. */
+struct bench_job {
+    /* The part that a bench on another host is told. */
+    uint32_t runs;
+    char from[32], format[16];
+    char route[32]; /* "": the best */
+    uint32_t width, height;
+    uint32_t fps_num, fps_den; /* 0/1: as fast as the receivers allow */
+    uint32_t frames, warmup, slots;
+    uint32_t slow_receiver; /* enum gpud_slow_receiver */
+    uint32_t foreign;  /* frames lie in the application's own memory, not in slots that are lent */
+    uint32_t full;     /* every byte is written and checked, not only the marks */
+    uint32_t elements; /* sink and src, instead of the core */
+
+    /* The part that it is not told. A list of devices is dealt out to the receivers in turn. */
+    char to[256];
+    uint32_t receivers, foreign_buffers;
+    uint32_t joins; /* receivers that connect, take a few frames and leave while it measures */
+    bool failover_standby; /* --failover standby, not group */
+    bool distribution;     /* the report has that of latencies */
+    bool allow_unauthenticated;
+    bool remote;       /* other benches start sender and receivers: remote.c */
+    char network[256]; /* the address if frames go over a network; else "" */
+    char psk_file[256];
+    char address[256];          /* where the core's receivers connect */
+    char sink[2048], src[2048]; /* GStreamer elements */
+    char caps[256];
+    uint16_t raw_port; /* where the raw writer listens */
+    int64_t patience;  /* longest wait for starting, for connecting, and for other hosts */
+    uint32_t number;   /* of a receiver, from 1; of the first channel, from 0 */
+    uint32_t channels; /* --channels: of one process */
+    /* Inherited descriptors; -1: none. ping and pong wake the echo process and its caller. page is
+     * a struct bench_page. */
+    int ping, pong, page;
+};
+
+/* The part of a job that another host is told. */
+#define BENCH_ORDER_SIZE offsetof(struct bench_job, to)
+
+/* A word that one process writes for another one, in a cache line of its own. */
+struct bench_side {
+    _Alignas(64) _Atomic uint32_t word;
+    atomic_bool waited_for; /* the other process sleeps until it changes */
+};
+
+/* More than the frames that can be in flight; a frame's time is at index % BENCH_SUBMIT_TIMES. */
+#define BENCH_SUBMIT_TIMES 4096
+
+/* Memory that processes of a run share. */
+struct bench_page {
+    _Atomic int64_t pinged;        /* when the ping was sent */
+    struct bench_side there, back; /* of words that are exchanged */
+    atomic_bool stop;
+    /* When frames were submitted, for those through elements that a GPU marks: they cannot carry
+     * the time, and elements do not report it. */
+    _Atomic int64_t submitted[BENCH_SUBMIT_TIMES];
+};
+
+/* A descriptor; -1: errno. */
+int bench_page_create(void);
+
+/* Maps it until the process ends; NULL: there is none. */
+struct bench_page *bench_page_map(int page);
+
+/* What a GPU's driver reaches; 0: not measured. */
+struct bench_raw_gpu {
+    double copy, peer;       /* frames a second: within the sender's GPU, to the first receiver's */
+    double fan_out;          /* to each receiver, with copies to all at once */
+    double download, upload; /* to and from pinned memory */
+    double marker;  /* us: a word from one GPU's stream to the other's; half of a round trip */
+    double words;   /* a second: from one GPU's stream to the other's and back */
+    double handoff; /* us: p50 from the CPU's call, through both GPUs' streams, back to the CPU */
 };
 
 /* --channels: what a process with many has. */
 struct bench_channels {
-    unsigned threads, descriptors;
+    uint64_t threads, descriptors;
     uint64_t kilobytes;  /* of its own memory, without frames */
     uint64_t wakes;      /* of its threads in a second without frames */
     uint64_t late, lost; /* frames that could not be sent in time; that are missing */
@@ -144,92 +179,21 @@ struct bench_result {
     uint64_t joined, left;   /* joins: receivers that got a frame; that got all they wanted */
     uint64_t measured;       /* joins: those that left during the measured section */
     uint64_t missing;        /* joins: frames missing between a receiver's first and last */
-    struct raw_gpu_figures raw;
+    struct bench_raw_gpu raw;
     double raw_write; /* frames a second by plain RDMA writes; 0: not measured */
-    /* --lines: by a link and by a target; whole and by lines; a fast reader and a slow one. */
-    struct bench_line_figures lines[2][2][2];
     struct bench_channels channels;
-};
-
-struct bench_failure {
-    enum gpud_status status;
-    char reason[512];
 };
 
 /* The device of receiver `number`, from 1. */
 const char *bench_device_of(const struct bench_job *job, uint32_t number, char *device,
                             size_t size);
 
-uint64_t bench_frame_bytes(const struct bench_job *job);
+struct gpud_layout bench_layout_of(const struct bench_job *job);
 
 /* How long that many frames take at the job's pace, ns. */
 int64_t bench_paced_time(const struct bench_job *job, double frames);
 
-static inline bool bench_uses_elements(const struct bench_job *job)
-{
-    return job->sink[0] != '\0';
-}
-
-/* === output ================================================================================== */
-/* What the sender sends through: the core's API, or a GStreamer sink. For child processes: failures
- * end the process. */
-
-struct bench_output_ops {
-    /* Receivers can connect after it. */
-    void *(*open)(const struct bench_job *job, int control);
-    /* Returns when all receivers are connected and the coordinator has sent GO. */
-    void (*wait)(void *output);
-    /* The memory of the next frame, and its size. NULL: GPU memory, which only mark can write. */
-    void *(*acquire)(void *output, uint64_t *size);
-    /* Marks a frame in GPU memory by work on a stream, before the receiver's access. */
-    void (*mark)(void *output, uint64_t index);
-    /* Submits the frame. */
-    void (*send)(void *output);
-    /* Ends the stream. */
-    void (*end)(void *output);
-    /* Fills in the route and the counters so far, but not frames, times and CPU time. */
-    void (*count)(void *output, struct bench_result *result);
-    void (*close)(void *output);
-};
-
-extern const struct bench_output_ops bench_output_core, bench_output_gst;
-
-/* === roles =================================================================================== */
-/* What a child process runs in each role. Each returns when its work is done; failures are reported
- * on the control socket and end the process. */
-
-void bench_run_sender(int control);
-void bench_run_receiver_core(int control, const struct bench_job *job);
-void bench_run_receiver_gst(int control, const struct bench_job *job);
-
-/* Receivers that connect, take a few frames and leave. */
-void bench_run_joiner(int control);
-
-/* One side of many channels. */
-void bench_run_channel_senders(int control);
-void bench_run_channel_receivers(int control);
-
-/* The process that is woken for the ceiling of latency. */
-void bench_run_echo(int control);
-
-/* The process that answers words in shared memory. */
-void bench_run_words(int control);
-
-/* A GPU's driver without gpudirect. */
-void bench_run_raw(int control);
-
-/* A writer and a reader of pictures that are handed over while they are written. */
-void bench_run_lines(int control);
-
-/* A main or backup sender, and their receiver. */
-void bench_run_failover_sender(int control);
-void bench_run_failover_receiver(int control);
-
-/* A network card without gpudirect: the writer, and the target. */
-void bench_run_raw_writer(int control);
-void bench_run_raw_target(int control);
-
-/* === control ================================================================================= */
+/* === processes ================================================================================ */
 /* Messages between the coordinator and a child, over a stream socket. */
 
 enum bench_message {
@@ -243,9 +207,13 @@ enum bench_message {
     /* Between two hosts: remote.c. */
     BENCH_HELLO,
     BENCH_ORDER,
-    BENCH_IDLE, /* to a receiving bench: nothing; the answer: a double, % of one CPU */
-    BENCH_RAW,  /* a port */
+    BENCH_RAW, /* a port */
     BENCH_SUMMARY,
+};
+
+struct bench_failure {
+    enum gpud_status status;
+    char reason[512];
 };
 
 struct bench_packet {
@@ -256,7 +224,6 @@ struct bench_packet {
 
 /* false: the other end is gone, or did not read in time. */
 bool bench_send(int fd, enum bench_message type, const void *data, size_t size);
-bool bench_send_result(int fd, const struct bench_result *result, const int64_t *latencies);
 
 enum bench_receipt { BENCH_RECEIVED, BENCH_GONE, BENCH_TIMED_OUT };
 /* max: largest message in bytes; a longer one counts as the end (BENCH_GONE). */
@@ -264,96 +231,120 @@ enum bench_receipt { BENCH_RECEIVED, BENCH_GONE, BENCH_TIMED_OUT };
 enum bench_receipt bench_receive(int fd, int64_t deadline, uint64_t max,
                                  struct bench_packet *packet);
 
-/* Fills in a failure and returns false. */
-bool bench_fail(struct bench_failure *failure, enum gpud_status status, const char *format, ...)
-    G_GNUC_PRINTF(3, 4);
-
 /* Cleans text from another host: terminates it, and removes a terminal's control characters. */
 void bench_clean_text(char *text, size_t size);
-void bench_clean_result(struct bench_result *result);
 
 /* --- in a child ------------------------------------------------------------------------------- */
 
-/* Reports the reason to the coordinator and ends the process, whose resources the system frees. */
-G_NORETURN void bench_child_fail(int fd, enum gpud_status status, const char *format, ...)
-    G_GNUC_PRINTF(3, 4);
+extern int bench_control; /* the socket to the coordinator */
+extern struct bench_job bench_job;
+extern struct gpud_error bench_error; /* what calls of the core are given for bench_must() */
 
-/* The same for a measurement without gpudirect: its `user` is the control socket. */
-struct raw_caller bench_child_caller(const int *fd);
+/* Reports the reason to the coordinator and ends the process, whose resources the system frees. */
+G_NORETURN void bench_die(enum gpud_status status, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* Ends the process unless the call has succeeded. what: what was done; NULL: the reason says it. */
+void bench_must(const char *what, enum gpud_status status);
+void bench_must_gpu(const struct raw_driver *driver, const char *what, int result);
+
+/* Tells the coordinator: LISTENING or READY. */
+void bench_say(enum bench_message type);
+void bench_send_result(const struct bench_result *result, const int64_t *latencies);
 
 /* Receives the next message, which must be of this type. Ends the process if the coordinator is
- * gone, or silent until the deadline. */
-void bench_child_expect(int fd, enum bench_message type, int64_t deadline, void *data, size_t size);
+ * gone, or silent for `patience` ns. */
+void bench_expect(enum bench_message type, int64_t patience, void *data, size_t size);
 
 /* Whether this message has come; does not wait. */
-bool bench_child_received(int fd, enum bench_message type);
+bool bench_received(enum bench_message type);
 
-/* === children ================================================================================ */
-/* The processes of a run: this program, started again in other roles. They end with the
- * coordinator. */
+/* Becomes the child that the command line says; false: this is the coordinator. */
+bool bench_be_child(int argc, char **argv);
 
+/* What each child does; failures end the process. */
+void bench_run_sender(void);
+void bench_run_receiver_core(void);
+void bench_run_receiver_gst(void);
+void bench_run_joiner(void);
+void bench_run_channel_senders(void);
+void bench_run_channel_receivers(void);
+void bench_run_failover_sender(void);
+void bench_run_failover_receiver(void);
+void bench_run_echo(void);       /* is woken for the ceiling of latency */
+void bench_run_words(void);      /* answers words in shared memory */
+void bench_run_raw(void);        /* a GPU's driver without gpudirect */
+void bench_run_raw_writer(void); /* a network card without gpudirect: the writer, the target */
+void bench_run_raw_target(void);
+
+/* --- in the coordinator ----------------------------------------------------------------------- */
+
+extern struct bench_failure bench_failure; /* why something did not work */
+
+/* Sets it and returns false. */
+bool bench_fail(enum gpud_status status, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* A process of a run: this program, started again in another role. They end with the coordinator.
+ */
 struct bench_child {
-    const char *role;     /* as in main.c */
+    const char *role;
     uint32_t number;      /* of a receiver, from 1; else 0 */
     const char *host;     /* another host, which is not trusted; NULL: this one */
     uint64_t message_max; /* largest message from it; 0: the default */
-    pid_t pid;            /* -1: no process here */
-    int fd;
+    pid_t pid;            /* 0: no process here */
+    int fd;               /* 0: none */
     bool ready, finished; /* sent READY or LISTENING; sent its result */
     uint16_t port;        /* where it listens, if it sent one */
-    bool idle_known;      /* on another host: it was reported */
-    double idle_percent;  /* of one CPU, without frames; NAN: unknown */
-    int64_t cpu_time;     /* when that measurement began */
     struct bench_result result;
     int64_t *latencies;
 };
 
-/* The processes of a run. */
+/* The processes of a run of one link: the sender, the receivers, the joiner if any. */
 struct bench_processes {
-    struct bench_child
-        child[1 + GPUD_RECEIVERS_MAX]; /* the sender, the receivers, the joiner if any */
+    struct bench_child child[1 + GPUD_RECEIVERS_MAX];
     size_t count;
     size_t receivers;
 };
 
-/* inherited: descriptors that stay open in the child. */
-bool bench_child_start(struct bench_child *child, const char *role, uint32_t number,
-                       const int *inherited, size_t inherited_count, struct bench_failure *failure);
+/* Starts a process and sends it its job, whose descriptors it inherits. */
+bool bench_start(struct bench_child *child, const char *role, uint32_t number,
+                 const struct bench_job *job);
 
 /* From now on every child gets a PID namespace of its own, as in containers. */
 void bench_children_isolate(void);
 
-/* Waits until it ends, and kills it at the deadline. false: it was killed. */
-bool bench_child_stop(struct bench_child *child, int64_t deadline);
+enum bench_stage { BENCH_IS_READY, BENCH_IS_FINISHED };
 
-/* true: one of them was killed or crashed, which explains all other failures; *failure describes
- * it. Waits briefly, because a death may be noticed after its consequences. */
-bool bench_children_find_death(struct bench_child *children, size_t count,
-                               struct bench_failure *failure);
-
-/* Handles the messages of all children until `done` returns true. false: a failure, a signal to
- * this process, or the deadline. */
-bool bench_children_wait(struct bench_child *children, size_t count, int64_t deadline,
-                         bool (*done)(struct bench_child *children, size_t count), const char *what,
-                         struct bench_failure *failure);
+/* Handles the messages of all children until `needed` of them, from `first` on, have come to this
+ * stage. false: a failure, a signal to this process, or the deadline. */
+bool bench_wait(struct bench_child *children, size_t count, size_t first, size_t needed,
+                enum bench_stage stage, int64_t deadline, const char *what);
 
 /* Handles one message. false: a failure, or not a valid message. */
-bool bench_child_handle(struct bench_child *child, struct bench_packet *packet,
-                        struct bench_failure *failure);
+bool bench_handle(struct bench_child *child, struct bench_packet *packet);
 
-/* A run of one process: from its start to its result, in `timeout` ns. */
-bool bench_child_run(const struct bench_job *job, const char *role, int64_t timeout,
-                     const char *what, struct bench_result *result, struct bench_failure *failure);
+/* Where one was killed or crashed, that explains all other failures: sets it. Waits briefly,
+ * because a death may be noticed after its consequences. */
+void bench_find_death(struct bench_child *children, size_t count);
+
+/* Waits until it ends, and kills it at the deadline. false: it was killed. */
+bool bench_stop(struct bench_child *child, int64_t deadline);
+
+/* Ends all of them; after a failure, whose reason may be a death, within `patience` ns. Passes
+ * `good` on; false also if one had to be killed. */
+bool bench_stop_all(struct bench_child *children, size_t count, bool good, int64_t patience);
 
 /* SIGINT, SIGTERM and SIGHUP end the run instead of this process, so that it cleans up first. */
 void bench_catch_signals(void);
 int bench_caught_signal(void); /* 0: none */
 
-/* This process's role, and its control socket; NULL in the coordinator. */
-const char *bench_role(int argc, char **argv, int *fd);
+/* Sets the failure if there was a signal. */
+bool bench_interrupted(void);
+
+/* A private directory for sockets, to be removed. NULL: a failure. */
+char *bench_make_directory(void);
+void bench_remove_directory(const char *path);
 
 /* === options ================================================================================= */
-/* The command line. */
 
 /* Limits, also for a bench on another host. */
 #define BENCH_FRAMES_MIN 2
@@ -363,7 +354,6 @@ const char *bench_role(int argc, char **argv, int *fd);
 #define BENCH_RUNS_MAX 1000
 #define BENCH_RATE_MIN 0.1
 #define BENCH_RATE_MAX 1e5
-#define BENCH_IDLE_MAX 3600 /* s */
 #define BENCH_ROWS_UNFIT \
     "--width %u --height %u: too small to be marked by a GPU: 4 lines of 16 bytes are needed"
 
@@ -373,7 +363,6 @@ struct bench_options {
     struct bench_job ours;
     struct bench_job peer; /* with --compare */
     bool compare;
-    bool capture;      /* no link: `ours` says what a card captures, and has its address */
     bool receive;      /* `ours` is the receiver's part of a job that the sending bench completes */
     char report[4096]; /* --report: a folder; "": none */
     bool quick, draw;  /* --quick and --draw, with it */
@@ -381,8 +370,6 @@ struct bench_options {
     uint32_t channels[BENCH_CHANNEL_ROWS]; /* --channels */
     uint32_t channel_rows;                 /* 0: not given */
     bool apart;                            /* each channel in two processes of its own */
-    bool start;                            /* --start: `ours` says where, and what pictures */
-    uint32_t runs;
     bool json;
     bool isolated;   /* each process in a PID namespace of its own */
     int64_t timeout; /* of one run */
@@ -391,7 +378,29 @@ struct bench_options {
 /* false: nothing to run; *status is the exit status, and the reason was printed. */
 bool bench_options_parse(int argc, char **argv, struct bench_options *options, int *status);
 
-/* === rows ==================================================================================== */
+/* The caps of a job, and the descriptions of gpudirectsink and gpudirectsrc for it. */
+void bench_describe_caps(struct bench_job *job);
+bool bench_describe_ours(struct bench_job *job);
+
+/* === marks of frames ========================================================================== */
+/* The marks that a CPU writes tell its receiver which frame it is and whether it is whole.
+ *
+ *     | head: magic, index, size, hash, time | … 8 blocks of 256 bytes … | tail |
+ *
+ * Everything except hash and time depends on the index. Marking and checking takes about a
+ * microsecond for any size of frame; in full, every byte is written and hashed. */
+
+#define BENCH_FRAME_MIN 256
+
+void bench_frame_mark(void *data, uint64_t size, uint64_t index, bool full);
+
+/* Sets the time of submitting. It comes last, because marking takes time. */
+void bench_frame_set_time(void *data, int64_t time);
+
+/* false: torn, or not a marked frame. *index and *time are the head's even then. */
+bool bench_frame_check(const void *data, uint64_t size, bool full, uint64_t *index, int64_t *time);
+
+/* --- rows ------------------------------------------------------------------------------------- */
 /* The marks of a frame that a GPU writes or reads by copies alone: 16 bytes at the start of four
  * rows of the first plane, from the first row to about the last, so that one strided copy covers
  * all. They hold the frame's index, and show whether its beginning, middle and end belong to one
@@ -434,38 +443,61 @@ uint8_t bench_rows_filler(uint64_t index);
 /* Marks and checks by the CPU, filled frames in full. */
 void bench_rows_mark(void *frame, const struct gpud_layout *layout, const struct bench_job *job,
                      uint64_t index);
+bool bench_rows_check_marks(const void *frame, const struct gpud_layout *layout, uint64_t *index);
 bool bench_rows_check_frame(const void *frame, const struct gpud_layout *layout,
                             const struct bench_job *job, uint64_t *index);
 
-/* Checks only the marks. */
-bool bench_rows_check_marks(const void *frame, const struct gpud_layout *layout, uint64_t *index);
+/* --- by a GPU --------------------------------------------------------------------------------- */
+/* Writes and reads rows of frames in GPU memory by work on a stream, as an application would do:
+ * the CPU does not wait. For children, one writer or one reader in each. The driver must be open.
+ */
 
-/* Checks every byte of the picture. */
-bool bench_rows_check_whole(const void *frame, const struct gpud_layout *layout, uint64_t index);
+/* Enqueues the marks of the frame at `address`. The stream's GPU must be current. */
+void bench_gpu_mark(const struct raw_driver *driver, raw_stream stream, raw_address address,
+                    const struct gpud_layout *layout, uint64_t index);
 
-/* === counters ================================================================================ */
-/* What a receiver counts for each frame, through the core and through elements alike. */
+/* Waits until the stream has done everything. */
+void bench_gpu_finish(const struct raw_driver *driver, raw_stream stream);
+
+/* Reads marks in the order of frames: they are copied into pinned memory on the stream, and checked
+ * once they are there, when later frames come or at the end. gpu: where frames are. whole: frames
+ * are also checked to the last byte, as bench_rows_is_whole() decides. */
+void bench_gpu_open_reader(const struct raw_driver *driver, unsigned gpu, bool whole);
+
+/* Enqueues the copy of a frame's marks. acquired: when the CPU had the frame; submitted: 0:
+ * unknown. With --fps it also polls until the GPU has finished earlier work on the stream, which
+ * gives the latency as seen by the GPU. */
+void bench_gpu_read(raw_stream stream, raw_address address, const struct gpud_layout *layout,
+                    int64_t acquired, int64_t submitted, uint64_t reported_drops);
+
+/* Polls until the marks of at most `most` frames are pending; returns how many are. */
+size_t bench_gpu_wait(size_t most);
+
+/* Waits for all pending marks, finishes checking to the last byte, and frees the reader. */
+void bench_gpu_close_reader(void);
+
+/* === what a receiver counts =================================================================== */
 
 struct bench_counters {
-    const struct bench_job *job;
     uint64_t first; /* index of the first frame; 0: none yet */
     uint64_t last;  /* index of the previous frame */
     bool started;   /* the measured section has begun */
     bool complete;  /* the last frame came */
     int64_t cpu_start;
-    int64_t *latencies;
-    int64_t *latencies_cpu;
+    int64_t *latencies, *latencies_cpu;
     int64_t *intervals; /* between frames, with --join; else NULL */
     int64_t arrived;    /* when the previous frame came */
     int64_t probe_ns;   /* spent polling the GPU, which does not count as CPU time of receiving */
     int64_t marking_ns; /* spent reading marks from the GPU */
     int64_t probe_start, marking_start;
-    const int64_t *times;      /* the submit times of submittimes.h; NULL: none */
-    struct gpud_layout layout; /* where rows.h marks frames */
-    struct bench_result result;
-    void (*on_start)(void *user); /* called when the measured section begins; may be NULL */
-    void *user;
+    const struct bench_page *page;              /* with submit times; NULL: none */
+    struct gpud_layout layout;                  /* where rows are */
+    void (*count)(struct bench_result *result); /* route and counters so far */
+    struct bench_result result, before;         /* before: counters before the measured section */
 };
+
+/* Of this process's receiver; of elements the streaming thread's, until it has stopped. */
+extern struct bench_counters bench_counters;
 
 /* Times of one frame, monotonic ns. */
 struct bench_frame_times {
@@ -477,63 +509,29 @@ struct bench_frame_times {
 
 /* Counts a frame. whole: all its marks are of the frame `index`. reported_drops: frames that the
  * sender has reported as dropped so far. */
-void bench_counters_add(struct bench_counters *counters, bool whole, uint64_t index,
-                        const struct bench_frame_times *times, uint64_t reported_drops);
+void bench_count(bool whole, uint64_t index, const struct bench_frame_times *times,
+                 uint64_t reported_drops);
 
 /* Subtracts the earlier counters, which leaves those of the section in between. */
 void bench_result_subtract(struct bench_result *now, const struct bench_result *before);
 
-/* === gpumarks ================================================================================ */
-/* Writes and reads marks of frames in GPU memory by work on a stream, as an application would do:
- * the CPU does not wait. Used for the core and for elements, in child processes: failures end the
- * process. */
+/* === elements ================================================================================ */
+/* For children; failures end the process. */
 
-/* --- writing ---------------------------------------------------------------------------------- */
+/* A pipeline of the described elements, linked to `ours`. */
+GstElement *bench_elements_parse(const char *description, GstPad *ours);
 
-struct bench_mark_writer;
+/* Ends the process with the pipeline's error message, or with `otherwise`. */
+G_NORETURN void bench_elements_fail(GstElement *pipeline, const char *otherwise);
 
-/* The driver must be open. This applies to both directions. */
-struct bench_mark_writer *bench_mark_writer_create(const struct raw_driver *driver,
-                                                   const struct bench_job *job, int control);
-void bench_mark_writer_destroy(struct bench_mark_writer *writer);
+/* Ends the process, but lets the elements remove their files first. pool may be NULL. */
+G_NORETURN void bench_elements_quit(GstElement *pipeline, GstBufferPool *pool);
 
-/* Waits until the marks are written, for a receiver that does not order its work after this
- * stream. */
-void bench_mark_writer_finish(struct bench_mark_writer *writer, raw_stream stream);
+/* Route and counters, if an element has them ("active-path", "stats"). */
+void bench_elements_count(GstElement *pipeline, struct bench_result *result);
 
-/* Enqueues the marks of the frame at `address`. The stream's GPU must be current. */
-void bench_mark_writer_mark(struct bench_mark_writer *writer, raw_stream stream,
-                            raw_address address, const struct gpud_layout *layout, uint64_t index);
-
-/* --- reading ---------------------------------------------------------------------------------- */
-
-/* Reads marks in the order of frames: they are copied into pinned memory on the stream, and checked
- * once they are there, when later frames come or at the end. */
-struct bench_mark_reader;
-
-/* gpu: where frames are. whole: frames are also checked to the last byte, as bench_rows_is_whole()
- * decides. */
-struct bench_mark_reader *bench_mark_reader_create(const struct raw_driver *driver, unsigned gpu,
-                                                   const struct bench_job *job, int control,
-                                                   struct bench_counters *counters, bool whole);
-void bench_mark_reader_destroy(struct bench_mark_reader *reader);
-
-/* Enqueues the copy of a frame's marks. acquired: when the CPU had the frame; submitted: 0:
- * unknown. With --fps it also polls until the GPU has finished earlier work on the stream, which
- * gives the latency as seen by the GPU. */
-void bench_mark_reader_add(struct bench_mark_reader *reader, raw_stream stream, raw_address address,
-                           const struct gpud_layout *layout, int64_t acquired, int64_t submitted,
-                           uint64_t reported_drops);
-
-/* Polls until the marks of at most `most` frames are pending; returns how many are. */
-size_t bench_mark_reader_wait(struct bench_mark_reader *reader, size_t most);
-
-/* Waits for all pending marks, and finishes checking to the last byte. */
-void bench_mark_reader_finish(struct bench_mark_reader *reader);
-
-/* === gstcuda ================================================================================= */
-/* GStreamer's CUDA memory. libgstcuda is opened at run time, because its functions differ between
- * GStreamer's series. For child processes: failures end the process. */
+/* --- GStreamer's CUDA memory ------------------------------------------------------------------ */
+/* libgstcuda is opened at run time, because its functions differ between GStreamer's series. */
 
 struct bench_gpu_map {
     GstMapInfo info;
@@ -543,173 +541,30 @@ struct bench_gpu_map {
     struct gpud_layout layout; /* of the picture in the memory */
 };
 
-/* Opens the library, or ends the process with the reason. */
-void bench_gst_cuda_open(int control);
+void bench_gst_cuda_open(void);
 
 /* A pool of CUDA memory on a GPU. */
-GstBufferPool *bench_gst_cuda_pool(int control, unsigned ordinal);
+GstBufferPool *bench_gst_cuda_pool(unsigned ordinal);
 
 bool bench_gst_cuda_is(GstBuffer *buffer);
 
 /* Maps a buffer of CUDA memory for the GPU and makes its context current, until unmapped. */
-bool bench_gst_cuda_map(const struct bench_job *job, GstBuffer *buffer, GstMapFlags flags,
-                        struct bench_gpu_map *map);
+bool bench_gst_cuda_map(GstBuffer *buffer, GstMapFlags flags, struct bench_gpu_map *map);
 void bench_gst_cuda_unmap(GstBuffer *buffer, struct bench_gpu_map *map);
 
-/* Makes the context of the last mapped buffer current. false: none was mapped. */
+/* Makes the context of the last mapped buffer current, until raw_leave(&raw_cuda). false: none was
+ * mapped. */
 bool bench_gst_cuda_enter(void);
-void bench_gst_cuda_leave(void);
 
-/* === frames ================================================================================== */
-/* The marks of a frame, which tell its receiver which frame it is and whether it is whole.
- *
- *     | head: magic, index, size, hash, time | … 8 blocks of 256 bytes … | tail |
- *
- * Everything except hash and time depends on the index. Marking and checking takes about a
- * microsecond for any size of frame; in full, every byte is written and hashed. */
-
-#define BENCH_FRAME_MIN 256
-
-void bench_frame_mark(void *data, uint64_t size, uint64_t index, bool full);
-
-/* Sets the time of submitting. It comes last, because marking takes time. */
-void bench_frame_set_time(void *data, int64_t time);
-
-/* false: torn, or not a marked frame. *index and *time are the head's even then. */
-bool bench_frame_check(const void *data, uint64_t size, bool full, uint64_t *index, int64_t *time);
-
-/* === submittimes ============================================================================= */
-/* When frames were submitted, in memory that the sender shares with its receivers: for frames that
- * a GPU marks, which cannot carry the time, and for elements, which do not report it. */
-
-/* More than the frames that can be in flight; a frame's time is at index % BENCH_SUBMIT_TIMES. */
-#define BENCH_SUBMIT_TIMES 4096
-
-/* A descriptor; -1: out of memory. */
-int bench_submit_times_create(void);
-
-/* Maps job->page until the process ends; NULL: it has none. */
-int64_t *bench_submit_times_map(const struct bench_job *job, bool writable);
-
-/* === descriptions ============================================================================ */
-/* The descriptions of the elements that frames go through. */
-
-/* The caps of a job. */
-void bench_describe_caps(struct bench_job *job);
-
-/* The same for gpudirectsink and gpudirectsrc. */
-bool bench_describe_ours(struct bench_job *job);
-
-/* === elements ================================================================================ */
-/* What sender and receiver share if they are made of GStreamer elements. */
-
-/* A pipeline of the described elements, linked to `ours`. */
-GstElement *bench_elements_parse(int control, const char *description, GstPad *ours);
-
-/* Ends the process with the pipeline's error message, or with `otherwise`. */
-G_NORETURN void bench_elements_fail(int control, GstElement *pipeline, const char *otherwise);
-
-/* Ends the process, but lets the elements remove their files first. pool may be NULL. */
-G_NORETURN void bench_elements_quit(GstElement *pipeline, GstBufferPool *pool);
-
-/* Route and counters, if an element has them ("active-path", "stats"). */
-void bench_elements_count(GstElement *pipeline, struct bench_result *result);
-
-/* === idle ==================================================================================== */
-/* What a connected sender and its receivers cost while no frames are sent. */
-
-/* Sets idle_percent of these children, measured for so many ns; unchanged for one that has
- * ended. */
-void bench_idle_measure(struct bench_child *children, size_t count, int64_t duration);
-
-/* === network ================================================================================= */
-/* Network addresses, rdma://host:port/name, for connections of the bench besides the library's
- * links. */
-
-bool bench_is_network(const char *text);
-
-/* The port that the benches of two hosts use with each other: the one after the address's. 0: there
- * is none. */
-uint16_t bench_network_control_port(const char *address);
-
-/* Resolves the address's host, with another port. */
-bool bench_network_resolve(const char *address, uint16_t port, struct sockaddr_storage *found,
-                           struct bench_failure *failure);
-
-/* === hosts =================================================================================== */
-/* Two benches on two hosts. They use TCP, on the port after the link's, and the messages of one
- * bench's processes. The sending one listens, like its sender; the receiving one stands for a
- * receiver's process.
- *
- *     --to rdma://A:7174 --remote            --receive rdma://A:7174
- *        |<-------------- HELLO -------------->|   on connecting
- *        |--------------- ORDER -------------->|   for each run; its receiver starts
- *        |   READY, IDLE, STOP, RESULT, as on one host
- *        |--------------- RAW ---------------->|   its raw target starts
- *        |<-------------- RESULT --------------|
- *        |--------------- SUMMARY ------------>|   both print the whole report
- *
- * FAILED in either direction ends both, and so does a lost connection. Everything from the other
- * side is checked here. Numbers have the machine's byte order; hosts with another one are
- * refused. */
-
-struct bench_summary {
-    struct bench_result sender;
-    double idle_percent; /* of the sender */
-    double write;        /* the ceiling, frames a second; 0: not measured */
-};
-
-/* === remotes ================================================================================= */
-/* The receiving benches on other hosts, for the sending one. */
-
-struct bench_remotes {
-    int listener;
-    uint32_t runs; /* the number of all runs */
-    uint32_t count;
-    struct bench_remote {
-        int fd;
-        char host[64], device[32];
-    } remote[GPUD_RECEIVERS_MAX];
-};
-
-void bench_remotes_init(struct bench_remotes *remotes, uint32_t runs);
-
-/* Waits until there is one for each receiver of the job, and sets the job's `to`. They stay for all
- * runs. false also if the sender fails meanwhile. */
-bool bench_remotes_gather(struct bench_remotes *remotes, struct bench_job *job,
-                          struct bench_child *sender, int64_t deadline,
-                          struct bench_failure *failure);
-
-/* Has them start their receivers: each is a child now, with a connection instead of a process. */
-void bench_remotes_start(struct bench_remotes *remotes, const struct bench_job *job,
-                         struct bench_processes *processes);
-
-/* The run succeeded: forgets the children, keeps the connections. */
-void bench_remotes_release(struct bench_processes *processes);
-
-/* Only the first one has work: its child is the raw target. */
-void bench_remotes_start_target(struct bench_remotes *remotes, const struct bench_job *job,
-                                struct bench_child *target);
-
-void bench_remotes_sum_up(struct bench_remotes *remotes, const struct bench_summary *summary);
-
-/* failure: what to tell them; NULL: success. */
-void bench_remotes_close(struct bench_remotes *remotes, const struct bench_failure *failure);
-
-/* === receive ================================================================================= */
-/* The receiving one of two benches on two hosts (--receive). */
-
-/* Waits for the sending bench, runs what it asks for, and reports. Returns the exit status. */
-int bench_receive_all(const struct bench_options *options);
-
-/* === ceiling ================================================================================= */
+/* === ceilings ================================================================================ */
 /* What this machine can do at best, measured in the same run as the library. */
 
 struct bench_ceiling {
     const char *key, *what;
     double value; /* frames per second, or the median in µs */
     const char *unit;
-    double p99; /* of waking, µs; else NAN */
+    double p99;   /* of waking, µs; else NAN */
+    double ratio; /* of the run to it; NAN: a rate cannot be compared with a time */
 };
 
 #define BENCH_CEILINGS_MAX 10
@@ -726,32 +581,32 @@ void bench_ceilings_choose(struct bench_ceilings *list, const char *key);
 
 struct bench_remotes;
 bool bench_ceilings_measure(const struct bench_job *job, struct bench_remotes *remotes,
-                            struct bench_ceilings *ceilings, struct bench_failure *failure);
+                            struct bench_ceilings *ceilings);
 
-/* The ceiling of a run that the bench on another host measured, in frames a second. */
-void bench_ceilings_set_rdma(const struct bench_job *job, double write,
-                             struct bench_ceilings *ceilings);
+/* The ceiling of plain RDMA writes, in frames a second; 0: not measured. */
+struct bench_ceiling bench_ceiling_of_writes(const struct bench_job *job, double write);
 
-/* === ceilingrdma ============================================================================= */
-/* The ceiling over a network card: plain RDMA writes of the same frame over the card of the job's
- * network. */
+/* How many buffers of this size together exceed the processor's caches. */
+uint32_t bench_buffers_of(uint64_t size);
 
-struct bench_remotes;
+#define BENCH_RAW_WARMUP 10 /* frames that plain writes do not count with a pace */
 
-/* === figures ================================================================================= */
-/* Turns what the processes of a run have measured into the figures of its report. */
+/* How many they count. */
+uint32_t bench_raw_paced(const struct bench_job *job);
+
+/* === a run and its figures ==================================================================== */
 
 /* One receiver of a run. */
 struct bench_receiver_run {
-    uint64_t frames, missing, dropped,
-        torn; /* dropped: as the sender reported; included in missing */
+    uint64_t frames, missing, dropped, torn; /* dropped: as reported; included in missing */
     double fps, cpu_us;
     struct stats_latency latency, latency_cpu;
+    const char *meaning, *meaning_cpu; /* of these */
 };
 
 /* Doubles are NAN where unknown. */
 struct bench_run {
-    char route[64], fallback_reason[GPUD_REASON_MAX];
+    char route[32], fallback_reason[GPUD_REASON_MAX];
     double fps;
     uint64_t frames;              /* sent, in the measured section */
     uint64_t lost, torn, dropped; /* including the warm-up, of all receivers */
@@ -759,114 +614,133 @@ struct bench_run {
     struct stats_point distribution[STATS_POINTS]; /* of latency */
     size_t distribution_points;
     struct stats_latency latency_cpu;        /* until the CPU had a frame that a GPU reads */
+    const char *meaning, *meaning_cpu;       /* of these */
     double cpu_sender, cpu_receiver;         /* µs a frame; the mean of the receivers */
     double marking_sender, marking_receiver; /* the part for marking on a GPU */
-    double waits_device_sender,
-        waits_device_receiver;     /* times the CPU waited for a device, per frame */
-    double gigabytes_per_second;   /* of all receivers together */
-    double copies_cpu, copies_gpu; /* per frame, both sides and all receivers */
-    double kicks_sender, waits_sender, kicks_receiver,
-        waits_receiver;           /* per frame; the mean of the receivers */
-    double lent;                  /* 0…1 */
-    struct bench_ceiling ceiling; /* the main one of these: */
+    double waits_device_sender, waits_device_receiver; /* the CPU waited for a device, per frame */
+    double gigabytes_per_second;                       /* of all receivers together */
+    double copies_cpu, copies_gpu;                     /* per frame, both sides and all receivers */
+    double kicks_sender, waits_sender, kicks_receiver, waits_receiver; /* per frame; the mean */
+    double lent;                                                       /* 0…1 */
+    struct bench_ceiling ceiling;                                      /* the main one of these: */
     struct bench_ceilings ceilings;
-    double ceiling_ratios[BENCH_CEILINGS_MAX]; /* NAN: a rate cannot be compared with a time */
-    double ceiling_ratio, ceiling_ratio_p99;
-    uint32_t joins; /* 0: what follows is 0 or NAN */
-    uint64_t joined, left, joins_measured;
+    double ceiling_ratio_p99;
+    uint64_t joined, left, joins_measured; /* without joins 0, and the intervals are NAN */
     struct stats_latency interval_sender, interval_receiver;
-    double idle_sender, idle_receiver; /* % of one CPU; the mean of the receivers */
+    const char *meaning_sender, *meaning_receiver; /* of these */
     uint32_t receivers;
     struct bench_receiver_run receiver[GPUD_RECEIVERS_MAX];
 };
 
-/* All figures but the ceilings. */
-void bench_figures_sum_up(const struct bench_processes *processes, const struct bench_job *job,
-                          struct bench_run *run);
-
-/* The ratios to the ceilings, once both are known. */
-void bench_figures_compare(const struct bench_job *job, struct bench_run *run);
-
-/* === run ===================================================================================== */
-/* One run: starts its processes, measures the ceilings, and sums it up. */
-
-struct bench_remotes;
-
 /* remotes: the benches on other hosts; NULL: everything is here. */
 bool bench_run(const struct bench_job *job, int64_t timeout, struct bench_remotes *remotes,
-               struct bench_run *run, struct bench_failure *failure);
+               struct bench_run *run);
+
+/* All figures but the ceilings; then the ratios to the ceilings, once both are known. */
+void bench_figures_sum_up(const struct bench_processes *processes, const struct bench_job *job,
+                          struct bench_run *run);
+void bench_figures_compare(const struct bench_job *job, struct bench_run *run);
 
 /* Says on a terminal which of several runs is at hand, on a line of standard error that is
  * rewritten; 0 removes it. */
 void bench_show_progress(uint32_t number, uint32_t count);
 
-/* A private directory for sockets, to be freed with g_free(). NULL: *failure. */
-char *bench_make_directory(struct bench_failure *failure);
-void bench_remove_directory(const char *path);
-
 /* === report ================================================================================== */
-/* The report: of one run, of several, or of gpudirect's and a peer's. */
 
+/* A figure of a structure, in JSON and as text. */
+struct bench_field {
+    const char *path; /* in JSON: "a.b" is the member b of the object a; NULL: not there */
+    enum bench_kind {
+        BENCH_NUMBER,  /* double */
+        BENCH_INT,     /* uint64_t */
+        BENCH_INT32,   /* uint32_t */
+        BENCH_TEXT,    /* char [] */
+        BENCH_STRING,  /* const char * */
+        BENCH_LATENCY, /* struct stats_latency: several members of the object in the path, "a." */
+    } kind;
+    size_t offset;
+    const char *label, *unit; /* as text; NULL: not there */
+    const char *key; /* among the medians of several runs, if it is not the path with a_b for a.b */
+};
+
+/* Puts fields into the open object, up to one without path and label. */
+void bench_put_fields(JsonBuilder *builder, const struct bench_field *fields, const void *of);
+
+/* A line for each field with a label whose value is known. */
+void bench_print_fields(const struct bench_field *fields, const void *of, int width);
+
+/* One run, several, or gpudirect's and a peer's. */
 struct bench_series {
     const struct bench_job *job;
     const struct bench_run *runs;
     uint32_t count;
 };
 
-/* peer may be NULL. */
-void bench_print_text(const struct bench_series *ours, const struct bench_series *peer);
-void bench_print_json(const struct bench_series *ours, const struct bench_series *peer);
+/* peer may be NULL. Returns the exit status. */
+int bench_report(bool json, const struct bench_series *ours, const struct bench_series *peer);
 
-/* === pictureclock ============================================================================ */
-/* The clock that a test card draws into its pictures, read back from them. The kernel's vivid
- * writes " HH:MM:SS:mmm N" at (16,16), in letters of 8x16 pixels: the time since the stream began,
- * to the kernel's tick, and the picture's number. The font is unknown here: the driver reports each
- * picture's number, from which the digits are learned, and each number is checked. */
+/* === the other modes ========================================================================== */
+/* Each measures and prints, and returns the exit status. */
 
-/* === capturereport =========================================================================== */
-/* What --capture prints. */
-
-/* === capture ================================================================================= */
-/* --capture: what a capture card's frames cost, and how old they are when they can be shown. */
-
-/* Measures and prints it. Returns the exit status. */
-int bench_capture_run(const struct bench_options *options);
-
-/* === channels ================================================================================ */
-/* --channels: what many channels cost at a pace, in two processes or in two each. */
-
-/* Measures and prints. Returns the exit status. */
 int bench_channels_measure(const struct bench_options *options);
-
-/* === failover ================================================================================ */
-/* --failover: the main sender of a programme is killed, and its backup takes over. */
-
-/* Measures and prints. Returns the exit status. */
 int bench_failover_measure(const struct bench_options *options);
 
-/* === stripes ================================================================================= */
-/* Writes and reads parts of a picture where a frame lies: by the CPU in host memory, by a GPU's
- * driver, and by OpenCL, which writes a target over the bus. One for each thread; failures end the
- * process. */
+/* The receiving one of two benches on two hosts (--receive): waits for the sending bench, runs what
+ * it asks for, and reports. */
+int bench_receive_all(const struct bench_options *options);
 
-struct bench_stripes;
+/* === two hosts ================================================================================ */
+/* Two benches use TCP, on the port after the link's, and the messages of one bench's processes. The
+ * sending one listens, like its sender; the receiving one stands for a receiver's process.
+ *
+ *     --to rdma://A:7174 --remote            --receive rdma://A:7174
+ *        |<-------------- HELLO -------------->|   on connecting
+ *        |--------------- ORDER -------------->|   for each run; its receiver starts
+ *        |   READY, STOP, RESULT, as on one host
+ *        |--------------- RAW ---------------->|   its raw target starts
+ *        |<-------------- RESULT --------------|
+ *        |--------------- SUMMARY ------------>|   both print the whole report
+ *
+ * FAILED in either direction ends both, and so does a lost connection. Everything from the other
+ * side is checked. Numbers have the machine's byte order; hosts with another one are refused. */
 
-/* === lines =================================================================================== */
-/* --lines: what is gained where pictures are handed over while they are written. Both ends are in
- * one process, the child with the role `lines`. */
+bool bench_is_network(const char *text); /* rdma://host:port/name */
 
-/* Measures and prints. Returns the exit status. */
-int bench_lines_measure(const struct bench_options *options);
+/* The port that the benches of two hosts use with each other: the one after the address's. 0: there
+ * is none. */
+uint16_t bench_network_control_port(const char *address);
 
-/* === start =================================================================================== */
-/* --start: where the time from gst-launch-1.0 to the first picture goes. */
+/* Resolves the address's host, with another port. false: a failure. */
+bool bench_network_resolve(const char *address, uint16_t port, struct sockaddr_storage *found);
 
-/* Measures and prints; returns the exit status. */
-int bench_start_measure(const struct bench_options *options);
+/* The receiving benches on other hosts, for the sending one. */
+struct bench_remotes {
+    int listener; /* 0: none yet */
+    uint32_t count;
+    struct bench_remote {
+        int fd;
+        char host[64], device[32];
+    } remote[GPUD_RECEIVERS_MAX];
+};
 
-/* === help ==================================================================================== */
-/* The text around the options in --help, and messages about a wrong command line. */
+/* Waits until there is one for each receiver of the job, and sets the job's `to`. They stay for all
+ * runs. false also if the sender fails meanwhile. */
+bool bench_remotes_gather(struct bench_remotes *remotes, struct bench_job *job,
+                          struct bench_child *sender, int64_t deadline);
 
-extern const char bench_help_summary[], bench_help_description[];
+/* Has them start their receivers: each is a child now, with a connection instead of a process. */
+void bench_remotes_start(struct bench_remotes *remotes, const struct bench_job *job,
+                         struct bench_processes *processes);
+
+/* Only the first one has work: its child is the raw target. */
+void bench_remotes_start_target(struct bench_remotes *remotes, const struct bench_job *job,
+                                struct bench_child *target);
+
+/* Tells them what the sender measured, and the ceiling. */
+void bench_remotes_sum_up(struct bench_remotes *remotes, const struct bench_result *sender,
+                          double write);
+
+/* failed: they are told why. */
+void bench_remotes_close(struct bench_remotes *remotes, bool failed);
 
 #endif

@@ -1,12 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The text around the options in --help, and messages about a wrong command line. */
+/* The command line. */
 #include "bench.h"
 
-#include "ceilings/ceilings.h"
-
-#include <gpudirect/gpudirect.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,12 +12,12 @@
 
 /* === help ==================================================================================== */
 
-const char bench_help_summary[] =
+static const char help_summary[] =
     "Sends frames from one process to others and measures throughput, latency, the processors'\n"
     "time, copies and wakes a frame, and whether every frame arrives whole. The same run\n"
     "measures what the machine can do at best, and reports the ratio to it.";
 
-const char bench_help_description[] =
+static const char help_description[] =
     "Without --fps the sender goes as fast as its receivers allow, and throughput is compared\n"
     "with memcpy of the same frame in one thread. With --fps latency is compared with waking a\n"
     "process through an eventfd.\n"
@@ -44,13 +41,6 @@ const char bench_help_description[] =
     "\n"
     "Several receivers may be on several devices: --receivers 3 --to cuda:1,cuda:2,cuda:3.\n"
     "\n"
-    "With --lines both ends are in one process, on the devices of --from and --to (that of\n"
-    "--from). A writer takes the time of a picture to write one, in so many stripes, into a lent\n"
-    "frame and, on one device that an external writer can reach, into a target. It compares\n"
-    "frames that are handed over when they are whole with those whose lines are read as they\n"
-    "come: by a reader that reads at once, and by one that takes as long for a picture as the\n"
-    "writer, like an output at the picture's rate.\n"
-    "\n"
     "Over a network card: --to is an address of this host, and the receivers connect to it over\n"
     "the card; their device is --device. The same run measures what the card reaches by plain\n"
     "RDMA writes of the same frame, with as many at once as there are slots. With --remote the\n"
@@ -69,16 +59,6 @@ const char bench_help_description[] =
     "With --failover two senders send the same instants at the same times, and the main one is\n"
     "killed halfway, with a slot in its hand. Missing are instants that the receiver did not get\n"
     "between its first and its last. The gap is from the main's last frame to the backup's first.\n"
-    "\n"
-    "With --start gst-launch-1.0 starts gpudirectsink while a gpudirectsrc waits for it, and then\n"
-    "a gpudirectsrc beside it. Stages end with lines of their logs; a stage that ended before the\n"
-    "one above it is 0. The wait for the next frame includes the time in which the test source\n"
-    "draws it, and its pace. The receiver skips frames that were taken before its own start.\n"
-    "\n"
-    "A capture card: --capture receives its frames on the device of --to, and sends nothing.\n"
-    "Latency is until a frame is mapped and readable: by the driver's stamps, and by the time in\n"
-    "the picture if the card draws one, like the kernel's vivid (as root: modprobe vivid). Size\n"
-    "and rate are the signal's, or the card's fastest.\n"
     "\n"
     "Elements: --sink and --src are gst-launch descriptions. Frames are pushed into the sink,\n"
     "in memory of the pool or allocator that it proposes, or with --source foreign in plain\n"
@@ -106,23 +86,19 @@ const char bench_help_description[] =
     "  gpudirect-bench --from opencl:0 --to opencl:0 --route staged --source foreign\n"
     "  gpudirect-bench --channels 1,16,64 --width 1920 --height 1080\n"
     "  gpudirect-bench --failover group --fps 60\n"
-    "  gpudirect-bench --start --from cuda:0 --to cuda:0\n"
-    "  gpudirect-bench --lines 18 --width 1920 --height 1080\n"
-    "  gpudirect-bench --lines 18 --width 1920 --height 1080 --from cuda:0 --to cuda:1\n"
     "  gpudirect-bench --report results\n"
     "  gpudirect-bench --to rdma://10.0.0.1:7174\n"
     "  gpudirect-bench --to rdma://10.0.0.1:7174 --remote --psk-file ~/.gpudirect-key\n"
     "  gpudirect-bench --receive rdma://10.0.0.1:7174 --device cuda:0 --psk-file ~/.gpudirect-key\n"
-    "  gpudirect-bench --capture v4l2:///dev/video0 --to cuda:0\n"
     "  gpudirect-bench --elements --compare 'shmsink socket-path={dir}/shm shm-size={bytes} |\n"
     "    shmsrc socket-path={dir}/shm is-live=true ! {caps}'";
 
-/* The names of all routes, best first; to be freed with g_strfreev(). */
-static gchar **list_routes(void)
+/* What --route accepts, best first, from the library's own list; to be freed with g_free(). */
+static gchar *help_route(void)
 {
-    GPtrArray *names = g_ptr_array_new();
     struct gpud_context *context = NULL;
     struct gpud_device *host = NULL;
+    GString *text = g_string_new(NULL);
     if (gpud_context_create(NULL, &context, NULL) == GPUD_OK &&
         gpud_device_open(context, "host", &host, NULL) == GPUD_OK) {
         size_t count = gpud_route_explain(host, host, false, NULL, 0);
@@ -130,30 +106,23 @@ static gchar **list_routes(void)
         routes[0].size = sizeof(routes[0]);
         gpud_route_explain(host, host, false, routes, count);
         for (size_t i = 0; i < count; i++)
-            g_ptr_array_add(names, g_strdup(routes[i].name));
+            g_string_append_printf(text, "%s%s",
+                                   i == 0          ? ""
+                                   : i + 1 < count ? ", "
+                                                   : " or ",
+                                   routes[i].name);
         g_free(routes);
     }
     gpud_device_close(&host);
     gpud_context_destroy(&context);
-    g_ptr_array_add(names, NULL);
-    return (gchar **)g_ptr_array_free(names, FALSE);
-}
-
-/* What --route accepts, from the library's own list; to be freed with g_free(). */
-static gchar *bench_help_route(void)
-{
-    gchar **routes = list_routes();
-    gchar *names = g_strjoinv(", ", routes);
-    gchar *last = strrchr(names, ',');
-    gchar *text = g_strdup_printf("%.*s or%s; with --capture dmabuf, userptr or mmap (the best)",
-                                  last ? (int)(last - names) : 0, names, last ? last + 1 : "");
-    g_free(names);
-    g_strfreev(routes);
-    return text;
+    g_string_append(text, " (the best)");
+    return g_string_free(text, FALSE);
 }
 
 /* Prints the mistake in the command line and returns false. */
-static bool bench_usage_error(const char *format, ...)
+static bool usage_error(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
+static bool usage_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -165,11 +134,10 @@ static bool bench_usage_error(const char *format, ...)
 }
 
 /* Copies an option's value; false: it is too long. */
-static bool bench_usage_text(char *field, size_t size, const char *option, const char *value)
+static bool copy_text(char *field, size_t size, const char *option, const char *value)
 {
-    if (g_strlcpy(field, value ? value : "", size) < size)
-        return true;
-    return bench_usage_error("%s \"%.40s…\" is too long", option, value);
+    return g_strlcpy(field, value ? value : "", size) < size ||
+           usage_error("%s \"%.40s…\" is too long", option, value);
 }
 
 /* === descriptions ============================================================================ */
@@ -192,15 +160,13 @@ void bench_describe_caps(struct bench_job *job)
 
 /* Fills in the braces of the gst-launch descriptions of sink and source, except {dir} and
  * {device}. */
-static bool bench_describe(struct bench_job *job, const char *sink, const char *src)
+static bool describe(struct bench_job *job, const char *sink, const char *src)
 {
-    struct gpud_layout layout;
     char bytes[32];
     char *fields[] = {job->sink, job->src};
     const char *texts[] = {sink, src}, *names[] = {"the sink", "the source"};
-    gpud_layout_init(&layout, job->format, job->width, job->height, 0, NULL);
     g_snprintf(bytes, sizeof(bytes), "%llu",
-               (unsigned long long)(layout.size + 4096) * 2 * job->slots);
+               (unsigned long long)(bench_layout_of(job).size + 4096) * 2 * job->slots);
     for (int i = 0; i < 2; i++) {
         GString *text = g_string_new(texts[i]);
         g_strstrip(text->str);
@@ -211,13 +177,14 @@ static bool bench_describe(struct bench_job *job, const char *sink, const char *
         g_string_replace(text, "{caps}", caps, 0);
         g_free(caps);
         g_string_replace(text, "{bytes}", bytes, 0);
-        bool fits = bench_usage_text(fields[i], sizeof(job->sink), names[i], text->str);
+        bool fits = copy_text(fields[i], sizeof(job->sink), names[i], text->str);
         if (fits && !fields[i][0])
-            fits = bench_usage_error("%s is empty", names[i]);
+            fits = usage_error("%s is empty", names[i]);
         g_string_free(text, TRUE);
         if (!fits)
             return false;
     }
+    job->elements = true;
     return true;
 }
 
@@ -260,7 +227,7 @@ bool bench_describe_ours(struct bench_job *job)
     add_address(src, job, false);
     g_string_append_printf(src, " device={device} slots=%u%s", job->slots,
                            strstr(job->to, "cuda") ? " ! {caps}" : "");
-    bool filled = bench_describe(job, sink->str, src->str);
+    bool filled = describe(job, sink->str, src->str);
     g_string_free(sink, TRUE);
     g_string_free(src, TRUE);
     return filled;
@@ -273,7 +240,6 @@ bool bench_describe_ours(struct bench_job *job)
 #define FRAMES_FOREIGN 1000
 #define FRAMES_PACED 300
 #define RUNS_COMPARED 3
-#define RUNS_STARTED 5
 
 /* The default run gives each receiver of --join this many frames, and at least 1/10 s to
  * connect. */
@@ -283,33 +249,54 @@ bool bench_describe_ours(struct bench_job *job)
 #define ELEMENT_SLOTS_MIN 2 /* the least that the elements' property `slots` allows */
 #define NOT_GIVEN G_MININT
 
-/* The values that GOption parsed. */
-struct arguments {
-    gchar *capture, *channels, *from, *to, *receive, *device, *psk_file, *route, *format, *fps,
+/* The values that GOption parsed: NULL, NOT_GIVEN and FALSE if they were not given. */
+static struct {
+    gchar *channels, *from, *to, *receive, *device, *psk_file, *route, *format, *fps,
         *slow_receiver, *source, *verify, *sink, *src, *compare, *failover, *report;
-    gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle, lines;
+    gint width, height, frames, warmup, receivers, slots, runs, timeout, join;
     gboolean apart, json, elements, remote, allow_unauthenticated, isolated, distribution, quick,
-        draw, start, version;
-};
+        draw, version;
+} args;
+
+static bool is_given(const GOptionEntry *entry)
+{
+    return entry->arg == G_OPTION_ARG_INT    ? *(const gint *)entry->arg_data != NOT_GIVEN
+           : entry->arg == G_OPTION_ARG_NONE ? *(const gboolean *)entry->arg_data
+                                             : *(gchar *const *)entry->arg_data != NULL;
+}
+
+/* Whether nothing was given but this option and others. */
+static bool goes_with(const GOptionEntry *entries, const char *option, const char *const *others)
+{
+    for (const GOptionEntry *entry = entries; entry->long_name; entry++)
+        if (is_given(entry) && strcmp(entry->long_name, option) != 0 &&
+            !g_strv_contains(others, entry->long_name))
+            return false;
+    return true;
+}
 
 /* --- one option ------------------------------------------------------------------------------- */
 
-static bool parse_number(uint32_t *field, const char *option, gint value, gint min, gint max)
+static bool parse_number(uint32_t *field, const char *option, gint value, gint usual, gint min,
+                         gint max)
 {
+    if (value == NOT_GIVEN)
+        value = usual;
     if (value < min || value > max)
-        return bench_usage_error("%s %d: %d to %d are possible", option, value, min, max);
+        return usage_error("%s %d: %d to %d are possible", option, value, min, max);
     *field = (uint32_t)value;
     return true;
 }
 
 /* *index: which of the words it is; the first if none was given. */
-static bool parse_word(int *index, const char *option, const char *value, const char *const *words)
+static bool parse_word(uint32_t *index, const char *option, const char *value,
+                       const char *const *words)
 {
     for (*index = 0; words[*index]; (*index)++)
         if (!value || strcmp(words[*index], value) == 0)
             return true;
     char *all = g_strjoinv(", ", (char **)words);
-    bench_usage_error("%s \"%s\": one of %s is possible", option, value, all);
+    usage_error("%s \"%s\": one of %s is possible", option, value, all);
     g_free(all);
     return false;
 }
@@ -331,7 +318,7 @@ static bool parse_rate(struct bench_job *job, const char *value)
     }
     if (end == value || *end || !isfinite(num) || !(den >= 1 && den <= 1e6) || !(num > 0) ||
         num / den > BENCH_RATE_MAX || num / den < BENCH_RATE_MIN)
-        return bench_usage_error(
+        return usage_error(
             "--fps \"%s\": a number such as 60, 59.94 or 60000/1001 is needed, from 0.1 to 100000",
             value);
     bool whole = num == floor(num) && den == floor(den);
@@ -340,271 +327,204 @@ static bool parse_rate(struct bench_job *job, const char *value)
     return true;
 }
 
-/* --- several options together
- * ------------------------------------------------------------------ */
+/* --- several options together ----------------------------------------------------------------- */
 
-static bool parse_picture(struct bench_job *job, const struct arguments *args)
+static bool parse_picture(struct bench_job *job)
 {
     struct gpud_layout layout;
     struct gpud_error error;
-    gint width = args->width != NOT_GIVEN ? args->width : 3840;
-    gint height = args->height != NOT_GIVEN ? args->height : 2160;
-    if (!bench_usage_text(job->format, sizeof(job->format), "--format",
-                          args->format ? args->format : "UYVY") ||
-        !parse_number(&job->width, "--width", width, 1, GPUD_DIMENSION_MAX) ||
-        !parse_number(&job->height, "--height", height, 1, GPUD_DIMENSION_MAX))
+    if (!copy_text(job->format, sizeof(job->format), "--format",
+                   args.format ? args.format : "UYVY") ||
+        !parse_number(&job->width, "--width", args.width, 3840, 1, GPUD_DIMENSION_MAX) ||
+        !parse_number(&job->height, "--height", args.height, 2160, 1, GPUD_DIMENSION_MAX))
         return false;
     enum gpud_status status =
         gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error);
     if (status == GPUD_UNSUPPORTED)
-        return bench_usage_error(
-            "--format \"%s\": not known; UYVY, v210, NV12, P010_10LE, I420, BGRx, RGBA and "
-            "others that GStreamer names are possible",
-            job->format);
+        return usage_error("--format \"%s\": not known; UYVY, v210, NV12, P010_10LE, I420, BGRx, "
+                           "RGBA and others that GStreamer names are possible",
+                           job->format);
     if (status != GPUD_OK)
-        return bench_usage_error("--format %s --width %u --height %u: %s", job->format, job->width,
-                                 job->height, error.reason);
+        return usage_error("--format %s --width %u --height %u: %s", job->format, job->width,
+                           job->height, error.reason);
     if (layout.size < BENCH_FRAME_MIN)
-        return bench_usage_error(
-            "--width %u --height %u: a frame of %u bytes is too small to be marked: give "
-            "it %d at least",
-            job->width, job->height, (unsigned)layout.size, BENCH_FRAME_MIN);
+        return usage_error("--width %u --height %u: a frame of %u bytes is too small to be marked: "
+                           "give it %d at least",
+                           job->width, job->height, (unsigned)layout.size, BENCH_FRAME_MIN);
     if (layout.size > BENCH_FRAME_MAX)
-        return bench_usage_error(
-            "--width %u --height %u: a frame of %.1f GiB is too large to be measured: 1 "
-            "GiB is the most",
-            job->width, job->height, (double)layout.size / (UINT64_C(1) << 30));
+        return usage_error("--width %u --height %u: a frame of %.1f GiB is too large to be "
+                           "measured: 1 GiB is the most",
+                           job->width, job->height, (double)layout.size / (UINT64_C(1) << 30));
     if (bench_uses_rows(job) && !bench_rows_fit(&layout))
-        return bench_usage_error(BENCH_ROWS_UNFIT, job->width, job->height);
-    job->foreign_buffers = raw_memory_buffers(layout.size);
+        return usage_error(BENCH_ROWS_UNFIT, job->width, job->height);
+    job->foreign_buffers = bench_buffers_of(layout.size);
     bench_describe_caps(job);
     return true;
 }
 
-static bool parse_joins(struct bench_job *job, const struct arguments *args)
+static bool parse_joins(struct bench_job *job)
 {
-    if (!parse_number(&job->joins, "--join", args->join, 0, 10000))
+    if (!parse_number(&job->joins, "--join", args.join, 0, 0, 10000))
         return false;
     if (job->joins && !job->fps_num)
-        return bench_usage_error(
-            "--join needs --fps: frames that follow a pace show what delays them");
-    if (job->joins && (args->elements || args->sink || args->src || args->compare))
-        return bench_usage_error("--join is for the core's own link: it does not go with elements");
+        return usage_error("--join needs --fps: frames that follow a pace show what delays them");
+    if (job->joins && (args.elements || args.sink || args.src || args.compare))
+        return usage_error("--join is for the core's own link: it does not go with elements");
     if (job->joins && job->receivers == GPUD_RECEIVERS_MAX)
-        return bench_usage_error("--receivers %u: with --join 1 to %d are possible", job->receivers,
-                                 GPUD_RECEIVERS_MAX - 1);
+        return usage_error("--receivers %u: with --join 1 to %d are possible", job->receivers,
+                           GPUD_RECEIVERS_MAX - 1);
     return true;
-}
-
-/* Long enough for all joining receivers, one after the other. */
-static gint usual_paced(const struct bench_job *job)
-{
-    double each = (double)job->fps_num / job->fps_den / JOINS_PER_SECOND;
-    double all = job->joins * MAX(each, JOIN_FRAMES_MIN);
-    return (gint)CLAMP(all, FRAMES_PACED, BENCH_FRAMES_MAX);
-}
-
-static bool parse_frames(struct bench_job *job, const struct arguments *args)
-{
-    static const char *const sources[] = {"lent", "foreign", NULL};
-    int source;
-    if (!parse_word(&source, "--source", args->source, sources))
-        return false;
-    job->foreign = source == 1;
-    gint usual = job->fps_num ? usual_paced(job) : job->foreign ? FRAMES_FOREIGN : FRAMES_LENT;
-    return parse_number(&job->frames, "--frames", args->frames != NOT_GIVEN ? args->frames : usual,
-                        BENCH_FRAMES_MIN, BENCH_FRAMES_MAX);
-}
-
-static bool parse_elements(struct bench_options *options, const struct arguments *args)
-{
-    struct bench_job *ours = &options->ours;
-    options->peer = *ours;
-    if (args->elements && (args->sink || args->src))
-        return bench_usage_error("--elements replaces --sink and --src: give one or the other");
-    if (!args->sink != !args->src)
-        return bench_usage_error("--sink and --src belong together");
-    if (args->sink && !bench_describe(ours, args->sink, args->src))
-        return false;
-    if (args->elements && ours->slots < ELEMENT_SLOTS_MIN)
-        return bench_usage_error("--slots %u: with --elements %d to %d are possible", ours->slots,
-                                 ELEMENT_SLOTS_MIN, GPUD_SLOTS_MAX);
-    if (args->elements && !bench_describe_ours(ours))
-        return false;
-    if (bench_uses_elements(ours) && ours->route[0])
-        return bench_usage_error(
-            "--route is for the core's own link: elements choose by themselves");
-    options->compare = args->compare != NULL;
-    if (!options->compare)
-        return true;
-    char **parts = g_strsplit(args->compare, "|", 2);
-    bool filled = parts[0] && parts[1] ? bench_describe(&options->peer, parts[0], parts[1])
-                                       : bench_usage_error("--compare needs \"SINK | SOURCE\"");
-    g_strfreev(parts);
-    return filled;
 }
 
 /* The benches use the port after the link's. */
 static bool check_port(const char *address)
 {
     return bench_network_control_port(address) != 0 ||
-           bench_usage_error("%s: a port from 1 to 65534 is needed, since the benches of two hosts "
-                             "speak on the one after it",
-                             address);
-}
-
-static bool check_remote(const struct bench_job *job, const struct arguments *args)
-{
-    if (!args->remote)
-        return true;
-    if (!job->network[0])
-        return bench_usage_error("--remote goes with --to rdma://…");
-    if (args->device)
-        return bench_usage_error(
-            "--device with --remote: it is an option of the other host's --receive");
-    if (args->join || args->compare)
-        return bench_usage_error("%s is for one host: it does not go with --remote",
-                                 args->join ? "--join" : "--compare");
-    return check_port(job->network);
+           usage_error("%s: a port from 1 to 65534 is needed, since the benches of two hosts speak "
+                       "on the one after it",
+                       address);
 }
 
 /* --to may be a network address; then --device says where frames arrive. */
-static bool parse_ends(struct bench_job *job, const struct arguments *args)
+static bool parse_ends(struct bench_job *job)
 {
-    bool network = args->to && bench_is_network(args->to);
-    const char *to = network ? args->device : args->to;
-    if (!network && args->device)
-        return bench_usage_error(
-            "--device goes with --to rdma://…: else --to is the receivers' device");
-    if (!network && (args->psk_file || args->allow_unauthenticated))
-        return bench_usage_error("%s goes with --to rdma://…",
-                                 args->psk_file ? "--psk-file" : "--allow-unauthenticated");
-    if (network && (args->sink || args->src))
-        return bench_usage_error(
-            "--to %s: --sink and --src have the address among their properties", args->to);
-    job->allow_unauthenticated = args->allow_unauthenticated;
-    job->remote = args->remote;
-    return bench_usage_text(job->from, sizeof(job->from), "--from",
-                            args->from ? args->from : "host") &&
-           bench_usage_text(job->to, sizeof(job->to), network ? "--device" : "--to",
-                            to ? to : "host") &&
-           bench_usage_text(job->network, sizeof(job->network), "--to", network ? args->to : "") &&
-           bench_usage_text(job->psk_file, sizeof(job->psk_file), "--psk-file", args->psk_file) &&
-           check_remote(job, args);
+    bool network = args.to && bench_is_network(args.to);
+    const char *to = network ? args.device : args.to;
+    if (!network && args.device)
+        return usage_error("--device goes with --to rdma://…: else --to is the receivers' device");
+    if (!network && (args.psk_file || args.allow_unauthenticated))
+        return usage_error("%s goes with --to rdma://…",
+                           args.psk_file ? "--psk-file" : "--allow-unauthenticated");
+    if (network && (args.sink || args.src))
+        return usage_error("--to %s: --sink and --src have the address among their properties",
+                           args.to);
+    job->allow_unauthenticated = args.allow_unauthenticated;
+    job->remote = args.remote;
+    if (!copy_text(job->from, sizeof(job->from), "--from", args.from ? args.from : "host") ||
+        !copy_text(job->to, sizeof(job->to), network ? "--device" : "--to", to ? to : "host") ||
+        !copy_text(job->network, sizeof(job->network), "--to", network ? args.to : "") ||
+        !copy_text(job->psk_file, sizeof(job->psk_file), "--psk-file", args.psk_file))
+        return false;
+    if (!args.remote)
+        return true;
+    if (!network)
+        return usage_error("--remote goes with --to rdma://…");
+    if (args.device)
+        return usage_error("--device with --remote: it is an option of the other host's --receive");
+    if ((args.join != NOT_GIVEN && args.join) || args.compare)
+        return usage_error("%s is for one host: it does not go with --remote",
+                           args.compare ? "--compare" : "--join");
+    return check_port(job->network);
+}
+
+static bool parse_elements(struct bench_options *options)
+{
+    struct bench_job *ours = &options->ours;
+    options->peer = *ours;
+    if (args.elements && (args.sink || args.src))
+        return usage_error("--elements replaces --sink and --src: give one or the other");
+    if (!args.sink != !args.src)
+        return usage_error("--sink and --src belong together");
+    if (args.sink && !describe(ours, args.sink, args.src))
+        return false;
+    if (args.elements && ours->slots < ELEMENT_SLOTS_MIN)
+        return usage_error("--slots %u: with --elements %d to %d are possible", ours->slots,
+                           ELEMENT_SLOTS_MIN, GPUD_SLOTS_MAX);
+    if (args.elements && !bench_describe_ours(ours))
+        return false;
+    if (ours->elements && ours->route[0])
+        return usage_error("--route is for the core's own link: elements choose by themselves");
+    options->compare = args.compare != NULL;
+    if (!options->compare)
+        return true;
+    char **parts = g_strsplit(args.compare, "|", 2);
+    bool filled = parts[0] && parts[1] ? describe(&options->peer, parts[0], parts[1])
+                                       : usage_error("--compare needs \"SINK | SOURCE\"");
+    g_strfreev(parts);
+    return filled;
+}
+
+/* --- the modes -------------------------------------------------------------------------------- */
+
+/* One link; what --channels and --failover have in common with it, too. rate: where --fps is not
+ * given; NULL: as fast as possible. */
+static bool parse_link(struct bench_options *options, const char *rate)
+{
+    static const char *const sources[] = {"lent", "foreign", NULL};
+    static const char *const policies[] = {"block", "drop-newest", "drop-oldest", NULL};
+    static const char *const verifies[] = {"marks", "full", NULL};
+    struct bench_job *job = &options->ours;
+    uint32_t seconds = 0;
+    if (!parse_ends(job) || !copy_text(job->route, sizeof(job->route), "--route", args.route) ||
+        !parse_rate(job, args.fps ? args.fps : rate) || !parse_picture(job) ||
+        !parse_number(&job->warmup, "--warmup", args.warmup, 32, 0, BENCH_WARMUP_MAX) ||
+        !parse_number(&job->receivers, "--receivers", args.receivers, 1, 1, GPUD_RECEIVERS_MAX) ||
+        !parse_joins(job) || !parse_word(&job->foreign, "--source", args.source, sources))
+        return false;
+    gint usual = job->foreign ? FRAMES_FOREIGN : FRAMES_LENT;
+    if (job->fps_num) { /* long enough for all joining receivers, one after the other */
+        double each = (double)job->fps_num / job->fps_den / JOINS_PER_SECOND;
+        usual =
+            (gint)CLAMP(job->joins * MAX(each, JOIN_FRAMES_MIN), FRAMES_PACED, BENCH_FRAMES_MAX);
+    }
+    if (!parse_number(&job->frames, "--frames", args.frames, usual, BENCH_FRAMES_MIN,
+                      BENCH_FRAMES_MAX) ||
+        !parse_number(&job->slots, "--slots", args.slots, 4, 1, GPUD_SLOTS_MAX) ||
+        !parse_number(&job->runs, "--runs", args.runs, args.compare ? RUNS_COMPARED : 1, 1,
+                      BENCH_RUNS_MAX) ||
+        !parse_number(&seconds, "--timeout", args.timeout, 60, 1, 86400) ||
+        !parse_word(&job->slow_receiver, "--slow-receiver", args.slow_receiver, policies) ||
+        !parse_word(&job->full, "--verify", args.verify, verifies))
+        return false;
+    job->slow_receiver += GPUD_SLOW_BLOCK;
+    job->distribution = args.distribution;
+    job->patience = MAX(seconds * GPUD_SEC, 2 * BENCH_STEP_TIMEOUT);
+    options->timeout = seconds * GPUD_SEC;
+    if (job->fps_num)
+        options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
+    return parse_elements(options);
 }
 
 /* The receiving one of two benches: the sending one decides what it receives. */
-static bool parse_receiving(struct bench_options *options, const struct arguments *args)
+static bool parse_receiving(struct bench_options *options, const GOptionEntry *entries)
 {
+    static const char *const others[] = {"device", "psk-file",       "timeout",
+                                         "json",   "pid-namespaces", NULL};
     struct bench_job *job = &options->ours;
     uint32_t seconds = 0;
-    const char *device = args->device ? args->device : "host";
-    const gchar *others[] = {args->from,          args->to,     args->route,  args->fps,
-                             args->slow_receiver, args->source, args->verify, args->sink,
-                             args->src,           args->compare};
-    bool other = args->frames != NOT_GIVEN || args->runs != NOT_GIVEN || args->join || args->idle ||
-                 args->elements || args->remote || args->allow_unauthenticated;
-    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
-        other = other || others[i];
-    if (other)
-        return bench_usage_error("--receive goes with --device, --psk-file, --timeout and --json "
-                                 "only: the sending gpudirect-bench takes all other options");
-    if (!bench_is_network(args->receive))
-        return bench_usage_error(
+    const char *device = args.device ? args.device : "host";
+    if (!goes_with(entries, "receive", others))
+        return usage_error("--receive goes with --device, --psk-file, --timeout and --json only: "
+                           "the sending gpudirect-bench takes all other options");
+    if (!bench_is_network(args.receive))
+        return usage_error(
             "--receive \"%s\": the sending host's address is needed, rdma://ADDRESS:PORT",
-            args->receive);
+            args.receive);
     if (strchr(device, ','))
-        return bench_usage_error("--device %s: with --receive there is one", device);
+        return usage_error("--device %s: with --receive there is one", device);
     options->receive = job->remote = true;
-    options->isolated = args->isolated;
-    job->page = -1;
-    if (!check_port(args->receive) ||
-        !parse_number(&seconds, "--timeout", args->timeout, 1, 86400) ||
-        !bench_usage_text(job->network, sizeof(job->network), "--receive", args->receive) ||
-        !bench_usage_text(job->to, 32, "--device", device) ||
-        !bench_usage_text(job->psk_file, sizeof(job->psk_file), "--psk-file", args->psk_file))
+    if (!check_port(args.receive) ||
+        !parse_number(&seconds, "--timeout", args.timeout, 60, 1, 86400) ||
+        !copy_text(job->network, sizeof(job->network), "--receive", args.receive) ||
+        !copy_text(job->to, 32, "--device", device) ||
+        !copy_text(job->psk_file, sizeof(job->psk_file), "--psk-file", args.psk_file))
         return false;
     memcpy(job->address, job->network, sizeof(job->address));
     options->timeout = seconds * GPUD_SEC;
     return true;
 }
 
-/* A capture card's frames, in this process. The card chooses what the options leave open. */
-static bool parse_capturing(struct bench_options *options, const struct arguments *args)
-{
-    struct bench_job *job = &options->ours;
-    uint32_t seconds = 0;
-    const gchar *others[] = {args->from, args->receive,       args->device, args->psk_file,
-                             args->src,  args->slow_receiver, args->source, args->verify,
-                             args->sink, args->compare};
-    bool other = args->runs != NOT_GIVEN || args->join || args->idle || args->elements ||
-                 args->remote || args->allow_unauthenticated || args->receivers != 1,
-         sized = args->width != NOT_GIVEN;
-    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
-        other = other || others[i];
-    if (other)
-        return bench_usage_error("--capture goes with --to, --route, --format, --width, --height, "
-                                 "--fps, --frames, --warmup, --slots, --timeout and --json alone");
-    if (sized != (args->height != NOT_GIVEN))
-        return bench_usage_error("--width and --height belong together");
-    options->capture = true;
-    if (!bench_usage_text(job->address, sizeof(job->address), "--capture", args->capture) ||
-        !bench_usage_text(job->to, 32, "--to", args->to ? args->to : "host") ||
-        !bench_usage_text(job->route, sizeof(job->route), "--route", args->route) ||
-        !bench_usage_text(job->format, sizeof(job->format), "--format", args->format) ||
-        !parse_rate(job, args->fps) ||
-        (sized && (!parse_number(&job->width, "--width", args->width, 1, GPUD_DIMENSION_MAX) ||
-                   !parse_number(&job->height, "--height", args->height, 1, GPUD_DIMENSION_MAX))) ||
-        !parse_number(&job->frames, "--frames",
-                      args->frames != NOT_GIVEN ? args->frames : FRAMES_PACED, BENCH_FRAMES_MIN,
-                      BENCH_WARMUP_MAX) ||
-        !parse_number(&job->warmup, "--warmup", args->warmup, 0, BENCH_WARMUP_MAX) ||
-        !parse_number(&job->slots, "--slots", args->slots, 1, GPUD_SLOTS_MAX) ||
-        !parse_number(&seconds, "--timeout", args->timeout, 1, 86400))
-        return false;
-    options->timeout = seconds * GPUD_SEC;
-    return true;
-}
+/* What --channels and --failover go with, besides options of their own: they have a pace, and
+ * nothing that is about one link. */
+#define PACED                                                                                 \
+    "from", "to", "format", "width", "height", "fps", "frames", "warmup", "slots", "timeout", \
+        "json", "pid-namespaces", NULL
 
-/* A writer that takes a picture's time for a picture. */
-static bool parse_lines(struct bench_options *options, const struct arguments *args)
+/* Numbers of channels. */
+static bool parse_channels(struct bench_options *options, const GOptionEntry *entries)
 {
-    struct bench_job *job = &options->ours;
-    struct gpud_layout layout;
-    if (args->sink || args->src || args->elements || args->compare || args->join || args->idle ||
-        args->receivers != 1 || args->source || args->channels || args->runs != NOT_GIVEN)
-        return bench_usage_error("--lines goes with --from, --to, --route, --format, --width, "
-                                 "--height, --fps, --frames, --warmup, --slots, --timeout and "
-                                 "--json alone");
-    if (job->network[0] || strchr(job->to, ','))
-        return bench_usage_error("--lines --to %s: both ends are in one process, on a device each",
-                                 args->to);
-    if (!args->to)
-        g_strlcpy(job->to, job->from, sizeof(job->to));
-    if (g_str_has_prefix(job->from, "opencl:") && (strcmp(job->to, job->from) != 0 || args->route))
-        return bench_usage_error("--lines --from %s: this writer takes a target alone there, "
-                                 "without --to and --route",
-                                 job->from);
-    if (!parse_number(&job->lines, "--lines", args->lines, 1, (gint)job->height))
-        return false;
-    if (gpud_layout_init(&layout, job->format, job->width, job->height, 0, NULL) != GPUD_OK ||
-        layout.planes != 1)
-        return bench_usage_error("--lines --format %s: a format with one plane is needed",
-                                 job->format);
-    if (!job->fps_num) {
-        job->fps_num = 50;
-        job->fps_den = 1;
-    }
-    if (args->frames == NOT_GIVEN)
-        job->frames = FRAMES_PACED / 3;
-    return true;
-}
-
-/* Numbers of channels, at a pace, and nothing that is about one link. */
-static bool parse_channels(struct bench_options *options, const struct arguments *args)
-{
-    struct bench_job *job = &options->ours;
-    gchar **list = g_strsplit(args->channels, ",", -1);
+    static const char *const others[] = {"apart", PACED};
+    gchar **list = g_strsplit(args.channels, ",", -1);
     bool good = g_strv_length(list) <= BENCH_CHANNEL_ROWS;
     for (guint i = 0; good && list[i]; i++) {
         guint64 number = 0;
@@ -613,142 +533,51 @@ static bool parse_channels(struct bench_options *options, const struct arguments
     }
     g_strfreev(list);
     if (!good || !options->channel_rows)
-        return bench_usage_error("--channels %s: up to %d numbers from 1 to %d, such as 1,16,64",
-                                 args->channels, BENCH_CHANNEL_ROWS, BENCH_CHANNELS_MAX);
-    if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
-        args->idle || args->receivers != 1 || args->source || args->verify || args->slow_receiver ||
-        args->runs != NOT_GIVEN || strchr(job->to, ',') || job->network[0])
-        return bench_usage_error("--channels goes with --apart, --from, --to (one device), "
-                                 "--format, --width, --height, --fps, --frames, --warmup, --slots, "
-                                 "--timeout and --json alone");
-    if (!args->fps && !parse_rate(job, "60"))
-        return false;
-    if (args->frames == NOT_GIVEN)
-        job->frames = FRAMES_PACED;
-    options->apart = args->apart;
-    if (!args->fps)
-        options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
-    return true;
+        return usage_error("--channels %s: up to %d numbers from 1 to %d, such as 1,16,64",
+                           args.channels, BENCH_CHANNEL_ROWS, BENCH_CHANNELS_MAX);
+    options->apart = args.apart;
+    if (!goes_with(entries, "channels", others) ||
+        (args.to && (strchr(args.to, ',') || bench_is_network(args.to))))
+        return usage_error("--channels goes with --apart, --from, --to (one device), --format, "
+                           "--width, --height, --fps, --frames, --warmup, --slots, --timeout and "
+                           "--json alone");
+    return parse_link(options, "60");
 }
 
-/* Two senders of one programme, at a pace, and one receiver. */
-static bool parse_failover(struct bench_options *options, const struct arguments *args)
+/* Two senders of one programme, and one receiver. */
+static bool parse_failover(struct bench_options *options, const GOptionEntry *entries)
 {
     static const char *const shapes[] = {"group", "standby", NULL};
-    struct bench_job *job = &options->ours;
-    int shape;
-    if (!parse_word(&shape, "--failover", args->failover, shapes))
+    static const char *const others[] = {PACED};
+    uint32_t shape;
+    if (!parse_word(&shape, "--failover", args.failover, shapes))
         return false;
-    if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
-        args->idle || args->receivers != 1 || args->source || args->verify || args->lines ||
-        args->channels || args->slow_receiver || args->runs != NOT_GIVEN || strchr(job->to, ',') ||
-        job->network[0])
-        return bench_usage_error("--failover goes with --from, --to (one device), --format, "
-                                 "--width, --height, --fps, --frames, --warmup, --slots, "
-                                 "--timeout and --json alone");
+    if (!goes_with(entries, "failover", others) ||
+        (args.to && (strchr(args.to, ',') || bench_is_network(args.to))))
+        return usage_error("--failover goes with --from, --to (one device), --format, --width, "
+                           "--height, --fps, --frames, --warmup, --slots, --timeout and --json "
+                           "alone");
     options->failover = true;
-    job->failover_standby = shape == 1;
-    if (!args->fps) {
-        parse_rate(job, "50");
-        if (args->frames == NOT_GIVEN)
-            job->frames = FRAMES_PACED;
-        options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
-    }
-    return true;
+    options->ours.failover_standby = shape == 1;
+    return parse_link(options, "50");
 }
 
 /* Nothing else: what is measured is the same on every machine. */
-static bool parse_report(struct bench_options *options, const struct arguments *args, int given)
+static bool parse_report(struct bench_options *options, const GOptionEntry *entries)
 {
-    options->quick = args->quick;
-    options->draw = args->draw;
-    if (!args->report || !args->report[0])
-        return bench_usage_error("--report needs a folder, and --quick and --draw go with it");
-    if ((args->quick && args->draw) || given != 1 + args->quick + args->draw)
-        return bench_usage_error("--report goes with --quick or --draw alone");
-    return bench_usage_text(options->report, sizeof(options->report), "--report", args->report);
-}
-
-/* Two programs that gst-launch-1.0 starts. */
-static bool parse_start(struct bench_options *options, const struct arguments *args)
-{
-    const struct bench_job *job = &options->ours;
-    options->start = true;
-    if (args->route || args->sink || args->src || args->elements || args->compare || args->join ||
-        args->idle || args->receivers != 1 || args->source || args->verify || args->slow_receiver ||
-        args->lines || args->channels || args->isolated || args->frames != NOT_GIVEN ||
-        strchr(job->to, ',') || job->network[0])
-        return bench_usage_error("--start goes with --from, --to (one device), --format, --width, "
-                                 "--height, --fps, --runs, --timeout and --json alone");
-    if (args->runs == NOT_GIVEN)
-        options->runs = RUNS_STARTED;
-    return true;
-}
-
-static bool parse_all(struct bench_options *options, const struct arguments *args)
-{
-    static const char *const policies[] = {"block", "drop-newest", "drop-oldest", NULL};
-    static const char *const verifies[] = {"marks", "full", NULL};
-    struct bench_job *job = &options->ours;
-    gint usual = args->compare ? RUNS_COMPARED : 1;
-    int policy, verify;
-    uint32_t seconds = 0, idle = 0;
-    if (!parse_ends(job, args) ||
-        !bench_usage_text(job->route, sizeof(job->route), "--route", args->route) ||
-        !parse_rate(job, args->fps) || !parse_picture(job, args) ||
-        !parse_number(&job->warmup, "--warmup", args->warmup, 0, BENCH_WARMUP_MAX) ||
-        !parse_number(&job->receivers, "--receivers", args->receivers, 1, GPUD_RECEIVERS_MAX) ||
-        !parse_joins(job, args) || !parse_frames(job, args) ||
-        !parse_number(&job->slots, "--slots", args->slots, 1, GPUD_SLOTS_MAX) ||
-        !parse_number(&options->runs, "--runs", args->runs != NOT_GIVEN ? args->runs : usual, 1,
-                      BENCH_RUNS_MAX) ||
-        !parse_number(&seconds, "--timeout", args->timeout, 1, 86400) ||
-        !parse_number(&idle, "--idle", args->idle, 0, BENCH_IDLE_MAX) ||
-        !parse_word(&policy, "--slow-receiver", args->slow_receiver, policies) ||
-        !parse_word(&verify, "--verify", args->verify, verifies))
-        return false;
-    job->slow_receiver = (enum gpud_slow_receiver)(GPUD_SLOW_BLOCK + policy);
-    job->full = verify == 1;
-    job->distribution = args->distribution;
-    options->isolated = args->isolated;
-    job->idle = idle * GPUD_SEC;
-    job->patience = MAX(seconds * GPUD_SEC, 2 * BENCH_STEP_TIMEOUT);
-    options->timeout = seconds * GPUD_SEC + job->idle;
-    if (job->fps_num)
-        options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
-    return (!args->start || parse_start(options, args)) &&
-           (!args->lines || parse_lines(options, args)) &&
-           (!args->channels || parse_channels(options, args)) &&
-           (!args->failover || parse_failover(options, args)) && parse_elements(options, args);
-}
-
-/* --- all -------------------------------------------------------------------------------------- */
-
-static void free_arguments(struct arguments *args)
-{
-    gchar *texts[] = {args->receive,       args->from,    args->to,      args->device,
-                      args->psk_file,      args->route,   args->format,  args->fps,
-                      args->slow_receiver, args->source,  args->verify,  args->sink,
-                      args->src,           args->compare, args->capture, args->channels,
-                      args->failover,      args->report};
-    for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
-        g_free(texts[i]);
+    static const char *const others[] = {"quick", "draw", NULL};
+    options->quick = args.quick;
+    options->draw = args.draw;
+    if (!args.report || !args.report[0])
+        return usage_error("--report needs a folder, and --quick and --draw go with it");
+    if ((args.quick && args.draw) || !goes_with(entries, "report", others))
+        return usage_error("--report goes with --quick or --draw alone");
+    return copy_text(options->report, sizeof(options->report), "--report", args.report);
 }
 
 bool bench_options_parse(int argc, char **argv, struct bench_options *options, int *status)
 {
-    struct arguments args = {.width = NOT_GIVEN,
-                             .height = NOT_GIVEN,
-                             .frames = NOT_GIVEN,
-                             .warmup = 32,
-                             .receivers = 1,
-                             .slots = 4,
-                             .runs = NOT_GIVEN,
-                             .timeout = 60};
-    gchar *route_help = bench_help_route();
-    int given = 0;
-    for (int i = 1; i < argc; i++)
-        given += argv[i][0] == '-';
+    gchar *route_help = help_route();
     const GOptionEntry entries[] = {
         {"from", 0, 0, G_OPTION_ARG_STRING, &args.from, "The sender's device (host)", "DEVICE"},
         {"to", 0, 0, G_OPTION_ARG_STRING, &args.to,
@@ -767,8 +596,6 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "FILE"},
         {"allow-unauthenticated", 0, 0, G_OPTION_ARG_NONE, &args.allow_unauthenticated,
          "With --to rdma://: let any program that reaches the address receive", NULL},
-        {"capture", 0, 0, G_OPTION_ARG_STRING, &args.capture,
-         "Instead of a link: a capture card's frames to the device of --to", "v4l2:///dev/videoN"},
         {"route", 0, 0, G_OPTION_ARG_STRING, &args.route, route_help, "ROUTE"},
         {"width", 0, 0, G_OPTION_ARG_INT, &args.width, "Of the picture, in pixels (3840)",
          "PIXELS"},
@@ -789,8 +616,6 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "During the measurement, N more receivers connect in turn, take a few frames "
          "and leave (0)",
          "N"},
-        {"idle", 0, 0, G_OPTION_ARG_INT, &args.idle,
-         "Stay connected for so long without frames, and measure CPU time (0)", "SECONDS"},
         {"slots", 0, 0, G_OPTION_ARG_INT, &args.slots, "Frames in flight per receiver (4)", "N"},
         {"slow-receiver", 0, 0, G_OPTION_ARG_STRING, &args.slow_receiver,
          "block, drop-newest or drop-oldest (block)", "POLICY"},
@@ -799,10 +624,6 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "KIND"},
         {"verify", 0, 0, G_OPTION_ARG_STRING, &args.verify, "marks, or full: every byte (marks)",
          "KIND"},
-        {"lines", 0, 0, G_OPTION_ARG_INT, &args.lines,
-         "Pictures that are written in N stripes, as slowly as --fps says (50): the benefit of "
-         "handing them over line by line",
-         "N"},
         {"channels", 0, 0, G_OPTION_ARG_STRING, &args.channels,
          "What so many channels cost at --fps (60), all senders in one process and all receivers "
          "in another",
@@ -813,10 +634,6 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "SHAPE"},
         {"apart", 0, 0, G_OPTION_ARG_NONE, &args.apart,
          "With --channels: each channel in two processes of its own", NULL},
-        {"start", 0, 0, G_OPTION_ARG_NONE, &args.start,
-         "Where the time from gst-launch-1.0 to the first picture goes, of a sender and of a "
-         "receiver",
-         NULL},
         {"elements", 0, 0, G_OPTION_ARG_NONE, &args.elements,
          "Through gpudirectsink and gpudirectsrc", NULL},
         {"sink", 0, 0, G_OPTION_ARG_STRING, &args.sink, "Through this GStreamer sink", "ELEMENTS"},
@@ -824,7 +641,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"compare", 0, 0, G_OPTION_ARG_STRING, &args.compare,
          "Alternate with these elements, and compare", "SINK|SOURCE"},
         {"runs", 0, 0, G_OPTION_ARG_INT, &args.runs,
-         "Number of runs; several are reported as medians (1; with --compare 3, --start 5)", "N"},
+         "Number of runs; several are reported as medians (1; with --compare 3)", "N"},
         {"timeout", 0, 0, G_OPTION_ARG_INT, &args.timeout,
          "Longest time for one run, in addition to its pace (60)", "SECONDS"},
         {"pid-namespaces", 0, 0, G_OPTION_ARG_NONE, &args.isolated,
@@ -842,28 +659,38 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"version", 0, 0, G_OPTION_ARG_NONE, &args.version, "Print the version and exit", NULL},
         {NULL},
     };
+    gint *const numbers[] = {&args.width,  &args.height,    &args.frames,
+                             &args.warmup, &args.receivers, &args.slots,
+                             &args.runs,   &args.timeout,   &args.join};
+    for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
+        *numbers[i] = NOT_GIVEN;
     GOptionContext *context = g_option_context_new("— measures frames between processes");
-    g_option_context_set_summary(context, bench_help_summary);
-    g_option_context_set_description(context, bench_help_description);
+    g_option_context_set_summary(context, help_summary);
+    g_option_context_set_description(context, help_description);
     g_option_context_add_main_entries(context, entries, NULL);
     GError *error = NULL;
     bool good = g_option_context_parse(context, &argc, &argv, &error);
     g_option_context_free(context);
     g_free(route_help);
     if (!good)
-        bench_usage_error("%s", error->message);
+        usage_error("%s", error->message);
     g_clear_error(&error);
     if (good && argc > 1)
-        good = bench_usage_error("\"%s\": there are no arguments, only options", argv[1]);
+        good = usage_error("\"%s\": there are no arguments, only options", argv[1]);
     options->json = args.json;
+    options->isolated = args.isolated;
+    options->ours.ping = options->ours.pong = options->ours.page = -1;
     if (good && args.version)
         printf("gpudirect-bench %s\n", gpud_version_string());
     else if (good)
-        good = args.report || args.quick || args.draw ? parse_report(options, &args, given)
-               : args.capture                         ? parse_capturing(options, &args)
-               : args.receive                         ? parse_receiving(options, &args)
-                                                      : parse_all(options, &args);
+        good = args.report || args.quick || args.draw ? parse_report(options, entries)
+               : args.receive                         ? parse_receiving(options, entries)
+               : args.channels                        ? parse_channels(options, entries)
+               : args.failover                        ? parse_failover(options, entries)
+                                                      : parse_link(options, NULL);
     *status = good ? EXIT_SUCCESS : BENCH_EXIT_USAGE;
-    free_arguments(&args);
+    for (const GOptionEntry *entry = entries; entry->long_name; entry++)
+        if (entry->arg == G_OPTION_ARG_STRING || entry->arg == G_OPTION_ARG_FILENAME)
+            g_free(*(gchar **)entry->arg_data);
     return good && !args.version;
 }

@@ -1,221 +1,192 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Turns what the processes of a run have measured into the figures of its report. */
+/* The report, as text and as JSON.
+ *
+ *     one run     the run's object
+ *     --runs N    {"runs": […], "summary": {KEY: {"median", "min", "max"}}}
+ *     --compare   {"ours": {"runs", "summary"}, "peer": {"runs", "summary"}, "ratio": {KEY:
+ * NUMBER}}
+ *
+ * What is unknown is null. tools/schema/bench.json describes all keys: a new one needs an entry
+ * there, and a test compares them. No key changes its meaning. */
 #include "bench.h"
 
-#include "json.h"
-
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-struct bench_machine {
-    char cpu[128], kernel[256];
-    long cores;
-};
-
-struct bench_spread {
-    double median, min, max; /* NAN where unknown */
-};
-
-/* A figure that sums up several runs. */
-struct bench_metric {
-    const char *key, *label, *unit;
-    size_t offset; /* of a double in struct bench_run */
-};
-extern const struct bench_metric bench_metrics[]; /* ends with key NULL */
-
-static struct bench_spread bench_spread_of(const struct bench_series *series,
-                                           const struct bench_metric *metric);
-static const char *bench_latency_meaning(const struct bench_job *job);
-static void bench_machine_describe(struct bench_machine *machine);
-
-/* === figures ================================================================================= */
-/* Turns what the processes of a run have measured into the figures of its report. */
-
-static double per_frame(int64_t counter, uint64_t frames)
-{
-    return counter == BENCH_UNKNOWN || frames == 0 ? NAN : (double)counter / (double)frames;
-}
-
-/* Known for marks on a GPU only: marks by the CPU stand for what an application does anyway. */
-static double marking(const struct bench_result *result)
-{
-    return result->marking_ns ? per_frame(result->marking_ns, result->frames) / 1e3 : NAN;
-}
-
-static void figures_add_receiver(struct bench_run *run, const struct bench_child *child,
-                                 uint64_t sent)
-{
-    const struct bench_result *result = &child->result;
-    struct bench_receiver_run *receiver = &run->receiver[run->receivers++];
-    receiver->frames = result->frames;
-    receiver->missing = sent > result->all ? sent - result->all : 0;
-    receiver->dropped = result->reported_drops;
-    receiver->torn = result->torn;
-    receiver->fps = result->end > result->start
-                        ? (double)(result->frames - 1) * 1e9 / (double)(result->end - result->start)
-                        : NAN;
-    receiver->cpu_us = per_frame(result->cpu_ns, result->frames) / 1e3;
-    receiver->latency = stats_latency_of(child->latencies, result->latencies);
-    receiver->latency_cpu =
-        stats_latency_of(child->latencies + result->latencies, result->latencies_cpu);
-    run->lost += receiver->missing;
-    run->torn += receiver->torn;
-    run->cpu_receiver += receiver->cpu_us;
-    run->marking_receiver += marking(result);
-    run->copies_cpu += per_frame(result->copies_cpu, run->frames);
-    run->copies_gpu += per_frame(result->copies_gpu, run->frames);
-    run->kicks_receiver += per_frame(result->kicks, result->frames);
-    run->waits_receiver += per_frame(result->waits, result->frames);
-    run->waits_device_receiver += per_frame(result->waits_device, result->frames);
-    run->latency.jitter += receiver->latency.jitter;
-    run->latency_cpu.jitter += receiver->latency_cpu.jitter;
-}
-
-/* Jitter, from one sample to the next, is computed within each receiver and then averaged. */
-static void replace_latency(struct stats_latency *latency, const GArray *all, uint32_t receivers)
-{
-    double jitter = latency->jitter / receivers;
-    *latency = stats_latency_of((const int64_t *)(void *)all->data, all->len);
-    latency->jitter = jitter;
-}
-
-static void join_latencies(const struct bench_processes *processes, struct bench_run *run)
-{
-    GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    GArray *cpu = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    for (size_t i = 1; i <= processes->receivers; i++) {
-        const struct bench_child *child = &processes->child[i];
-        g_array_append_vals(all, child->latencies, (guint)child->result.latencies);
-        g_array_append_vals(cpu, child->latencies + child->result.latencies,
-                            (guint)child->result.latencies_cpu);
-    }
-    run->distribution_points =
-        stats_distribution_of((const int64_t *)(void *)all->data, all->len, run->distribution);
-    replace_latency(&run->latency, all, run->receivers);
-    replace_latency(&run->latency_cpu, cpu, run->receivers);
-    g_array_unref(all);
-    g_array_unref(cpu);
-}
-
-static void join_intervals(const struct bench_processes *processes, struct bench_run *run)
-{
-    const struct bench_child *sender = &processes->child[0];
-    GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    run->interval_sender = stats_latency_of(sender->latencies, sender->result.intervals);
-    for (size_t i = 1; i <= processes->receivers; i++) {
-        const struct bench_result *result = &processes->child[i].result;
-        const int64_t *own =
-            processes->child[i].latencies + result->latencies + result->latencies_cpu;
-        run->interval_receiver.jitter += stats_latency_of(own, result->intervals).jitter;
-        g_array_append_vals(all, own, (guint)result->intervals);
-    }
-    replace_latency(&run->interval_receiver, all, run->receivers);
-    g_array_unref(all);
-}
-
-static void add_joins(const struct bench_processes *processes, struct bench_run *run)
-{
-    const struct bench_result *result = &processes->child[1 + processes->receivers].result;
-    run->joined = result->joined;
-    run->left = result->left;
-    run->joins_measured = result->measured;
-    run->torn += result->torn;
-    run->lost += result->missing;
-}
-
-/* Does not need the sender's clock, which is another one. */
-static double mean_rate(const struct bench_run *run)
-{
-    double sum = 0;
-    for (uint32_t i = 0; i < run->receivers; i++)
-        sum += run->receiver[i].fps;
-    return sum / run->receivers;
-}
-
-/* With map, receivers read what upstream wrote into the sender's memory, so only words move. With
- * other routes frames move although neither side copies: the OpenCL driver or the card does. */
-static bool moves_nothing(const struct bench_run *run)
-{
-    return strcmp(run->route, "map") == 0 && run->copies_cpu + run->copies_gpu < 0.5;
-}
-
-void bench_figures_sum_up(const struct bench_processes *processes, const struct bench_job *job,
-                          struct bench_run *run)
-{
-    const struct bench_result *sender = &processes->child[0].result,
-                              *first = &processes->child[1].result;
-    int64_t end = sender->end;
-    double received = 0;
-    g_strlcpy(run->route, sender->route[0] ? sender->route : first->route, sizeof(run->route));
-    g_strlcpy(run->fallback_reason, sender->fallback_reason, sizeof(run->fallback_reason));
-    run->frames = sender->frames;
-    run->joins = job->joins;
-    run->cpu_sender = per_frame(sender->cpu_ns, sender->frames) / 1e3;
-    run->marking_sender = marking(sender);
-    run->copies_cpu = per_frame(sender->copies_cpu, sender->frames);
-    run->copies_gpu = per_frame(sender->copies_gpu, sender->frames);
-    run->kicks_sender = per_frame(sender->kicks, sender->frames);
-    run->waits_sender = per_frame(sender->waits, sender->frames);
-    run->waits_device_sender = per_frame(sender->waits_device, sender->frames);
-    run->lent = per_frame((int64_t)sender->lent, sender->frames);
-    for (size_t i = 1; i <= processes->receivers; i++) {
-        figures_add_receiver(run, &processes->child[i], sender->all);
-        end = MAX(end, processes->child[i].result.end);
-        received += (double)processes->child[i].result.frames;
-        run->idle_receiver += processes->child[i].idle_percent;
-    }
-    run->idle_sender = processes->child[0].idle_percent;
-    run->idle_receiver /= run->receivers;
-    run->cpu_receiver /= run->receivers;
-    run->marking_receiver /= run->receivers;
-    run->kicks_receiver /= run->receivers;
-    run->waits_receiver /= run->receivers;
-    run->waits_device_receiver /= run->receivers;
-    run->fps = job->remote ? mean_rate(run)
-                           : received / run->receivers * 1e9 / (double)(end - sender->start);
-    run->gigabytes_per_second =
-        moves_nothing(run) ? NAN : run->fps * run->receivers * (double)bench_frame_bytes(job) / 1e9;
-    if (job->joins)
-        add_joins(processes, run);
-    run->dropped = (uint64_t)sender->dropped;
-    run->lost = run->lost > run->dropped ? run->lost - run->dropped : 0;
-    join_latencies(processes, run);
-    join_intervals(processes, run);
-}
-
-/* A rate is compared with rates, a latency with times. Where nothing is copied, the limit is not a
- * copy. */
-static double ratio_to(const struct bench_job *job, const struct bench_run *run,
-                       const struct bench_ceiling *ceiling)
-{
-    bool rate = strcmp(ceiling->unit, "frames/s") == 0;
-    bool words = strcmp(ceiling->key, "words") == 0;
-    if (rate != (job->fps_num == 0) || (rate && words != moves_nothing(run)))
-        return NAN;
-    return (rate ? run->fps : run->latency.p50) / ceiling->value;
-}
-
-void bench_figures_compare(const struct bench_job *job, struct bench_run *run)
-{
-    if (moves_nothing(run))
-        bench_ceilings_choose(&run->ceilings, "words");
-    run->ceiling = run->ceilings.ceiling[run->ceilings.main];
-    for (unsigned i = 0; i < run->ceilings.count; i++)
-        run->ceiling_ratios[i] = ratio_to(job, run, &run->ceilings.ceiling[i]);
-    run->ceiling_ratio = run->ceiling_ratios[run->ceilings.main];
-    run->ceiling_ratio_p99 = job->fps_num ? run->latency.p99 / run->ceiling.p99 : NAN;
-}
-
-/* === reporttext ============================================================================== */
-/* The report as text: a short table. */
-
 #define LABEL 30
+
+/* === fields ================================================================================== */
+
+#define AT(member) offsetof(struct bench_run, member)
+#define RECEIVER(member) offsetof(struct bench_receiver_run, member)
+
+static const struct bench_field run_fields[] = {
+    {"route", BENCH_TEXT, AT(route)},
+    {"fallback_reason", BENCH_TEXT, AT(fallback_reason)},
+    {"frames", BENCH_INT, AT(frames)},
+    {"lost", BENCH_INT, AT(lost)},
+    {"torn", BENCH_INT, AT(torn)},
+    {"dropped", BENCH_INT, AT(dropped)},
+    {"fps", BENCH_NUMBER, AT(fps), "throughput", "frames/s"},
+    {"gigabytes_per_second", BENCH_NUMBER, AT(gigabytes_per_second), "to all receivers", "GB/s"},
+    {"ceiling.key", BENCH_STRING, AT(ceiling.key)},
+    {"ceiling.what", BENCH_STRING, AT(ceiling.what)},
+    {"ceiling.value", BENCH_NUMBER, AT(ceiling.value), "ceiling", "", "ceiling"},
+    {"ceiling.unit", BENCH_STRING, AT(ceiling.unit)},
+    {"ceiling.p99", BENCH_NUMBER, AT(ceiling.p99)},
+    {"ceiling_ratio", BENCH_NUMBER, AT(ceiling.ratio), "ratio to it", ""},
+    {"ceiling_ratio_p99", BENCH_NUMBER, AT(ceiling_ratio_p99), "ratio of p99", ""},
+    {"latency_us.p50", BENCH_NUMBER, AT(latency.p50), "latency p50", "us"},
+    {"latency_us.p90", BENCH_NUMBER, AT(latency.p90), "latency p90", "us"},
+    {"latency_us.p99", BENCH_NUMBER, AT(latency.p99), "latency p99", "us"},
+    {"latency_us.p999", BENCH_NUMBER, AT(latency.p999), "latency p99.9", "us"},
+    {"latency_us.max", BENCH_NUMBER, AT(latency.max), "latency max", "us"},
+    {"latency_us.jitter", BENCH_NUMBER, AT(latency.jitter), "jitter", "us"},
+    {"latency_us.of", BENCH_STRING, AT(meaning)},
+    {"latency_cpu_us.", BENCH_LATENCY, AT(latency_cpu)},
+    {"latency_cpu_us.of", BENCH_STRING, AT(meaning_cpu)},
+    {NULL, BENCH_NUMBER, AT(latency_cpu.p50), "until the CPU p50", "us", "latency_cpu_us_p50"},
+    {NULL, BENCH_NUMBER, AT(latency_cpu.p99), "until the CPU p99", "us", "latency_cpu_us_p99"},
+    {"cpu_us_per_frame.sender", BENCH_NUMBER, AT(cpu_sender), "CPU sender", "us/frame"},
+    {"cpu_us_per_frame.receiver", BENCH_NUMBER, AT(cpu_receiver), "CPU receiver", "us/frame"},
+    {"marking_us_per_frame.sender", BENCH_NUMBER, AT(marking_sender), "of it marking", "us/frame"},
+    {"marking_us_per_frame.receiver", BENCH_NUMBER, AT(marking_receiver), "of it marking, receiver",
+     "us/frame"},
+    {"copies.cpu", BENCH_NUMBER, AT(copies_cpu), "copies by CPUs", "/frame"},
+    {"copies.gpu", BENCH_NUMBER, AT(copies_gpu), "copies by devices", "/frame"},
+    {"lent", BENCH_NUMBER, AT(lent), "lent by the far side", "of 1"},
+    {"wakes_per_frame.sender.kicks", BENCH_NUMBER, AT(kicks_sender), "wakes by sender", "/frame",
+     "kicks_sender"},
+    {"wakes_per_frame.sender.waits", BENCH_NUMBER, AT(waits_sender), "sleeps of sender", "/frame",
+     "waits_sender"},
+    {"wakes_per_frame.receiver.kicks", BENCH_NUMBER, AT(kicks_receiver), "wakes by receiver",
+     "/frame", "kicks_receiver"},
+    {"wakes_per_frame.receiver.waits", BENCH_NUMBER, AT(waits_receiver), "sleeps of receiver",
+     "/frame", "waits_receiver"},
+    {"device_waits_per_frame.sender", BENCH_NUMBER, AT(waits_device_sender),
+     "device waits of sender", "/frame", "waits_device_sender"},
+    {"device_waits_per_frame.receiver", BENCH_NUMBER, AT(waits_device_receiver),
+     "device waits of receiver", "/frame", "waits_device_receiver"},
+    /* In JSON these are in the object of --join. */
+    {NULL, BENCH_NUMBER, AT(interval_sender.p50), "sender's intervals p50", "us",
+     "interval_us_sender_p50"},
+    {NULL, BENCH_NUMBER, AT(interval_sender.p99), "sender's intervals p99", "us",
+     "interval_us_sender_p99"},
+    {NULL, BENCH_NUMBER, AT(interval_sender.p999), "sender's intervals p99.9", "us",
+     "interval_us_sender_p999"},
+    {NULL, BENCH_NUMBER, AT(interval_sender.max), "sender's intervals max", "us",
+     "interval_us_sender_max"},
+    {NULL, BENCH_NUMBER, AT(interval_receiver.p50), "receiver's intervals p50", "us",
+     "interval_us_receiver_p50"},
+    {NULL, BENCH_NUMBER, AT(interval_receiver.p99), "receiver's intervals p99", "us",
+     "interval_us_receiver_p99"},
+    {NULL, BENCH_NUMBER, AT(interval_receiver.p999), "receiver's intervals p99.9", "us",
+     "interval_us_receiver_p999"},
+    {NULL, BENCH_NUMBER, AT(interval_receiver.max), "receiver's intervals max", "us",
+     "interval_us_receiver_max"},
+    {NULL},
+};
+
+static const struct bench_field join_fields[] = {
+    {"join.joined", BENCH_INT, AT(joined)},
+    {"join.left", BENCH_INT, AT(left)},
+    {"join.left_while_measured", BENCH_INT, AT(joins_measured)},
+    {"join.interval_us.sender.", BENCH_LATENCY, AT(interval_sender)},
+    {"join.interval_us.sender.of", BENCH_STRING, AT(meaning_sender)},
+    {"join.interval_us.receiver.", BENCH_LATENCY, AT(interval_receiver)},
+    {"join.interval_us.receiver.of", BENCH_STRING, AT(meaning_receiver)},
+    {NULL},
+};
+
+/* As text each is a column. */
+static const struct bench_field receiver_fields[] = {
+    {"frames", BENCH_INT, RECEIVER(frames), "frames"},
+    {"missing", BENCH_INT, RECEIVER(missing), "missing"},
+    {"dropped", BENCH_INT, RECEIVER(dropped), "dropped"},
+    {"torn", BENCH_INT, RECEIVER(torn), "torn"},
+    {"fps", BENCH_NUMBER, RECEIVER(fps), "frames/s"},
+    {"latency_us.", BENCH_LATENCY, RECEIVER(latency)},
+    {"latency_us.of", BENCH_STRING, RECEIVER(meaning)},
+    {"latency_cpu_us.", BENCH_LATENCY, RECEIVER(latency_cpu)},
+    {"latency_cpu_us.of", BENCH_STRING, RECEIVER(meaning_cpu)},
+    {NULL, BENCH_NUMBER, RECEIVER(latency.p50), "p50 us"},
+    {NULL, BENCH_NUMBER, RECEIVER(latency.p99), "p99 us"},
+    {"cpu_us_per_frame", BENCH_NUMBER, RECEIVER(cpu_us), "CPU us/fr"},
+    {NULL},
+};
+
+static const struct bench_field ceiling_fields[] = {
+    {"key", BENCH_STRING, offsetof(struct bench_ceiling, key)},
+    {"what", BENCH_STRING, offsetof(struct bench_ceiling, what)},
+    {"value", BENCH_NUMBER, offsetof(struct bench_ceiling, value)},
+    {"unit", BENCH_STRING, offsetof(struct bench_ceiling, unit)},
+    {"p99", BENCH_NUMBER, offsetof(struct bench_ceiling, p99)},
+    {"ratio", BENCH_NUMBER, offsetof(struct bench_ceiling, ratio)},
+    {NULL},
+};
+
+static bool is_last(const struct bench_field *field)
+{
+    return !field->path && !field->label;
+}
+
+/* Of a number. */
+static double value_of(const struct bench_field *field, const void *of)
+{
+    const void *at = (const char *)of + field->offset;
+    return field->kind == BENCH_INT     ? (double)*(const uint64_t *)at
+           : field->kind == BENCH_INT32 ? *(const uint32_t *)at
+                                        : *(const double *)at;
+}
+
+static void put_latency(JsonBuilder *builder, const struct stats_latency *latency)
+{
+    json_put_number(builder, "p50", latency->p50);
+    json_put_number(builder, "p90", latency->p90);
+    json_put_number(builder, "p99", latency->p99);
+    json_put_number(builder, "p999", latency->p999);
+    json_put_number(builder, "max", latency->max);
+    json_put_number(builder, "jitter", latency->jitter);
+}
+
+void bench_put_fields(JsonBuilder *builder, const struct bench_field *fields, const void *of)
+{
+    gchar **open = g_new0(gchar *, 1); /* the names of the objects that are open, then one member */
+    for (const struct bench_field *field = fields;; field++) {
+        if (!field->path && !is_last(field))
+            continue;
+        gchar **path = g_strsplit(field->path ? field->path : "", ".", -1);
+        guint same = 0, depth = g_strv_length(open), wanted = g_strv_length(path);
+        while (same + 1 < depth && same + 1 < wanted && strcmp(open[same], path[same]) == 0)
+            same++;
+        for (guint i = same; i + 1 < depth; i++)
+            json_builder_end_object(builder);
+        for (guint i = same; i + 1 < wanted; i++)
+            json_begin_object(builder, path[i]);
+        g_strfreev(open);
+        open = path;
+        if (is_last(field))
+            break;
+        const void *at = (const char *)of + field->offset;
+        if (field->kind == BENCH_LATENCY)
+            put_latency(builder, at);
+        else if (field->kind == BENCH_TEXT)
+            json_put_text(builder, path[wanted - 1], at);
+        else if (field->kind == BENCH_STRING)
+            json_put_text(builder, path[wanted - 1], *(const char *const *)at);
+        else if (field->kind == BENCH_NUMBER)
+            json_put_number(builder, path[wanted - 1], value_of(field, of));
+        else
+            json_put_int(builder, path[wanted - 1], (gint64)value_of(field, of));
+    }
+    g_strfreev(open);
+}
 
 static void print_number(double value)
 {
@@ -229,6 +200,59 @@ static void print_number(double value)
         printf("%12.3f", value);
 }
 
+static void print_value(const struct bench_field *field, const void *of)
+{
+    if (field->kind == BENCH_NUMBER)
+        print_number(value_of(field, of));
+    else
+        printf("%12.0f", value_of(field, of));
+}
+
+static void print_label(const char *label, const char *unit, int width)
+{
+    char text[64];
+    g_snprintf(text, sizeof(text), "%s%s%s", label, unit && unit[0] ? ", " : "", unit ? unit : "");
+    printf("  %-*s", width, text);
+}
+
+void bench_print_fields(const struct bench_field *fields, const void *of, int width)
+{
+    for (const struct bench_field *field = fields; !is_last(field); field++) {
+        if (!field->label || isnan(value_of(field, of)))
+            continue;
+        print_label(field->label, field->unit, width);
+        print_value(field, of);
+        putchar('\n');
+    }
+}
+
+/* === several runs ============================================================================ */
+
+struct spread {
+    double median, min, max; /* NAN where unknown */
+};
+
+static struct spread spread_of(const struct bench_series *series, const struct bench_field *field)
+{
+    double *values = g_new0(double, series->count);
+    for (uint32_t i = 0; i < series->count; i++)
+        values[i] = value_of(field, &series->runs[i]);
+    struct spread spread = {.median = stats_median(values, series->count)};
+    bool known = !isnan(spread.median); /* stats_median() has sorted them then */
+    spread.min = known ? values[0] : NAN;
+    spread.max = known ? values[series->count - 1] : NAN;
+    g_free(values);
+    return spread;
+}
+
+/* The key of a field that is shown; to be freed with g_free(). */
+static gchar *key_of(const struct bench_field *field)
+{
+    return field->key ? g_strdup(field->key) : g_strdelimit(g_strdup(field->path), ".", '_');
+}
+
+/* === text ==================================================================================== */
+
 /* A copy of the bytes is the hardware's limit. What processes do with words and wake-ups is done by
  * another program, not at best: ours may pass it. */
 static const char *noun_of(const struct bench_ceiling *ceiling)
@@ -240,83 +264,55 @@ static const char *noun_of(const struct bench_ceiling *ceiling)
     return "reference";
 }
 
-static void print_label(const struct bench_metric *metric, const struct bench_series *series)
+/* A line for each figure, of one run, of several, or of ours beside a peer's. */
+static void print_figures(const struct bench_series *ours, const struct bench_series *peer)
 {
-    char label[64];
-    const struct bench_ceiling *ceiling = &series->runs[0].ceiling;
-    bool is_ceiling = metric->offset == offsetof(struct bench_run, ceiling.value);
-    const char *unit = is_ceiling ? ceiling->unit : metric->unit;
-    g_snprintf(label, sizeof(label), "%s%s%s", is_ceiling ? noun_of(ceiling) : metric->label,
-               unit[0] ? ", " : "", unit);
-    printf("  %-*s", LABEL, label);
-}
-
-static void print_headings(const char *const *headings)
-{
-    printf("  %-*s", LABEL, "");
-    for (; *headings; headings++)
-        printf("%12s", *headings);
-    putchar('\n');
-}
-
-static void print_series(const struct bench_series *series)
-{
-    static const char *const headings[] = {"median", "min", "max", NULL};
-    if (series->count > 1)
-        print_headings(headings);
-    for (const struct bench_metric *metric = bench_metrics; metric->key; metric++) {
-        struct bench_spread spread = bench_spread_of(series, metric);
-        if (isnan(spread.median))
+    static const char *const headings[][3] = {{"median", "min", "max"},
+                                              {"ours", "peer", "ours/peer"}};
+    const struct bench_ceiling *ceiling = &ours->runs[0].ceiling;
+    bool three = peer || ours->count > 1;
+    if (three)
+        printf("  %-*s%12s%12s%12s\n", LABEL, "", headings[peer != NULL][0],
+               headings[peer != NULL][1], headings[peer != NULL][2]);
+    for (const struct bench_field *field = run_fields; !is_last(field); field++) {
+        if (!field->label)
             continue;
-        print_label(metric, series);
-        print_number(spread.median);
-        if (series->count > 1) {
-            print_number(spread.min);
-            print_number(spread.max);
+        struct spread mine = spread_of(ours, field);
+        double theirs = peer ? spread_of(peer, field).median : NAN;
+        if (isnan(mine.median) && isnan(theirs))
+            continue;
+        if (field->offset == AT(ceiling.value))
+            print_label(noun_of(ceiling), ceiling->unit, LABEL);
+        else
+            print_label(field->label, field->unit, LABEL);
+        print_number(mine.median);
+        if (three) {
+            print_number(peer ? theirs : mine.min);
+            print_number(!peer ? mine.max : theirs != 0 ? mine.median / theirs : NAN);
         }
         putchar('\n');
     }
 }
 
-static void print_comparison(const struct bench_series *ours, const struct bench_series *peer)
-{
-    static const char *const headings[] = {"ours", "peer", "ours/peer", NULL};
-    print_headings(headings);
-    for (const struct bench_metric *metric = bench_metrics; metric->key; metric++) {
-        double mine = bench_spread_of(ours, metric).median,
-               theirs = bench_spread_of(peer, metric).median;
-        if (isnan(mine) && isnan(theirs))
-            continue;
-        print_label(metric, ours);
-        print_number(mine);
-        print_number(theirs);
-        print_number(theirs != 0 ? mine / theirs : NAN);
-        putchar('\n');
-    }
-}
-
-/* --- what stands around the figures
- * ------------------------------------------------------------------------------------ */
-
 static void print_path(const char *who, const struct bench_series *series)
 {
     const struct bench_job *job = series->job;
     const struct bench_run *last = &series->runs[series->count - 1];
-    if (bench_uses_elements(job)) {
-        printf("%s%s\n%*s→ %s\n", who, job->sink, (int)g_utf8_strlen(who, -1), "", job->src);
-        if (last->route[0])
-            printf("%*sroute %s\n", (int)g_utf8_strlen(who, -1), "", last->route);
-    } else {
+    int indent = (int)g_utf8_strlen(who, -1);
+    if (!job->elements)
         printf("%s%s → %s%s%s, route %s\n", who, job->from, job->to,
                job->network[0] ? " over " : "", job->network, last->route);
-    }
+    else
+        printf("%s%s\n%*s→ %s\n", who, job->sink, indent, "", job->src);
+    if (job->elements && last->route[0])
+        printf("%*sroute %s\n", indent, "", last->route);
     if (last->fallback_reason[0])
-        printf("%*s(%s)\n", (int)g_utf8_strlen(who, -1), "", last->fallback_reason);
+        printf("%*s(%s)\n", indent, "", last->fallback_reason);
 }
 
 static void print_setting(const struct bench_job *job, uint32_t runs)
 {
-    char *size = g_format_size_full(bench_frame_bytes(job), G_FORMAT_SIZE_IEC_UNITS);
+    char *size = g_format_size_full(bench_layout_of(job).size, G_FORMAT_SIZE_IEC_UNITS);
     printf("%ux%u %s (%s), %s, %u slots, %u receiver%s, %u frames ", job->width, job->height,
            job->format, size, job->foreign ? "foreign" : "lent", job->slots, job->receivers,
            job->receivers == 1 ? "" : "s", job->frames);
@@ -330,35 +326,22 @@ static void print_setting(const struct bench_job *job, uint32_t runs)
     putchar('\n');
 }
 
-static void print_machine(void)
+static void print_counts(const char *who, const struct bench_series *series)
 {
-    struct bench_machine machine;
-    bench_machine_describe(&machine);
-    printf("  machine: %s, %ld cores, %s\n", machine.cpu, machine.cores, machine.kernel);
-}
-
-static void print_losses(const char *who, const struct bench_series *series)
-{
-    uint64_t lost = 0, torn = 0, dropped = 0;
+    uint64_t lost = 0, torn = 0, dropped = 0, joined = 0, left = 0, measured = 0;
     for (uint32_t i = 0; i < series->count; i++) {
-        lost += series->runs[i].lost;
-        torn += series->runs[i].torn;
-        dropped += series->runs[i].dropped;
+        const struct bench_run *run = &series->runs[i];
+        lost += run->lost;
+        torn += run->torn;
+        dropped += run->dropped;
+        joined += run->joined;
+        left += run->left;
+        measured += run->joins_measured;
     }
     printf("%slost %llu, torn %llu, dropped %llu\n", who, (unsigned long long)lost,
            (unsigned long long)torn, (unsigned long long)dropped);
-}
-
-static void print_joins(const struct bench_series *series)
-{
-    uint64_t joined = 0, left = 0, measured = 0;
-    if (series->job->joins == 0)
+    if (!series->job->joins)
         return;
-    for (uint32_t i = 0; i < series->count; i++) {
-        joined += series->runs[i].joined;
-        left += series->runs[i].left;
-        measured += series->runs[i].joins_measured;
-    }
     printf("  joined %llu, left %llu", (unsigned long long)joined, (unsigned long long)left);
     if (measured < left)
         printf(", %llu of them after the measured section: try more --frames",
@@ -368,19 +351,16 @@ static void print_joins(const struct bench_series *series)
 
 static void print_receivers(const struct bench_run *run)
 {
-    if (run->receivers < 2)
-        return;
-    puts("  receiver      frames     missing     dropped        torn    frames/s      p50 us      "
-         "p99 us    CPU us/fr");
+    printf("  receiver");
+    for (const struct bench_field *field = receiver_fields; !is_last(field); field++)
+        if (field->label)
+            printf("%12s", field->label);
+    putchar('\n');
     for (uint32_t i = 0; i < run->receivers; i++) {
-        const struct bench_receiver_run *receiver = &run->receiver[i];
-        printf("  %8u%12llu%12llu%12llu%12llu", i + 1, (unsigned long long)receiver->frames,
-               (unsigned long long)receiver->missing, (unsigned long long)receiver->dropped,
-               (unsigned long long)receiver->torn);
-        print_number(receiver->fps);
-        print_number(receiver->latency.p50);
-        print_number(receiver->latency.p99);
-        print_number(receiver->cpu_us);
+        printf("  %8u", i + 1);
+        for (const struct bench_field *field = receiver_fields; !is_last(field); field++)
+            if (field->label)
+                print_value(field, &run->receiver[i]);
         putchar('\n');
     }
 }
@@ -395,7 +375,7 @@ static void print_ceilings(const struct bench_series *series)
             continue;
         for (uint32_t run = 0; run < series->count; run++) {
             values[run] = series->runs[run].ceilings.ceiling[i].value;
-            ratios[run] = series->runs[run].ceiling_ratios[i];
+            ratios[run] = series->runs[run].ceilings.ceiling[i].ratio;
         }
         double ratio = stats_median(ratios, series->count);
         printf("           %s: %.6g %s", list->ceiling[i].what, stats_median(values, series->count),
@@ -408,99 +388,75 @@ static void print_ceilings(const struct bench_series *series)
     g_free(ratios);
 }
 
-void bench_print_text(const struct bench_series *ours, const struct bench_series *peer)
+struct machine {
+    char cpu[128], kernel[256];
+    long cores;
+};
+
+static struct machine describe_machine(void)
 {
+    struct machine machine = {.cpu = "unknown", .cores = sysconf(_SC_NPROCESSORS_ONLN)};
+    struct utsname name;
+    char line[256];
+    if (uname(&name) == 0)
+        g_snprintf(machine.kernel, sizeof(machine.kernel), "%s %s %s", name.sysname, name.release,
+                   name.machine);
+    FILE *info = fopen("/proc/cpuinfo", "re");
+    while (info && fgets(line, sizeof(line), info)) {
+        char *colon = strchr(line, ':');
+        if (!g_str_has_prefix(line, "model name") || !colon)
+            continue;
+        g_strlcpy(machine.cpu, g_strstrip(colon + 1), sizeof(machine.cpu));
+        break;
+    }
+    if (info)
+        fclose(info);
+    return machine;
+}
+
+static void print_text(const struct bench_series *ours, const struct bench_series *peer)
+{
+    const struct bench_run *run = &ours->runs[0];
     print_path(peer ? "ours  " : "", ours);
     if (peer)
         print_path("peer  ", peer);
     print_setting(ours->job, ours->count);
-    if (peer) {
-        print_comparison(ours, peer);
-        print_losses("  ours: ", ours);
-        print_losses("  peer: ", peer);
-    } else {
-        print_series(ours);
-        print_losses("  ", ours);
-        print_joins(ours);
-        if (ours->count == 1)
-            print_receivers(&ours->runs[0]);
-    }
-    printf("  %s: %s\n", noun_of(&ours->runs[0].ceiling), ours->runs[0].ceiling.what);
-    if (peer && strcmp(peer->runs[0].ceiling.key, ours->runs[0].ceiling.key) != 0)
+    print_figures(ours, peer);
+    print_counts(peer ? "  ours: " : "  ", ours);
+    if (peer)
+        print_counts("  peer: ", peer);
+    else if (ours->count == 1 && run->receivers > 1)
+        print_receivers(run);
+    printf("  %s: %s\n", noun_of(&run->ceiling), run->ceiling.what);
+    if (peer && strcmp(peer->runs[0].ceiling.key, run->ceiling.key) != 0)
         printf("  %s of the peer: %s\n", noun_of(&peer->runs[0].ceiling),
                peer->runs[0].ceiling.what);
     print_ceilings(ours);
-    if (ours->job->remote && isnan(ours->runs[0].latency.p50))
+    if (ours->job->remote && isnan(run->latency.p50))
         puts("  latency: unknown, the hosts have different clocks");
     else
-        printf("  latency: %s\n", bench_latency_meaning(ours->job));
-    if (peer && bench_uses_elements(ours->job) != bench_uses_elements(peer->job))
-        printf("  latency of the peer: %s\n", bench_latency_meaning(peer->job));
-    if (ours->job->idle)
-        printf("  idle: connected for %g s after the frames, %% of one CPU\n",
-               (double)ours->job->idle / GPUD_SEC);
+        printf("  latency: %s\n", run->meaning);
+    if (peer && ours->job->elements != peer->job->elements)
+        printf("  latency of the peer: %s\n", peer->runs[0].meaning);
     if (ours->job->joins)
         puts("  intervals: from one frame to the next, between returns of submit and between"
              " hand-overs to a receiver");
-    print_machine();
+    struct machine machine = describe_machine();
+    printf("  machine: %s, %ld cores, %s\n", machine.cpu, machine.cores, machine.kernel);
 }
 
-/* === reportjson ============================================================================== */
-/* The report as JSON.
- *
- *     one run     the run's object
- *     --runs N    {"runs": […], "summary": {KEY: {"median", "min", "max"}}}
- *     --compare   {"ours": {"runs", "summary"}, "peer": {"runs", "summary"}, "ratio": {KEY:
- * NUMBER}}
- *
- * What is unknown is null. tools/schema/bench.json describes all keys: a new one needs an entry
- * there, and a test compares them. No key is removed or changes its meaning. */
+/* === JSON ==================================================================================== */
 
-#define UNTIL_CPU "until the CPU had a frame that a GPU reads"
-
-static void reportjson_add_latency(JsonBuilder *builder, const char *key,
-                                   const struct stats_latency *latency, const char *meaning)
-{
-    json_begin_object(builder, key);
-    json_put_number(builder, "p50", latency->p50);
-    json_put_number(builder, "p90", latency->p90);
-    json_put_number(builder, "p99", latency->p99);
-    json_put_number(builder, "p999", latency->p999);
-    json_put_number(builder, "max", latency->max);
-    json_put_number(builder, "jitter", latency->jitter);
-    json_put_text(builder, "of", meaning);
-    json_builder_end_object(builder);
-}
-
-/* null without --distribution */
-static void add_distribution(JsonBuilder *builder, const struct bench_run *run, bool wanted)
-{
-    if (!wanted) {
-        json_put_text(builder, "distribution", NULL);
-        return;
-    }
-    json_begin_array(builder, "distribution");
-    for (size_t i = 0; i < run->distribution_points; i++) {
-        json_builder_begin_object(builder);
-        json_put_number(builder, "share", run->distribution[i].share);
-        json_put_number(builder, "us", run->distribution[i].us);
-        json_builder_end_object(builder);
-    }
-    json_builder_end_array(builder);
-}
-
-static void add_parameters(JsonBuilder *builder, const struct bench_job *job)
+static void put_parameters(JsonBuilder *builder, const struct bench_job *job)
 {
     static const char *const policies[] = {
         [GPUD_SLOW_BLOCK] = "block",
         [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
         [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
     };
-    bool elements = bench_uses_elements(job);
+    /* With elements only if the ends say in whose memory frames are. */
+    bool named = !job->elements || bench_uses_rows(job);
     json_begin_object(builder, "parameters");
-    bool named =
-        !elements ||
-        bench_uses_rows(job); /* with elements: only if these say in whose memory frames are */
     json_put_text(builder, "from", named ? job->from : NULL);
     json_put_text(builder, "to", named ? job->to : NULL);
     json_put_text(builder, "network", job->network);
@@ -511,288 +467,130 @@ static void add_parameters(JsonBuilder *builder, const struct bench_job *job)
     json_put_text(builder, "format", job->format);
     json_put_int(builder, "width", job->width);
     json_put_int(builder, "height", job->height);
-    json_put_int(builder, "frame_bytes", bench_frame_bytes(job));
+    json_put_int(builder, "frame_bytes", (gint64)bench_layout_of(job).size);
     json_put_int(builder, "frames", job->frames);
     json_put_int(builder, "warmup", job->warmup);
     json_put_number(builder, "fps", job->fps_num ? (double)job->fps_num / job->fps_den : NAN);
     json_put_int(builder, "receivers", job->receivers);
     json_put_int(builder, "slots", job->slots);
     json_put_int(builder, "join", job->joins);
-    json_put_text(builder, "slow_receiver", elements ? NULL : policies[job->slow_receiver]);
+    json_put_text(builder, "slow_receiver", job->elements ? NULL : policies[job->slow_receiver]);
     json_put_text(builder, "source", job->foreign ? "foreign" : "lent");
     json_put_text(builder, "verify", job->full ? "full" : "marks");
     json_builder_end_object(builder);
 }
 
-static void add_machine(JsonBuilder *builder)
-{
-    struct bench_machine machine;
-    bench_machine_describe(&machine);
-    json_begin_object(builder, "machine");
-    json_put_text(builder, "cpu", machine.cpu);
-    json_put_int(builder, "cores", (uint64_t)machine.cores);
-    json_put_text(builder, "kernel", machine.kernel);
-    json_put_text(builder, "version", gpud_version_string());
-    json_builder_end_object(builder);
-}
-
-static void reportjson_add_receiver(JsonBuilder *builder, const struct bench_receiver_run *receiver,
-                                    const char *meaning)
+/* An object of an array. */
+static void put_object(JsonBuilder *builder, const struct bench_field *fields, const void *of)
 {
     json_builder_begin_object(builder);
-    json_put_int(builder, "frames", receiver->frames);
-    json_put_int(builder, "missing", receiver->missing);
-    json_put_int(builder, "dropped", receiver->dropped);
-    json_put_int(builder, "torn", receiver->torn);
-    json_put_number(builder, "fps", receiver->fps);
-    json_put_number(builder, "cpu_us_per_frame", receiver->cpu_us);
-    reportjson_add_latency(builder, "latency_us", &receiver->latency, meaning);
-    reportjson_add_latency(builder, "latency_cpu_us", &receiver->latency_cpu, UNTIL_CPU);
+    bench_put_fields(builder, fields, of);
     json_builder_end_object(builder);
 }
 
-static void add_pair(JsonBuilder *builder, const char *key, const char *first, double a,
-                     const char *second, double b)
+static void put_run(JsonBuilder *builder, const struct bench_job *job, const struct bench_run *run)
 {
-    json_begin_object(builder, key);
-    json_put_number(builder, first, a);
-    json_put_number(builder, second, b);
-    json_builder_end_object(builder);
-}
-
-static void add_ceiling(JsonBuilder *builder, const struct bench_ceiling *ceiling)
-{
-    json_put_text(builder, "key", ceiling->key);
-    json_put_text(builder, "what", ceiling->what);
-    json_put_number(builder, "value", ceiling->value);
-    json_put_text(builder, "unit", ceiling->unit);
-    json_put_number(builder, "p99", ceiling->p99);
-}
-
-/* null without --join */
-static void add_join(JsonBuilder *builder, const struct bench_run *run)
-{
-    if (run->joins == 0) {
+    json_builder_begin_object(builder);
+    bench_put_fields(builder, run_fields, run);
+    if (job->joins)
+        bench_put_fields(builder, join_fields, run);
+    else
         json_put_text(builder, "join", NULL);
-        return;
+    if (job->distribution) {
+        json_begin_array(builder, "distribution");
+        for (size_t i = 0; i < run->distribution_points; i++) {
+            json_builder_begin_object(builder);
+            json_put_number(builder, "share", run->distribution[i].share);
+            json_put_number(builder, "us", run->distribution[i].us);
+            json_builder_end_object(builder);
+        }
+        json_builder_end_array(builder);
+    } else {
+        json_put_text(builder, "distribution", NULL);
     }
-    json_begin_object(builder, "join");
-    json_put_int(builder, "joined", run->joined);
-    json_put_int(builder, "left", run->left);
-    json_put_int(builder, "left_while_measured", run->joins_measured);
-    json_begin_object(builder, "interval_us");
-    reportjson_add_latency(builder, "sender", &run->interval_sender, "between returns of submit");
-    reportjson_add_latency(builder, "receiver", &run->interval_receiver,
-                           "between hand-overs to a receiver");
-    json_builder_end_object(builder);
-    json_builder_end_object(builder);
-}
-
-/* null without --idle */
-static void add_idle(JsonBuilder *builder, const struct bench_job *job, const struct bench_run *run)
-{
-    if (job->idle == 0) {
-        json_put_text(builder, "idle", NULL);
-        return;
-    }
-    json_begin_object(builder, "idle");
-    json_put_number(builder, "seconds", (double)job->idle / GPUD_SEC);
-    add_pair(builder, "cpu_percent", "sender", run->idle_sender, "receiver", run->idle_receiver);
-    json_builder_end_object(builder);
-}
-
-static void add_run(JsonBuilder *builder, const struct bench_job *job, const struct bench_run *run)
-{
-    const char *meaning = bench_latency_meaning(job);
-    json_builder_begin_object(builder);
-    json_put_text(builder, "route", run->route);
-    json_put_text(builder, "fallback_reason", run->fallback_reason);
-    json_put_int(builder, "frames", run->frames);
-    json_put_number(builder, "fps", run->fps);
-    json_put_int(builder, "lost", run->lost);
-    json_put_int(builder, "torn", run->torn);
-    json_put_int(builder, "dropped", run->dropped);
-    json_put_number(builder, "gigabytes_per_second", run->gigabytes_per_second);
-    reportjson_add_latency(builder, "latency_us", &run->latency, meaning);
-    reportjson_add_latency(builder, "latency_cpu_us", &run->latency_cpu, UNTIL_CPU);
-    add_distribution(builder, run, job->distribution);
-    add_pair(builder, "cpu_us_per_frame", "sender", run->cpu_sender, "receiver", run->cpu_receiver);
-    add_pair(builder, "marking_us_per_frame", "sender", run->marking_sender, "receiver",
-             run->marking_receiver);
-    add_pair(builder, "copies", "cpu", run->copies_cpu, "gpu", run->copies_gpu);
-    json_begin_object(builder, "wakes_per_frame");
-    add_pair(builder, "sender", "kicks", run->kicks_sender, "waits", run->waits_sender);
-    add_pair(builder, "receiver", "kicks", run->kicks_receiver, "waits", run->waits_receiver);
-    json_builder_end_object(builder);
-    add_pair(builder, "device_waits_per_frame", "sender", run->waits_device_sender, "receiver",
-             run->waits_device_receiver);
-    json_put_number(builder, "lent", run->lent);
-    json_begin_object(builder, "ceiling");
-    add_ceiling(builder, &run->ceiling);
-    json_builder_end_object(builder);
-    json_put_number(builder, "ceiling_ratio", run->ceiling_ratio);
-    json_put_number(builder, "ceiling_ratio_p99", run->ceiling_ratio_p99);
     json_begin_array(builder, "ceilings");
-    for (unsigned i = 0; i < run->ceilings.count; i++) {
-        json_builder_begin_object(builder);
-        add_ceiling(builder, &run->ceilings.ceiling[i]);
-        json_put_number(builder, "ratio", run->ceiling_ratios[i]);
-        json_builder_end_object(builder);
-    }
+    for (unsigned i = 0; i < run->ceilings.count; i++)
+        put_object(builder, ceiling_fields, &run->ceilings.ceiling[i]);
     json_builder_end_array(builder);
     json_begin_array(builder, "receivers");
     for (uint32_t i = 0; i < run->receivers; i++)
-        reportjson_add_receiver(builder, &run->receiver[i], meaning);
+        put_object(builder, receiver_fields, &run->receiver[i]);
     json_builder_end_array(builder);
-    add_join(builder, run);
-    add_idle(builder, job, run);
-    add_parameters(builder, job);
-    add_machine(builder);
+    put_parameters(builder, job);
+    struct machine machine = describe_machine();
+    json_begin_object(builder, "machine");
+    json_put_text(builder, "cpu", machine.cpu);
+    json_put_int(builder, "cores", machine.cores);
+    json_put_text(builder, "kernel", machine.kernel);
+    json_put_text(builder, "version", gpud_version_string());
+    json_builder_end_object(builder);
     json_builder_end_object(builder);
 }
 
-static void add_series(JsonBuilder *builder, const struct bench_series *series)
+static void put_series(JsonBuilder *builder, const struct bench_series *series)
 {
     json_builder_begin_object(builder);
     json_begin_array(builder, "runs");
     for (uint32_t i = 0; i < series->count; i++)
-        add_run(builder, series->job, &series->runs[i]);
+        put_run(builder, series->job, &series->runs[i]);
     json_builder_end_array(builder);
     json_begin_object(builder, "summary");
-    for (const struct bench_metric *metric = bench_metrics; metric->key; metric++) {
-        struct bench_spread spread = bench_spread_of(series, metric);
-        json_begin_object(builder, metric->key);
+    for (const struct bench_field *field = run_fields; !is_last(field); field++) {
+        if (!field->label)
+            continue;
+        struct spread spread = spread_of(series, field);
+        gchar *key = key_of(field);
+        json_begin_object(builder, key);
         json_put_number(builder, "median", spread.median);
         json_put_number(builder, "min", spread.min);
         json_put_number(builder, "max", spread.max);
         json_builder_end_object(builder);
+        g_free(key);
     }
     json_builder_end_object(builder);
     json_builder_end_object(builder);
 }
 
-static void add_comparison(JsonBuilder *builder, const struct bench_series *ours,
-                           const struct bench_series *peer)
-{
-    json_builder_begin_object(builder);
-    json_builder_set_member_name(builder, "ours");
-    add_series(builder, ours);
-    json_builder_set_member_name(builder, "peer");
-    add_series(builder, peer);
-    json_begin_object(builder, "ratio");
-    for (const struct bench_metric *metric = bench_metrics; metric->key; metric++) {
-        double theirs = bench_spread_of(peer, metric).median;
-        json_put_number(builder, metric->key,
-                        theirs != 0 ? bench_spread_of(ours, metric).median / theirs : NAN);
-    }
-    json_builder_end_object(builder);
-    json_builder_end_object(builder);
-}
-
-void bench_print_json(const struct bench_series *ours, const struct bench_series *peer)
+static void print_json(const struct bench_series *ours, const struct bench_series *peer)
 {
     JsonBuilder *builder = json_builder_new();
-    if (peer)
-        add_comparison(builder, ours, peer);
-    else if (ours->count > 1)
-        add_series(builder, ours);
-    else
-        add_run(builder, ours->job, &ours->runs[0]);
+    if (peer) {
+        json_builder_begin_object(builder);
+        json_builder_set_member_name(builder, "ours");
+        put_series(builder, ours);
+        json_builder_set_member_name(builder, "peer");
+        put_series(builder, peer);
+        json_begin_object(builder, "ratio");
+        for (const struct bench_field *field = run_fields; !is_last(field); field++) {
+            if (!field->label)
+                continue;
+            double theirs = spread_of(peer, field).median;
+            gchar *key = key_of(field);
+            json_put_number(builder, key,
+                            theirs != 0 ? spread_of(ours, field).median / theirs : NAN);
+            g_free(key);
+        }
+        json_builder_end_object(builder);
+        json_builder_end_object(builder);
+    } else if (ours->count > 1) {
+        put_series(builder, ours);
+    } else {
+        put_run(builder, ours->job, &ours->runs[0]);
+    }
     json_print(builder, true);
 }
 
-/* === report ================================================================================== */
-/* What the text and the JSON report share. */
-
-#define METRIC(key, label, unit, field)                     \
-    {                                                       \
-        key, label, unit, offsetof(struct bench_run, field) \
-    }
-
-const struct bench_metric bench_metrics[] = {
-    METRIC("fps", "throughput", "frames/s", fps),
-    METRIC("gigabytes_per_second", "to all receivers", "GB/s", gigabytes_per_second),
-    METRIC("ceiling", "ceiling", "", ceiling.value),
-    METRIC("ceiling_ratio", "ratio to it", "", ceiling_ratio),
-    METRIC("ceiling_ratio_p99", "ratio of p99", "", ceiling_ratio_p99),
-    METRIC("latency_us_p50", "latency p50", "us", latency.p50),
-    METRIC("latency_us_p90", "latency p90", "us", latency.p90),
-    METRIC("latency_us_p99", "latency p99", "us", latency.p99),
-    METRIC("latency_us_p999", "latency p99.9", "us", latency.p999),
-    METRIC("latency_us_max", "latency max", "us", latency.max),
-    METRIC("latency_us_jitter", "jitter", "us", latency.jitter),
-    METRIC("latency_cpu_us_p50", "until the CPU p50", "us", latency_cpu.p50),
-    METRIC("latency_cpu_us_p99", "until the CPU p99", "us", latency_cpu.p99),
-    METRIC("cpu_us_per_frame_sender", "CPU sender", "us/frame", cpu_sender),
-    METRIC("cpu_us_per_frame_receiver", "CPU receiver", "us/frame", cpu_receiver),
-    METRIC("idle_percent_sender", "CPU idle sender", "%", idle_sender),
-    METRIC("idle_percent_receiver", "CPU idle receiver", "%", idle_receiver),
-    METRIC("marking_us_per_frame_sender", "of it marking", "us/frame", marking_sender),
-    METRIC("marking_us_per_frame_receiver", "of it marking, receiver", "us/frame",
-           marking_receiver),
-    METRIC("copies_cpu", "copies by CPUs", "/frame", copies_cpu),
-    METRIC("copies_gpu", "copies by devices", "/frame", copies_gpu),
-    METRIC("lent", "lent by the far side", "of 1", lent),
-    METRIC("kicks_sender", "wakes by sender", "/frame", kicks_sender),
-    METRIC("waits_sender", "sleeps of sender", "/frame", waits_sender),
-    METRIC("kicks_receiver", "wakes by receiver", "/frame", kicks_receiver),
-    METRIC("waits_receiver", "sleeps of receiver", "/frame", waits_receiver),
-    METRIC("waits_device_sender", "device waits of sender", "/frame", waits_device_sender),
-    METRIC("waits_device_receiver", "device waits of receiver", "/frame", waits_device_receiver),
-    METRIC("interval_us_sender_p50", "sender's intervals p50", "us", interval_sender.p50),
-    METRIC("interval_us_sender_p99", "sender's intervals p99", "us", interval_sender.p99),
-    METRIC("interval_us_sender_p999", "sender's intervals p99.9", "us", interval_sender.p999),
-    METRIC("interval_us_sender_max", "sender's intervals max", "us", interval_sender.max),
-    METRIC("interval_us_receiver_p50", "receiver's intervals p50", "us", interval_receiver.p50),
-    METRIC("interval_us_receiver_p99", "receiver's intervals p99", "us", interval_receiver.p99),
-    METRIC("interval_us_receiver_p999", "receiver's intervals p99.9", "us", interval_receiver.p999),
-    METRIC("interval_us_receiver_max", "receiver's intervals max", "us", interval_receiver.max),
-    {NULL},
-};
-
-static struct bench_spread bench_spread_of(const struct bench_series *series,
-                                           const struct bench_metric *metric)
+int bench_report(bool json, const struct bench_series *ours, const struct bench_series *peer)
 {
-    double *values = g_new0(double, series->count);
-    for (uint32_t i = 0; i < series->count; i++)
-        memcpy(&values[i], (const char *)&series->runs[i] + metric->offset, sizeof(double));
-    struct bench_spread spread = {.median = stats_median(values, series->count)};
-    bool known = !isnan(spread.median); /* stats_median() has sorted them then */
-    spread.min = known ? values[0] : NAN;
-    spread.max = known ? values[series->count - 1] : NAN;
-    g_free(values);
-    return spread;
-}
-
-static const char *bench_latency_meaning(const struct bench_job *job)
-{
-    bool gpu = bench_reads_on_gpu(job);
-    if (bench_uses_elements(job))
-        return gpu ? "push into the sink to the GPU's sight of the buffer behind the source"
-                   : "push into the sink to mapped buffer behind the source";
-    if (gpu)
-        return "submit to the GPU's sight of the frame";
-    bool host = strcmp(job->from, "host") == 0 && strcmp(job->to, "host") == 0;
-    return host ? "submit to acquire" : "submit to mapped and readable";
-}
-
-static void bench_machine_describe(struct bench_machine *machine)
-{
-    struct utsname name;
-    char line[256];
-    *machine = (struct bench_machine){.cores = sysconf(_SC_NPROCESSORS_ONLN)};
-    g_strlcpy(machine->cpu, "unknown", sizeof(machine->cpu));
-    if (uname(&name) == 0)
-        g_snprintf(machine->kernel, sizeof(machine->kernel), "%s %s %s", name.sysname, name.release,
-                   name.machine);
-    FILE *info = fopen("/proc/cpuinfo", "re");
-    while (info && fgets(line, sizeof(line), info)) {
-        char *colon = strchr(line, ':');
-        if (!g_str_has_prefix(line, "model name") || !colon)
-            continue;
-        g_strlcpy(machine->cpu, g_strstrip(colon + 1), sizeof(machine->cpu));
-        break;
-    }
-    if (info)
-        fclose(info);
+    bool damaged = false;
+    if (json)
+        print_json(ours, peer);
+    else
+        print_text(ours, peer);
+    for (uint32_t i = 0; i < ours->count; i++)
+        damaged = damaged || ours->runs[i].lost || ours->runs[i].torn ||
+                  (peer && (peer->runs[i].lost || peer->runs[i].torn));
+    if (damaged)
+        fputs("gpudirect-bench: frames were lost or torn\n", stderr);
+    return damaged ? BENCH_EXIT_DAMAGE : EXIT_SUCCESS;
 }

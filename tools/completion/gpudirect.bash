@@ -8,12 +8,11 @@ _gpudirect_words()
 {
     case $1/$2 in
     */--from | */--to | */--device) echo host auto cuda:0 cuda:1 hip:0 hip:1 opencl:0 opencl:1 vulkan:0 ;;
-    */--route) echo map peer directgma migrate staged-push staged rdma-dmabuf rdma-peermem rdma-host dmabuf userptr mmap ;;
+    */--route) echo map peer directgma migrate staged-push staged rdma-dmabuf rdma-peermem rdma-host ;;
     */--format) echo UYVY v210 NV12 I420 P010_10LE RGBA BGRx ;;
     */--slow-receiver) echo block drop-newest drop-oldest ;;
     */--source) echo lent foreign ;;
     */--verify) echo marks full ;;
-    */--capture) printf 'v4l2://%s\n' /dev/video* ;;
     */--access) echo user all group: ;;
     */--directory) echo -d ;;
     */--expect | */--psk-file | */--token-file | */--plot | */--png) echo -f ;;

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* gpudirect-view: shows a channel in a window, or saves a picture of it. */
-#include "ceilings/ceilings.h"
 #include "clock.h"
 #include "gstpicture.h"
+#include "stats.h"
 
 #include <SDL.h>
 #include <SDL_ttf.h>

@@ -1,16 +1,26 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* --lines: pictures that are handed over while they are written. */
-#include "bench.h"
-
+/* What is gained where pictures are handed over while they are written: a writer and a reader in
+ * this process, on a device each. The writer takes the time of a picture to write one, in so many
+ * stripes, into a lent frame and, on one device that an external writer can reach, into a target.
+ * Frames that are handed over when they are whole are compared with those whose lines are read as
+ * they come: by a reader that reads at once, and by one that takes as long for a picture as the
+ * writer, like an output at the picture's rate. Every stripe is checked. */
 #include "ceilings/ceilings.h"
-#include "json.h"
+#include "stats.h"
+#include "clock.h"
 
+#include <glib.h>
+#include <gpudirect/gpudirect.h>
+#include <gpudirect/layout.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef GPUD_WITH_OPENCL
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -18,12 +28,44 @@
 #include <CL/cl.h>
 #endif
 
-static void bench_stripes_close(struct bench_stripes *stripes);
+#define PATIENCE (10 * GPUD_SEC)
+
+struct job {
+    gchar *from, *to, *route; /* route: NULL: the best */
+    gchar address[64];
+    gint width, height, lines, frames, warmup, slots;
+    gdouble fps;
+    int64_t period; /* ns for a picture */
+};
+
+/* Microseconds. */
+struct figures {
+    double first;          /* p50, from the first stripe written to the same one read */
+    double last, last_p99; /* from the last stripe written to all of them read */
+};
+
+G_NORETURN static void die(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
+static void die(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("tools-lines: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    _exit(EXIT_FAILURE);
+}
+
+static void must(const char *what, enum gpud_status status, const struct gpud_error *error)
+{
+    if (status != GPUD_OK)
+        die("%s: %s", what, error->reason);
+}
 
 /* === stripes ================================================================================= */
 
-struct bench_stripes {
-    int control;
+struct stripes {
     uint8_t *data;
     uint8_t **lent;            /* where the caller has the same */
     struct raw_driver *driver; /* NULL: not a GPU of CUDA or HIP */
@@ -36,22 +78,22 @@ struct bench_stripes {
 #endif
 };
 
-static void stripes_works(const struct bench_stripes *stripes, const char *what, int result)
+static void stripes_works(const struct stripes *stripes, const char *what, int result)
 {
     char reason[GPUD_REASON_MAX];
     if (result == 0)
         return;
     raw_say(stripes->driver, reason, sizeof(reason), what, result);
-    bench_child_fail(stripes->control, GPUD_IO, "%s", reason);
+    die("%s", reason);
 }
 
-static void open_driver(struct bench_stripes *stripes, unsigned gpu, uint64_t size)
+static void open_driver(struct stripes *stripes, unsigned gpu, uint64_t size)
 {
     char reason[GPUD_REASON_MAX];
     void *host;
     if (!raw_open(stripes->driver, reason, sizeof(reason)) ||
         !raw_enter(stripes->driver, gpu, reason, sizeof(reason)))
-        bench_child_fail(stripes->control, GPUD_NO_DEVICE, "%s", reason);
+        die("%s", reason);
     stripes_works(stripes, "a stream", raw_stream_create(stripes->driver, &stripes->stream));
     stripes_works(stripes, "pinned memory", raw_host_alloc(stripes->driver, &host, size));
     stripes_works(stripes, "its address",
@@ -60,13 +102,11 @@ static void open_driver(struct bench_stripes *stripes, unsigned gpu, uint64_t si
 }
 
 /* data: a picture's bytes in host memory, from which parts are written and into which they are
- * read; set to NULL by bench_stripes_close(). */
-static struct bench_stripes *bench_stripes_open(int control, const char *device, uint64_t size,
-                                                uint8_t **data)
+ * read; set to NULL by stripes_close(). */
+static struct stripes *stripes_open(const char *device, uint64_t size, uint8_t **data)
 {
-    struct bench_stripes *stripes = g_new0(struct bench_stripes, 1);
+    struct stripes *stripes = g_new0(struct stripes, 1);
     unsigned gpu;
-    stripes->control = control;
     stripes->driver = raw_driver_of(device, &gpu);
     if (stripes->driver)
         open_driver(stripes, gpu, size);
@@ -79,25 +119,24 @@ static struct bench_stripes *bench_stripes_open(int control, const char *device,
 }
 
 /* A frame that may be written, and that another stream may still read. */
-static void bench_stripes_begin(struct bench_stripes *stripes, struct gpud_frame *frame)
+static void stripes_begin(struct stripes *stripes, struct gpud_frame *frame)
 {
     struct gpud_error error;
     if (stripes->driver && gpud_frame_wait(frame, stripes->stream, &error) != GPUD_OK)
-        bench_child_fail(stripes->control, error.status, "a frame to write: %s", error.reason);
+        die("a frame to write: %s", error.reason);
 }
 
-static void stripes_copy(struct bench_stripes *stripes, raw_address to, raw_address from,
-                         uint64_t size)
+static void stripes_copy(struct stripes *stripes, raw_address to, raw_address from, uint64_t size)
 {
     int result;
     stripes_works(stripes, "a copy", raw_copy(stripes->driver, to, from, size, stripes->stream));
-    if (!raw_finish(stripes->driver, stripes->stream, clock_now() + BENCH_STEP_TIMEOUT, &result))
+    if (!raw_finish(stripes->driver, stripes->stream, clock_now() + PATIENCE, &result))
         stripes_works(stripes, "a copy", result);
 }
 
 /* Returns when the bytes are there. */
-static void bench_stripes_write(struct bench_stripes *stripes, const struct gpud_frame_info *info,
-                                uint64_t offset, uint64_t size)
+static void stripes_write(struct stripes *stripes, const struct gpud_frame_info *info,
+                          uint64_t offset, uint64_t size)
 {
     uint8_t *to = (uint8_t *)info->native + info->memory_offset + offset;
     if (stripes->driver)
@@ -114,13 +153,13 @@ static void bench_stripes_write(struct bench_stripes *stripes, const struct gpud
 typedef cl_int(CL_API_CALL *write_signal_fn)(cl_command_queue, cl_mem, cl_uint, cl_ulong, cl_uint,
                                              const cl_event *, cl_event *);
 
-static void cl_works(const struct bench_stripes *stripes, const char *what, cl_int code)
+static void cl_works(const struct stripes *stripes, const char *what, cl_int code)
 {
     if (code != CL_SUCCESS)
-        bench_child_fail(stripes->control, GPUD_IO, "OpenCL, %s: %d", what, code);
+        die("OpenCL, %s: %d", what, code);
 }
 
-static void stripes_open_queue(struct bench_stripes *stripes, cl_context context)
+static void stripes_open_queue(struct stripes *stripes, cl_context context)
 {
     cl_device_id device;
     cl_int code;
@@ -130,7 +169,7 @@ static void stripes_open_queue(struct bench_stripes *stripes, cl_context context
     cl_works(stripes, "a queue", code);
 }
 
-static void read_opencl(struct bench_stripes *stripes, const struct gpud_frame_info *info,
+static void read_opencl(struct stripes *stripes, const struct gpud_frame_info *info,
                         uint64_t offset, uint64_t size)
 {
     cl_context context;
@@ -147,8 +186,7 @@ static void read_opencl(struct bench_stripes *stripes, const struct gpud_frame_i
 }
 
 /* The slot as this writer sees it, in a context that shares nothing with the library's. */
-static cl_mem slot_of(struct bench_stripes *stripes, const struct gpud_target_slot *slot,
-                      uint32_t index)
+static cl_mem slot_of(struct stripes *stripes, const struct gpud_target_slot *slot, uint32_t index)
 {
     struct {
         cl_ulong surface, marker;
@@ -175,8 +213,8 @@ static cl_mem slot_of(struct bench_stripes *stripes, const struct gpud_target_sl
     return made;
 }
 
-static void write_bus(struct bench_stripes *stripes, const struct gpud_target_slot *slot,
-                      uint32_t index, uint64_t offset, uint64_t size)
+static void write_bus(struct stripes *stripes, const struct gpud_target_slot *slot, uint32_t index,
+                      uint64_t offset, uint64_t size)
 {
     cl_works(stripes, "a write",
              clEnqueueWriteBuffer(stripes->queue, slot_of(stripes, slot, index), CL_TRUE,
@@ -184,8 +222,8 @@ static void write_bus(struct bench_stripes *stripes, const struct gpud_target_sl
                                   NULL));
 }
 
-static void mark_bus(struct bench_stripes *stripes, const struct gpud_target_slot *slot,
-                     uint32_t index, uint32_t value)
+static void mark_bus(struct stripes *stripes, const struct gpud_target_slot *slot, uint32_t index,
+                     uint32_t value)
 {
     cl_mem memory = slot_of(stripes, slot, index);
     cl_platform_id platform;
@@ -199,7 +237,7 @@ static void mark_bus(struct bench_stripes *stripes, const struct gpud_target_slo
     cl_works(stripes, "a marker", clFlush(stripes->queue));
 }
 
-static void close_opencl(struct bench_stripes *stripes)
+static void close_opencl(struct stripes *stripes)
 {
     for (uint32_t i = 0; i < GPUD_TARGET_SLOTS_MAX; i++)
         if (stripes->slot[i])
@@ -212,8 +250,8 @@ static void close_opencl(struct bench_stripes *stripes)
 
 #endif
 
-static void bench_stripes_read(struct bench_stripes *stripes, const struct gpud_frame_info *info,
-                               uint64_t offset, uint64_t size)
+static void stripes_read(struct stripes *stripes, const struct gpud_frame_info *info,
+                         uint64_t offset, uint64_t size)
 {
     const uint8_t *from = (const uint8_t *)info->native + info->memory_offset + offset;
 #ifdef GPUD_WITH_OPENCL
@@ -231,9 +269,8 @@ static void bench_stripes_read(struct bench_stripes *stripes, const struct gpud_
 }
 
 /* The same for a target's slot, as an external writer: the bytes, and its marker. */
-static void bench_stripes_write_slot(struct bench_stripes *stripes,
-                                     const struct gpud_target_slot *slot, uint32_t index,
-                                     uint64_t offset, uint64_t size)
+static void stripes_write_slot(struct stripes *stripes, const struct gpud_target_slot *slot,
+                               uint32_t index, uint64_t offset, uint64_t size)
 {
 #ifdef GPUD_WITH_OPENCL
     if (slot->kind == GPUD_TARGET_BUS_ADDRESS) {
@@ -244,9 +281,8 @@ static void bench_stripes_write_slot(struct bench_stripes *stripes,
     memcpy((uint8_t *)slot->surface + offset, stripes->data + offset, size);
 }
 
-static void bench_stripes_mark_slot(struct bench_stripes *stripes,
-                                    const struct gpud_target_slot *slot, uint32_t index,
-                                    uint32_t value)
+static void stripes_mark_slot(struct stripes *stripes, const struct gpud_target_slot *slot,
+                              uint32_t index, uint32_t value)
 {
 #ifdef GPUD_WITH_OPENCL
     if (slot->kind == GPUD_TARGET_BUS_ADDRESS) {
@@ -257,14 +293,14 @@ static void bench_stripes_mark_slot(struct bench_stripes *stripes,
     atomic_store_explicit((_Atomic uint32_t *)slot->marker, value, memory_order_release);
 }
 
-static void bench_stripes_close(struct bench_stripes *stripes)
+static void stripes_close(struct stripes *stripes)
 {
 #ifdef GPUD_WITH_OPENCL
     close_opencl(stripes);
 #endif
     *stripes->lent = NULL;
     if (stripes->driver) {
-        raw_host_free(stripes->driver, stripes->data);
+        stripes->driver->mem_free_host(stripes->data);
         raw_stream_destroy(stripes->driver, stripes->stream);
         raw_leave(stripes->driver);
     } else {
@@ -280,8 +316,7 @@ static void bench_stripes_close(struct bench_stripes *stripes)
 #define TIMES 64 /* more than frames can be in flight */
 
 struct scene {
-    int control;
-    const struct bench_job *job;
+    const struct job *job;
     bool target, by_lines;
     bool paced;     /* the reader takes nearly as long for a picture as the writer */
     int64_t period; /* ns for a picture */
@@ -300,13 +335,6 @@ struct scene {
     int64_t *first_latency, *last_latency; /* of each frame */
 };
 
-static void lines_works(const struct scene *scene, const char *what, enum gpud_status status,
-                        const struct gpud_error *error)
-{
-    if (status != GPUD_OK)
-        bench_child_fail(scene->control, status, "%s: %s", what, error->reason);
-}
-
 /* The rows before a stripe. */
 static uint32_t rows_before(const struct scene *scene, uint32_t stripe)
 {
@@ -324,21 +352,18 @@ static uint8_t filler(uint32_t number, uint32_t stripe)
 }
 
 /* Tells the reader what was written, or keeps it until the frame is whole. */
-static void lines_announce(struct scene *scene, struct bench_stripes *stripes,
-                           struct gpud_frame *frame, uint32_t number, uint32_t rows)
+static void lines_announce(struct scene *scene, struct stripes *stripes, struct gpud_frame *frame,
+                           uint32_t number, uint32_t rows)
 {
     struct gpud_error error = {.reason = ""};
     bool whole = rows == scene->layout.height;
     if (!scene->target) {
         if (scene->by_lines)
-            lines_works(
-                scene, "submitting lines",
-                gpud_sender_submit_lines(scene->sender, frame, rows, BENCH_STEP_TIMEOUT, &error),
-                &error);
+            must("submitting lines",
+                 gpud_sender_submit_lines(scene->sender, frame, rows, PATIENCE, &error), &error);
         else if (whole)
-            lines_works(scene, "submitting",
-                        gpud_sender_submit_keep(scene->sender, frame, BENCH_STEP_TIMEOUT, &error),
-                        &error);
+            must("submitting", gpud_sender_submit_keep(scene->sender, frame, PATIENCE, &error),
+                 &error);
         return;
     }
     uint32_t index = number % scene->slots;
@@ -347,11 +372,11 @@ static void lines_announce(struct scene *scene, struct bench_stripes *stripes,
         atomic_store_explicit((_Atomic uint64_t *)slot->lines, (uint64_t)number << 32 | rows,
                               memory_order_release);
     if (whole)
-        bench_stripes_mark_slot(stripes, slot, index, number + 1);
+        stripes_mark_slot(stripes, slot, index, number + 1);
 }
 
-static struct gpud_frame *next_slot(struct scene *scene, struct bench_stripes *stripes,
-                                    uint32_t number, struct gpud_frame_info *info)
+static struct gpud_frame *next_slot(struct scene *scene, struct stripes *stripes, uint32_t number,
+                                    struct gpud_frame_info *info)
 {
     struct gpud_error error = {.reason = ""};
     struct gpud_frame *frame = NULL;
@@ -360,41 +385,39 @@ static struct gpud_frame *next_slot(struct scene *scene, struct bench_stripes *s
             clock_sleep_until(clock_now() + GPUD_MSEC);
         return NULL;
     }
-    lines_works(scene, "a slot",
-                gpud_sender_acquire(scene->sender, BENCH_STEP_TIMEOUT, &frame, &error), &error);
-    bench_stripes_begin(stripes, frame);
+    must("a slot", gpud_sender_acquire(scene->sender, PATIENCE, &frame, &error), &error);
+    stripes_begin(stripes, frame);
     gpud_frame_get_info(frame, info);
     info->offset = number;
-    lines_works(scene, "a slot", gpud_frame_set_info(frame, info, &error), &error);
+    must("a slot", gpud_frame_set_info(frame, info, &error), &error);
     return frame;
 }
 
 static void *write_all(void *arg)
 {
     struct scene *scene = arg;
-    const struct bench_job *job = scene->job;
+    const struct job *job = scene->job;
     uint8_t *data;
-    struct bench_stripes *stripes =
-        bench_stripes_open(scene->control, job->from, scene->layout.size, &data);
+    struct stripes *stripes = stripes_open(job->from, scene->layout.size, &data);
     int64_t start = clock_now();
     for (uint32_t number = 0; number < scene->frames; number++, start += scene->period) {
         struct gpud_frame_info info = GPUD_INFO_INIT(info);
         struct gpud_frame *frame = next_slot(scene, stripes, number, &info);
         if (clock_now() > start + scene->period) /* the machine was late */
             start = clock_now();
-        for (uint32_t i = 0; i < job->lines; i++) {
+        for (uint32_t i = 0; i < (uint32_t)job->lines; i++) {
             uint64_t from = bytes_before(scene, i), size = bytes_before(scene, i + 1) - from;
             memset(data + from, filler(number, i), size);
             clock_sleep_until(start + scene->period * (i + 1) / job->lines);
             if (scene->target)
-                bench_stripes_write_slot(stripes, scene->slot[number % scene->slots],
-                                         number % scene->slots, from, size);
+                stripes_write_slot(stripes, scene->slot[number % scene->slots],
+                                   number % scene->slots, from, size);
             else
-                bench_stripes_write(stripes, &info, from, size);
+                stripes_write(stripes, &info, from, size);
             int64_t now = clock_now();
             if (i == 0)
                 atomic_store(&scene->first[number % TIMES], now);
-            if (i == job->lines - 1)
+            if (i == (uint32_t)job->lines - 1)
                 atomic_store(&scene->last[number % TIMES], now);
             lines_announce(scene, stripes, frame, number, rows_before(scene, i + 1));
         }
@@ -402,7 +425,7 @@ static void *write_all(void *arg)
     }
     while (atomic_load(&scene->taken) < scene->frames)
         clock_sleep_until(clock_now() + GPUD_MSEC);
-    bench_stripes_close(stripes);
+    stripes_close(stripes);
     return NULL;
 }
 
@@ -412,12 +435,11 @@ static void check_route(struct scene *scene)
     struct gpud_receiver_info info = GPUD_INFO_INIT(info);
     gpud_receiver_get_info(scene->receiver, &info);
     if (scene->by_lines && info.whole_reason[0])
-        bench_child_fail(scene->control, GPUD_UNSUPPORTED, "by %s frames come as a whole: %s",
-                         info.path, info.whole_reason);
+        die("by %s frames come as a whole: %s", info.path, info.whole_reason);
     g_strlcpy(scene->route, info.path, sizeof(scene->route));
 }
 
-static void read_one(struct scene *scene, struct bench_stripes *stripes, const uint8_t *data,
+static void read_one(struct scene *scene, struct stripes *stripes, const uint8_t *data,
                      struct gpud_frame *frame, uint32_t number)
 {
     struct gpud_error error = {.reason = ""};
@@ -426,21 +448,18 @@ static void read_one(struct scene *scene, struct bench_stripes *stripes, const u
     uint32_t stripe_count = scene->job->lines;
     gpud_frame_get_info(frame, &info);
     if (info.offset != number)
-        bench_child_fail(scene->control, GPUD_IO, "frame %u came where %u is due",
-                         (unsigned)info.offset, number);
+        die("frame %u came where %u is due", (unsigned)info.offset, number);
     for (uint32_t i = 0; i < stripe_count; i++) {
         uint64_t from = bytes_before(scene, i), size = bytes_before(scene, i + 1) - from;
         if (scene->paced) /* a little faster than the writer, to catch up after a delay */
             clock_sleep_until(start + scene->period * i * 9 / 10 / stripe_count);
-        lines_works(
-            scene, "waiting for lines",
-            gpud_frame_wait_lines(frame, rows_before(scene, i + 1), BENCH_STEP_TIMEOUT, &error),
-            &error);
-        bench_stripes_read(stripes, &info, from, size);
+        must("waiting for lines",
+             gpud_frame_wait_lines(frame, rows_before(scene, i + 1), PATIENCE, &error), &error);
+        stripes_read(stripes, &info, from, size);
         if (i == 0)
             scene->first_latency[number] = clock_now() - atomic_load(&scene->first[number % TIMES]);
         if (data[from] != filler(number, i) || data[from + size - 1] != filler(number, i))
-            bench_child_fail(scene->control, GPUD_IO, "stripe %u of frame %u is torn", i, number);
+            die("stripe %u of frame %u is torn", i, number);
     }
     scene->last_latency[number] = clock_now() - atomic_load(&scene->last[number % TIMES]);
 }
@@ -449,22 +468,20 @@ static void read_all(struct scene *scene)
 {
     struct gpud_error error = {.reason = ""};
     uint8_t *data;
-    struct bench_stripes *stripes =
-        bench_stripes_open(scene->control, scene->job->to, scene->layout.size, &data);
+    struct stripes *stripes = stripes_open(scene->job->to, scene->layout.size, &data);
     for (uint32_t number = 0; number < scene->frames; number++) {
         struct gpud_frame *frame = NULL;
         enum gpud_status status =
-            scene->target
-                ? gpud_target_acquire(scene->ring, BENCH_STEP_TIMEOUT, &frame, &error)
-                : gpud_receiver_acquire(scene->receiver, BENCH_STEP_TIMEOUT, &frame, &error);
-        lines_works(scene, "a frame", status, &error);
+            scene->target ? gpud_target_acquire(scene->ring, PATIENCE, &frame, &error)
+                          : gpud_receiver_acquire(scene->receiver, PATIENCE, &frame, &error);
+        must("a frame", status, &error);
         if (!scene->target && number == 0)
             check_route(scene);
         read_one(scene, stripes, data, frame, number);
         gpud_frame_release(&frame);
         atomic_store(&scene->taken, number + 1);
     }
-    bench_stripes_close(stripes);
+    stripes_close(stripes);
 }
 
 static void open_target(struct scene *scene)
@@ -477,8 +494,7 @@ static void open_target(struct scene *scene)
     params.slots = MAX(scene->job->slots, 2);
     params.pace = GPUD_TARGET_PACED;
     params.by_lines = scene->by_lines;
-    lines_works(scene, "the target",
-                gpud_target_create(scene->context, &params, &scene->ring, &error), &error);
+    must("the target", gpud_target_create(scene->context, &params, &scene->ring, &error), &error);
     gpud_target_get_info(scene->ring, &info);
     scene->slot = info.slot;
     scene->slots = info.slots;
@@ -488,8 +504,7 @@ static void *wait_for_one(void *arg)
 {
     struct scene *scene = arg;
     struct gpud_error error = {.reason = ""};
-    lines_works(scene, "connecting", gpud_sender_wait(scene->sender, 1, BENCH_STEP_TIMEOUT, &error),
-                &error);
+    must("connecting", gpud_sender_wait(scene->sender, 1, PATIENCE, &error), &error);
     return write_all(scene);
 }
 
@@ -503,36 +518,35 @@ static void open_link(struct scene *scene)
     to.device = scene->job->from;
     from.device = scene->job->to;
     to.slots = from.slots = scene->job->slots;
-    if (scene->job->route[0])
+    if (scene->job->route)
         to.route = from.route = scene->job->route;
     from.by_lines = scene->by_lines;
-    lines_works(scene, "the sender",
-                gpud_sender_create(scene->context, &to, &scene->sender, &error), &error);
-    lines_works(scene, "the format", gpud_sender_configure(scene->sender, &media, &error), &error);
-    lines_works(scene, "the receiver",
-                gpud_receiver_create(scene->other, &from, &scene->receiver, &error), &error);
+    must("the sender", gpud_sender_create(scene->context, &to, &scene->sender, &error), &error);
+    must("the format", gpud_sender_configure(scene->sender, &media, &error), &error);
+    must("the receiver", gpud_receiver_create(scene->other, &from, &scene->receiver, &error),
+         &error);
 }
 
 /* p50, microseconds. route: set to a link's. */
-static struct bench_line_figures run_scene(int control, const struct bench_job *job, bool target,
-                                           bool by_lines, bool paced, char route[32])
+static struct figures run_scene(const struct job *job, bool target, bool by_lines, bool paced,
+                                char route[32])
 {
     struct scene *scene = g_new0(struct scene, 1);
     struct gpud_error error = {.reason = ""};
-    scene->control = control;
     scene->job = job;
     scene->target = target;
     scene->by_lines = by_lines;
     scene->paced = paced;
-    scene->period = bench_paced_time(job, 1);
-    scene->frames = job->warmup + job->frames;
+    scene->period = job->period;
+    scene->frames = (uint32_t)(job->warmup + job->frames);
     scene->first_latency = g_new0(int64_t, scene->frames);
     scene->last_latency = g_new0(int64_t, scene->frames);
-    lines_works(scene, "a context", gpud_context_create(NULL, &scene->context, &error), &error);
-    lines_works(scene, "a context", gpud_context_create(NULL, &scene->other, &error), &error);
-    lines_works(scene, "the format",
-                gpud_layout_init(&scene->layout, job->format, job->width, job->height, 0, &error),
-                &error);
+    must("a context", gpud_context_create(NULL, &scene->context, &error), &error);
+    must("a context", gpud_context_create(NULL, &scene->other, &error), &error);
+    must("the format",
+         gpud_layout_init(&scene->layout, "UYVY", (uint32_t)job->width, (uint32_t)job->height, 0,
+                          &error),
+         &error);
     if (target)
         open_target(scene);
     else
@@ -545,7 +559,7 @@ static struct bench_line_figures run_scene(int control, const struct bench_job *
         gpud_target_get_info(scene->ring, &info);
         atomic_store((_Atomic uint32_t *)(void *)((char *)info.words + info.stopped_offset), 1);
     }
-    struct bench_line_figures figures = {
+    struct figures figures = {
         .first = stats_latency_of(scene->first_latency + job->warmup, job->frames).p50,
         .last = stats_latency_of(scene->last_latency + job->warmup, job->frames).p50,
         .last_p99 = stats_latency_of(scene->last_latency + job->warmup, job->frames).p99,
@@ -563,123 +577,98 @@ static struct bench_line_figures run_scene(int control, const struct bench_job *
     return figures;
 }
 
-static bool has_link(const struct bench_job *job)
+static bool has_link(const struct job *job)
 {
     return !g_str_has_prefix(job->from, "opencl:");
 }
 
-static bool has_target(const struct bench_job *job)
+static bool has_target(const struct job *job)
 {
-    return !raw_driver_of(job->from, NULL) && strcmp(job->from, job->to) == 0 && !job->route[0];
+    return !raw_driver_of(job->from, NULL) && strcmp(job->from, job->to) == 0 && !job->route;
 }
-
-void bench_run_lines(int control)
-{
-    struct bench_job job;
-    struct bench_result result = {0};
-    bench_child_expect(control, BENCH_JOB, clock_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
-    for (int by_lines = 0; by_lines < 2; by_lines++)
-        for (int paced = 0; paced < 2; paced++) {
-            if (has_link(&job))
-                result.lines[0][by_lines][paced] =
-                    run_scene(control, &job, false, by_lines, paced, result.route);
-            if (has_target(&job))
-                result.lines[1][by_lines][paced] =
-                    run_scene(control, &job, true, by_lines, paced, NULL);
-        }
-    bench_send_result(control, &result, NULL);
-}
-
-/* --- the coordinator -------------------------------------------------------------------------- */
-
-static bool run_child(const struct bench_options *options, const char *directory,
-                      struct bench_result *result, struct bench_failure *failure)
-{
-    struct bench_job job = options->ours;
-    /* Four runs on each of two ways. */
-    int64_t timeout = options->timeout + 8 * bench_paced_time(&job, job.warmup + job.frames);
-    g_snprintf(job.address, sizeof(job.address), "unix:%s/link", directory);
-    return bench_child_run(&job, "lines", timeout, "writing lines", result, failure);
-}
-
-static const char *const ways[] = {"link", "target"};
 
 static const struct {
-    const char *key, *what;
+    const char *what;
     bool paced;
     size_t offset;
 } rows[] = {
-    {"first_line_us", "first lines written, to read", false,
-     offsetof(struct bench_line_figures, first)},
-    {"all_us", "reader done after the last line", false, offsetof(struct bench_line_figures, last)},
-    {"all_p99_us", "the same, p99", false, offsetof(struct bench_line_figures, last_p99)},
-    {"all_slow_us", "the same, by a reader as slow as the writer", true,
-     offsetof(struct bench_line_figures, last)},
-    {"all_slow_p99_us", "the same, p99", true, offsetof(struct bench_line_figures, last_p99)},
+    {"first lines written, to read", false, offsetof(struct figures, first)},
+    {"reader done after the last line", false, offsetof(struct figures, last)},
+    {"the same, p99", false, offsetof(struct figures, last_p99)},
+    {"the same, by a reader as slow as the writer", true, offsetof(struct figures, last)},
+    {"the same, p99", true, offsetof(struct figures, last_p99)},
 };
 
-static double value_of(const struct bench_result *result, size_t way, bool by_lines, size_t row)
+static double value_of(const struct figures *figures, size_t row)
 {
-    return *(const double *)((const char *)&result->lines[way][by_lines][rows[row].paced] +
-                             rows[row].offset);
+    return *(const double *)(const void *)((const char *)figures + rows[row].offset) / 1e3;
 }
 
-static bool measured(const struct bench_job *job, size_t way)
+int main(int argc, char **argv)
 {
-    return way == 0 ? has_link(job) : has_target(job);
-}
-
-static void lines_print_json(const struct bench_job *job, const struct bench_result *result)
-{
-    JsonBuilder *builder = json_builder_new();
-    json_builder_begin_object(builder);
-    for (size_t way = 0; way < G_N_ELEMENTS(ways); way++) {
-        if (!measured(job, way))
-            continue;
-        for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
-            for (int by_lines = 0; by_lines < 2; by_lines++) {
-                gchar *key = g_strdup_printf("%s_%s_%s", ways[way], by_lines ? "lines" : "whole",
-                                             rows[i].key);
-                json_put_number(builder, key, value_of(result, way, by_lines, i));
-                g_free(key);
-            }
+    struct job job = {.width = 1920,
+                      .height = 1080,
+                      .lines = 18,
+                      .frames = 100,
+                      .warmup = 32,
+                      .slots = 4,
+                      .fps = 50};
+    const GOptionEntry entries[] = {
+        {"from", 0, 0, G_OPTION_ARG_STRING, &job.from, "The writer's device (host)", "DEVICE"},
+        {"to", 0, 0, G_OPTION_ARG_STRING, &job.to, "The reader's device (the writer's)", "DEVICE"},
+        {"route", 0, 0, G_OPTION_ARG_STRING, &job.route, "From one to the other (the best)",
+         "ROUTE"},
+        {"lines", 0, 0, G_OPTION_ARG_INT, &job.lines, "Stripes of a picture (18)", "N"},
+        {"width", 0, 0, G_OPTION_ARG_INT, &job.width, "(1920)", "PIXELS"},
+        {"height", 0, 0, G_OPTION_ARG_INT, &job.height, "(1080)", "PIXELS"},
+        {"fps", 0, 0, G_OPTION_ARG_DOUBLE, &job.fps, "Pictures a second (50)", "RATE"},
+        {"frames", 0, 0, G_OPTION_ARG_INT, &job.frames, "Pictures to measure (100)", "N"},
+        {"warmup", 0, 0, G_OPTION_ARG_INT, &job.warmup, "Pictures before those (32)", "N"},
+        {NULL},
+    };
+    GError *error = NULL;
+    GOptionContext *context =
+        g_option_context_new("— pictures that are read while they are written");
+    g_option_context_add_main_entries(context, entries, NULL);
+    if (!g_option_context_parse(context, &argc, &argv, &error))
+        die("%s", error->message);
+    g_option_context_free(context);
+    if (!job.from)
+        job.from = g_strdup("host");
+    if (!job.to)
+        job.to = g_strdup(job.from);
+    if (job.lines < 1 || job.lines > job.height || job.frames < 1 || job.warmup < 0 ||
+        !(job.fps > 0))
+        die("--lines %d: 1 to %d are possible, of pictures that there are", job.lines, job.height);
+    if (!has_link(&job) && !has_target(&job))
+        die("--from %s: this writer takes a target alone there, without --to and --route",
+            job.from);
+    job.period = (int64_t)(1e9 / job.fps);
+    gchar *directory = g_dir_make_tmp("gpudirect-lines-XXXXXX", NULL);
+    g_snprintf(job.address, sizeof(job.address), "unix:%s/link", directory ? directory : ".");
+    char route[32] = "";
+    struct figures figures[2][2]
+                          [2]; /* by a link and by a target; whole and by lines; a slow reader */
+    for (int by_lines = 0; by_lines < 2; by_lines++)
+        for (int paced = 0; paced < 2; paced++) {
+            if (has_link(&job))
+                figures[0][by_lines][paced] = run_scene(&job, false, by_lines, paced, route);
+            if (has_target(&job))
+                figures[1][by_lines][paced] = run_scene(&job, true, by_lines, paced, NULL);
         }
-    }
-    json_builder_end_object(builder);
-    json_print(builder, true);
-}
-
-static void lines_print_text(const struct bench_job *job, const struct bench_result *result)
-{
-    printf("%s%s%s%s%s, %ux%u %s, written in %.1f ms, in %u stripes\n", job->from,
-           strcmp(job->from, job->to) != 0 ? " to " : "",
-           strcmp(job->from, job->to) != 0 ? job->to : "", result->route[0] ? " by " : "",
-           result->route, job->width, job->height, job->format,
-           (double)bench_paced_time(job, 1) / 1e6, job->lines);
-    for (size_t way = 0; way < G_N_ELEMENTS(ways); way++) {
-        if (!measured(job, way))
+    if (directory)
+        rmdir(directory);
+    printf("%s to %s%s%s, %dx%d UYVY, written in %.1f ms, in %d stripes\n", job.from, job.to,
+           route[0] ? " by " : "", route, job.width, job.height, (double)job.period / 1e6,
+           job.lines);
+    for (size_t way = 0; way < 2; way++) {
+        if (way == 0 ? !has_link(&job) : !has_target(&job))
             continue;
-        printf("  %-46s%10s%12s\n", ways[way], "whole", "by lines");
+        printf("  %-46s%10s%12s\n", way == 0 ? "link" : "target", "whole", "by lines");
         for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
             printf("    %-44s%7.2f ms%9.2f ms\n", rows[i].what,
-                   value_of(result, way, false, i) / 1e3, value_of(result, way, true, i) / 1e3);
+                   value_of(&figures[way][0][rows[i].paced], i),
+                   value_of(&figures[way][1][rows[i].paced], i));
     }
-}
-
-int bench_lines_measure(const struct bench_options *options)
-{
-    struct bench_failure failure = {.status = GPUD_IO};
-    struct bench_result result = {0};
-    char *directory = bench_make_directory(&failure);
-    bool good = directory && run_child(options, directory, &result, &failure);
-    if (directory)
-        bench_remove_directory(directory);
-    g_free(directory);
-    if (!good)
-        fprintf(stderr, "gpudirect-bench: %s\n", failure.reason);
-    else if (options->json)
-        lines_print_json(&options->ours, &result);
-    else
-        lines_print_text(&options->ours, &result);
-    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+    return EXIT_SUCCESS;
 }

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Percentiles, jitter and medians. */
-#include "ceilings/ceilings.h"
+#include "stats.h"
 
 #include <glib.h>
 #include <math.h>

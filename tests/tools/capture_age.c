@@ -1,20 +1,36 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The clock that a test card draws into its pictures, read back from them. The kernel's vivid
- * writes " HH:MM:SS:mmm N" at (16,16), in letters of 8x16 pixels: the time since the stream began,
- * to the kernel's tick, and the picture's number. The font is unknown here: the driver reports each
- * picture's number, from which the digits are learned, and each number is checked. */
-#include "bench.h"
-
+/* What a capture card's frames cost, and how old they are when they can be shown: acquired and
+ * mapped. Their age is known by the driver's stamps, and by the clock that a test card draws into
+ * its pictures.
+ *
+ * The kernel's vivid writes " HH:MM:SS:mmm N" at (16,16), in letters of 8x16 pixels: the time since
+ * the stream began, to the kernel's tick, and the picture's number. The font is unknown here: the
+ * driver reports each picture's number, from which the digits are learned, and each number is
+ * checked. */
+#include "ceilings/ceilings.h"
+#include "stats.h"
+#include "clock.h"
 #include "json.h"
 
+#include <gpudirect/gpudirect.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct bench_capture {
+#define EXIT_USAGE 2
+#define EXIT_DAMAGE 3
+
+struct job {
+    const char *address;
+    gchar *to, *route, *format; /* NULL: the host, the best, the card's choice */
+    gint width, height, fps;    /* 0: the card's choice */
+    gint frames, warmup, timeout;
+};
+
+struct result {
     struct gpud_capture_info info;                               /* at the end */
     uint64_t frames, dropped, corrupted, copies_cpu, copies_gpu; /* in the measured section */
     double seconds, cpu;                                         /* cpu: us a frame */
@@ -29,16 +45,16 @@ struct bench_capture {
 };
 
 /* What each digit looks like. */
-struct bench_clock {
+struct clock {
     uint8_t digit[10][16];
     bool known[10];
 };
 
-#define BENCH_CLOCK_CELLS 24
+#define CELLS 24
 
 /* The letters of one picture: a bit for each pixel, set if it is bright. */
-struct bench_clock_text {
-    uint8_t cell[BENCH_CLOCK_CELLS][16];
+struct text {
+    uint8_t cell[CELLS][16];
 };
 
 /* === pictureclock ============================================================================ */
@@ -68,8 +84,8 @@ static const struct {
 #define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
 /* false: pictures of this layout cannot be read, *reason says why. */
-static bool bench_clock_read(const struct gpud_layout *layout, const void *data,
-                             struct bench_clock_text *text, const char **reason)
+static bool clock_look(const struct gpud_layout *layout, const void *data, struct text *text,
+                       const char **reason)
 {
     const struct gpud_plane *plane = &layout->plane[0];
     size_t format = 0;
@@ -79,7 +95,7 @@ static bool bench_clock_read(const struct gpud_layout *layout, const void *data,
         *reason = "text is not read from pictures of this format: take UYVY, NV12 or BGRx";
         return false;
     }
-    if (layout->width < LEFT + COLUMNS * BENCH_CLOCK_CELLS || layout->height < TOP + ROWS) {
+    if (layout->width < LEFT + COLUMNS * CELLS || layout->height < TOP + ROWS) {
         *reason = "the pictures are too small for text";
         return false;
     }
@@ -87,7 +103,7 @@ static bool bench_clock_read(const struct gpud_layout *layout, const void *data,
     for (uint32_t row = 0; row < ROWS; row++) {
         const uint8_t *pixels =
             (const uint8_t *)data + plane->offset + (uint64_t)(TOP + row) * plane->stride;
-        for (uint32_t x = 0; x < COLUMNS * BENCH_CLOCK_CELLS; x++)
+        for (uint32_t x = 0; x < COLUMNS * CELLS; x++)
             if (pixels[(LEFT + x) * formats[format].step + formats[format].byte] > BRIGHT)
                 text->cell[x / COLUMNS][row] |= (uint8_t)(0x80 >> x % COLUMNS);
     }
@@ -119,7 +135,7 @@ static bool is_space(const uint8_t *cell)
 }
 
 /* The form in which vivid writes a time: the same letter between the digits, blanks around it. */
-static bool has_form(const struct bench_clock_text *text)
+static bool has_form(const struct text *text)
 {
     const uint8_t *colon = text->cell[TIME + 2];
     return is_letter(colon) && same(colon, text->cell[TIME + 5]) &&
@@ -128,8 +144,8 @@ static bool has_form(const struct bench_clock_text *text)
 }
 
 /* Learns from all pictures, with their numbers. false: they carry no such clock. */
-static bool bench_clock_learn(struct bench_clock *clock, const struct bench_clock_text *texts,
-                              const uint32_t *numbers, size_t count)
+static bool clock_learn(struct clock *clock, const struct text *texts, const uint32_t *numbers,
+                        size_t count)
 {
     memset(clock, 0, sizeof(*clock));
     for (size_t i = 0; i < count; i++) {
@@ -152,7 +168,7 @@ static bool bench_clock_learn(struct bench_clock *clock, const struct bench_cloc
     return count > 0;
 }
 
-static int digit_of(const struct bench_clock *clock, const uint8_t *cell)
+static int digit_of(const struct clock *clock, const uint8_t *cell)
 {
     for (int digit = 0; digit < 10; digit++)
         if (clock->known[digit] && same(clock->digit[digit], cell))
@@ -160,8 +176,7 @@ static int digit_of(const struct bench_clock *clock, const uint8_t *cell)
     return -1;
 }
 
-static bool shows(const struct bench_clock *clock, const struct bench_clock_text *text,
-                  uint32_t number)
+static bool shows(const struct clock *clock, const struct text *text, uint32_t number)
 {
     char digits[16];
     int length = snprintf(digits, sizeof(digits), "%u", number);
@@ -173,8 +188,8 @@ static bool shows(const struct bench_clock *clock, const struct bench_clock_text
 
 /* The picture's time, ms since the stream began; -1: it cannot be read. *right: its number is the
  * driver's. */
-static int64_t bench_clock_time(const struct bench_clock *clock,
-                                const struct bench_clock_text *text, uint32_t number, bool *right)
+static int64_t clock_tell(const struct clock *clock, const struct text *text, uint32_t number,
+                          bool *right)
 {
     static const struct {
         uint8_t place;
@@ -192,132 +207,6 @@ static int64_t bench_clock_time(const struct bench_clock *clock,
     return time;
 }
 
-/* === capturereport =========================================================================== */
-
-static const char *stamps_of(const struct bench_capture *result)
-{
-    return !result->stamped            ? "unknown"
-           : result->info.stamps_start ? "start-of-exposure"
-                                       : "end-of-frame";
-}
-
-/* --- text --------------------------------------------------------------------------------- */
-
-static void print_latency(const char *label, const struct stats_latency *latency, double less)
-{
-    printf("  %-44s %10.3f %10.3f %10.3f\n", label, (latency->p50 - less) / 1000,
-           (latency->p99 - less) / 1000, (latency->max - less) / 1000);
-}
-
-static void print_stamps(const struct bench_capture *result)
-{
-    char label[64];
-    if (!result->stamped) {
-        puts("  by the driver's stamps: not known, they are not the monotonic clock's");
-        return;
-    }
-    g_snprintf(label, sizeof(label), "by the driver's stamps, %s", stamps_of(result));
-    print_latency(label, &result->stamp, 0);
-    if (result->stamp.p50 < 0)
-        puts("    (negative: the driver stamps a frame at its start with its estimated end)");
-}
-
-static void print_clock(const struct bench_capture *result)
-{
-    if (result->no_clock) {
-        printf("  by the pictures' own clock: not known, %s\n", result->no_clock);
-        return;
-    }
-    print_latency("by the pictures' own clock, at most", &result->at_most, 0);
-    print_latency("                            at least", &result->at_most, result->slack);
-    printf(
-        "    (it goes in steps of %.0f ms, and was read from %llu frames; the numbers of %llu are "
-        "the driver's)\n",
-        result->step / 1000, (unsigned long long)result->timed, (unsigned long long)result->right);
-}
-
-static void bench_capture_print_text(const struct bench_job *job,
-                                     const struct bench_capture *result)
-{
-    const struct gpud_capture_info *info = &result->info;
-    const struct gpud_picture *picture = &info->media.picture;
-    printf("%s (%s, %s), %s %ux%u, %u/%u a second, to %s\n", job->address, info->card, info->driver,
-           picture->layout.format, picture->layout.width, picture->layout.height, picture->rate.num,
-           picture->rate.den, info->device);
-    printf("  %-44s %s\n", "active path", info->path);
-    if (info->fallback_reason[0])
-        printf("  %-44s %s\n", "not better, because", info->fallback_reason);
-    printf("  %-44s %10llu\n", "frames", (unsigned long long)result->frames);
-    printf("  %-44s %10.2f\n", "frames a second", (double)result->frames / result->seconds);
-    printf("  %-44s %10llu\n", "dropped", (unsigned long long)result->dropped);
-    printf("  %-44s %10llu\n", "marked as damaged", (unsigned long long)result->corrupted);
-    printf("  %-44s %10.1f\n", "CPU, us a frame", result->cpu);
-    printf("  %-44s %10llu\n", "copies by the CPU", (unsigned long long)result->copies_cpu);
-    printf("  %-44s %10llu\n", "copies by the device", (unsigned long long)result->copies_gpu);
-    printf("  %-44s %10s %10s %10s\n", "capture to display (mapped, readable), ms", "p50", "p99",
-           "max");
-    print_clock(result);
-    print_stamps(result);
-}
-
-/* --- JSON --------------------------------------------------------------------------------- */
-
-/* us, as in the other reports; null: unknown. */
-static void capturereport_add_latency(JsonBuilder *builder, const char *key, bool known,
-                                      const struct stats_latency *latency, double less)
-{
-    if (!known) {
-        json_put_string(builder, key, NULL);
-        return;
-    }
-    json_begin_object(builder, key);
-    json_put_number(builder, "p50", latency->p50 - less);
-    json_put_number(builder, "p99", latency->p99 - less);
-    json_put_number(builder, "max", latency->max - less);
-    json_put_number(builder, "jitter", latency->jitter);
-    json_builder_end_object(builder);
-}
-
-static void bench_capture_print_json(const struct bench_job *job,
-                                     const struct bench_capture *result)
-{
-    const struct gpud_capture_info *info = &result->info;
-    bool clock = !result->no_clock;
-    JsonBuilder *builder = json_builder_new();
-    const struct gpud_picture *picture = &info->media.picture;
-    json_builder_begin_object(builder);
-    json_put_text(builder, "capture", job->address);
-    json_put_text(builder, "card", info->card);
-    json_put_text(builder, "driver", info->driver);
-    json_put_text(builder, "device", info->device);
-    json_put_text(builder, "format", picture->layout.format);
-    json_put_int(builder, "width", picture->layout.width);
-    json_put_int(builder, "height", picture->layout.height);
-    json_put_number(builder, "fps",
-                    picture->rate.num ? (double)picture->rate.num / picture->rate.den : 0);
-    json_put_text(builder, "path", info->path);
-    json_put_text(builder, "fallback_reason", info->fallback_reason);
-    json_put_int(builder, "frames", result->frames);
-    json_put_number(builder, "seconds", result->seconds);
-    json_put_int(builder, "dropped", result->dropped);
-    json_put_int(builder, "corrupted", result->corrupted);
-    json_put_number(builder, "cpu_us_per_frame", result->cpu);
-    json_put_int(builder, "copies_cpu", result->copies_cpu);
-    json_put_int(builder, "copies_gpu", result->copies_gpu);
-    json_put_text(builder, "stamps", stamps_of(result));
-    capturereport_add_latency(builder, "latency_stamps_us", result->stamped, &result->stamp, 0);
-    json_put_text(builder, "no_picture_clock", result->no_clock);
-    capturereport_add_latency(builder, "latency_picture_at_most_us", clock, &result->at_most, 0);
-    capturereport_add_latency(builder, "latency_picture_at_least_us", clock, &result->at_most,
-                              result->slack);
-    json_put_number(builder, "picture_clock_step_us", result->step);
-    json_put_int(builder, "pictures_timed", result->timed);
-    json_put_int(builder, "pictures_right", result->right);
-    json_builder_end_object(builder);
-
-    json_print(builder, true);
-}
-
 /* === capture ================================================================================= */
 /* Measures from the card to the point where a frame can be shown: acquired and mapped. */
 
@@ -328,7 +217,7 @@ struct samples {
     size_t count;
     int64_t *stamps, *came, *shown; /* monotonic ns; stamps: -1 if the driver's is unknown */
     uint32_t *numbers;
-    struct bench_clock_text *texts;
+    struct text *texts;
     const char *no_text; /* why there is no text */
 };
 
@@ -339,7 +228,7 @@ static void samples_init(struct samples *samples, size_t count)
         .came = g_new0(int64_t, count),
         .shown = g_new0(int64_t, count),
         .numbers = g_new0(uint32_t, count),
-        .texts = g_new0(struct bench_clock_text, count),
+        .texts = g_new0(struct text, count),
     };
 }
 
@@ -361,36 +250,35 @@ static struct gpud_capture_info info_of(struct gpud_capture *capture)
 
 /* --- setting the card up -------------------------------------------------------------------- */
 
-static double capture_rate_of(uint32_t num, uint32_t den)
+static double rate_of(uint32_t num, uint32_t den)
 {
     return den ? (double)num / den : 0;
 }
 
 /* The fastest mode, and the largest of these, because latency is measured. */
-static bool capture_is_better(const struct gpud_capture_mode *mode,
-                              const struct gpud_capture_mode *best)
+static bool is_better(const struct gpud_capture_mode *mode, const struct gpud_capture_mode *best)
 {
-    double fps = capture_rate_of(mode->fps_num, mode->fps_den);
-    double best_fps = capture_rate_of(best->fps_num, best->fps_den);
+    double fps = rate_of(mode->fps_num, mode->fps_den);
+    double best_fps = rate_of(best->fps_num, best->fps_den);
     uint64_t size = (uint64_t)mode->width_min * mode->height_min;
     return fps > best_fps ||
            (fps == best_fps && size > (uint64_t)best->width_min * best->height_min);
 }
 
 /* A mode of the requested format, else of UYVY, else of the card's first. */
-static bool choose_mode(struct gpud_capture *capture, const struct bench_job *job,
+static bool choose_mode(struct gpud_capture *capture, const struct job *job,
                         struct gpud_capture_mode *mode)
 {
     struct gpud_capture_mode *modes = g_new0(struct gpud_capture_mode, MODES_MAX);
     modes[0].size = sizeof(modes[0]);
     size_t count = MIN(gpud_capture_list_modes(capture, NULL, modes, MODES_MAX), MODES_MAX);
-    const char *format = job->format[0] ? job->format : count ? modes[0].format : "UYVY";
-    for (size_t i = 0; i < count && !job->format[0]; i++)
+    const char *format = job->format ? job->format : count ? modes[0].format : "UYVY";
+    for (size_t i = 0; i < count && !job->format; i++)
         if (strcmp(modes[i].format, "UYVY") == 0)
             format = modes[i].format;
     bool found = false;
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(modes[i].format, format) != 0 || (found && !capture_is_better(&modes[i], mode)))
+        if (strcmp(modes[i].format, format) != 0 || (found && !is_better(&modes[i], mode)))
             continue;
         *mode = modes[i];
         found = true;
@@ -401,29 +289,29 @@ static bool choose_mode(struct gpud_capture *capture, const struct bench_job *jo
     return found;
 }
 
-static enum gpud_status capture_configure(struct gpud_capture *capture, const struct bench_job *job,
-                                          struct gpud_error *error)
+static enum gpud_status configure(struct gpud_capture *capture, const struct job *job,
+                                  struct gpud_error *error)
 {
     struct gpud_capture_info info = info_of(capture);
     struct gpud_capture_mode mode = GPUD_INFO_INIT(mode);
     bool found = choose_mode(capture, job, &mode);
     mode.scan = GPUD_SCAN_ANY;
     if (job->width) {
-        mode.width_min = job->width;
-        mode.height_min = job->height;
+        mode.width_min = (uint32_t)job->width;
+        mode.height_min = (uint32_t)job->height;
     } else if (info.signal_width || !found) {
         mode.width_min = mode.height_min = 0; /* the signal's own */
     }
-    mode.fps_num = job->fps_num ? job->fps_num : job->width ? 0 : mode.fps_num;
-    mode.fps_den = job->fps_num ? job->fps_den : job->width || !mode.fps_den ? 1 : mode.fps_den;
+    mode.fps_num = job->fps ? (uint32_t)job->fps : job->width ? 0 : mode.fps_num;
+    mode.fps_den = job->fps || job->width || !mode.fps_den ? 1 : mode.fps_den;
     const struct gpud_capture_config config = {.size = sizeof(config), .mode = &mode};
     return gpud_capture_configure(capture, &config, error);
 }
 
 /* --- measuring ----------------------------------------------------------------------------- */
 
-static enum gpud_status capture_take(struct gpud_capture *capture, int64_t timeout,
-                                     struct samples *samples, struct gpud_error *error)
+static enum gpud_status take(struct gpud_capture *capture, int64_t timeout, struct samples *samples,
+                             struct gpud_error *error)
 {
     struct gpud_frame *frame = NULL;
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
@@ -440,7 +328,7 @@ static enum gpud_status capture_take(struct gpud_capture *capture, int64_t timeo
         samples->stamps[i] = info.pts_ns == GPUD_TIME_NONE ? -1 : (int64_t)info.pts_ns;
         samples->numbers[i] = (uint32_t)info.offset;
         if (!samples->no_text &&
-            !bench_clock_read(&info.layout, data, &samples->texts[i], &samples->no_text))
+            !clock_look(&info.layout, data, &samples->texts[i], &samples->no_text))
             memset(&samples->texts[i], 0, sizeof(samples->texts[i]));
         samples->count++;
         gpud_frame_unmap(frame);
@@ -449,19 +337,19 @@ static enum gpud_status capture_take(struct gpud_capture *capture, int64_t timeo
     return status;
 }
 
-static enum gpud_status take_all(struct gpud_capture *capture, const struct bench_job *job,
-                                 int64_t timeout, struct samples *samples,
-                                 struct bench_capture *result, struct gpud_error *error)
+static enum gpud_status take_all(struct gpud_capture *capture, const struct job *job,
+                                 int64_t timeout, struct samples *samples, struct result *result,
+                                 struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
-    for (uint32_t i = 0; i < job->warmup && status == GPUD_OK; i++) {
-        status = capture_take(capture, timeout, samples, error);
+    for (gint i = 0; i < job->warmup && status == GPUD_OK; i++) {
+        status = take(capture, timeout, samples, error);
         samples->count = 0;
     }
     struct gpud_capture_info before = info_of(capture);
     int64_t begin = clock_now(), cpu = clock_cpu_time();
-    while (status == GPUD_OK && samples->count < job->frames)
-        status = capture_take(capture, timeout, samples, error);
+    while (status == GPUD_OK && samples->count < (size_t)job->frames)
+        status = take(capture, timeout, samples, error);
     if (status != GPUD_OK)
         return status;
     result->seconds = (double)(clock_now() - begin) / (double)GPUD_SEC;
@@ -477,7 +365,7 @@ static enum gpud_status take_all(struct gpud_capture *capture, const struct benc
 
 /* --- figures -------------------------------------------------------------------------------- */
 
-static void compare_stamps(const struct samples *samples, struct bench_capture *result)
+static void compare_stamps(const struct samples *samples, struct result *result)
 {
     int64_t *ages = g_new0(int64_t, samples->count);
     result->stamped = true;
@@ -502,19 +390,19 @@ static int64_t common_divisor(int64_t a, int64_t b)
 
 /* The driver is asked to stream before the card's clock begins, and a picture is drawn before it
  * arrives. The clock's start is unknown between these times. */
-static void compare_pictures(const struct samples *samples, struct bench_capture *result)
+static void compare_pictures(const struct samples *samples, struct result *result)
 {
-    struct bench_clock clock;
+    struct clock clock;
     int64_t *ages = g_new0(int64_t, samples->count);
     int64_t began = (int64_t)result->info.started_ns, slack = INT64_MAX, step = 0;
     if (samples->no_text)
         result->no_clock = samples->no_text;
-    else if (!bench_clock_learn(&clock, samples->texts, samples->numbers, samples->count))
+    else if (!clock_learn(&clock, samples->texts, samples->numbers, samples->count))
         result->no_clock = "the pictures carry no clock: vivid draws one after v4l2-ctl -d NODE -c "
                            "osd_text_mode=1";
     for (size_t i = 0; i < samples->count && !result->no_clock; i++) {
         bool right;
-        int64_t ms = bench_clock_time(&clock, &samples->texts[i], samples->numbers[i], &right);
+        int64_t ms = clock_tell(&clock, &samples->texts[i], samples->numbers[i], &right);
         result->right += right;
         if (ms < 0)
             continue;
@@ -535,26 +423,24 @@ static void compare_pictures(const struct samples *samples, struct bench_capture
 
 /* --- a run --------------------------------------------------------------------------------- */
 
-static enum gpud_status capture_measure(const struct bench_options *options,
-                                        struct bench_capture *result, struct gpud_error *error)
+static enum gpud_status measure(const struct job *job, struct result *result,
+                                struct gpud_error *error)
 {
-    const struct bench_job *job = &options->ours;
     struct gpud_context *context = NULL;
     struct gpud_capture *capture = NULL;
     struct gpud_capture_params params = GPUD_PARAMS_INIT(params);
     struct samples samples;
     params.address = job->address;
-    params.device = job->to;
-    params.slots = job->slots;
-    params.method = job->route[0] ? job->route : NULL;
-    samples_init(&samples, MAX(job->frames, 1));
+    params.device = job->to ? job->to : "host";
+    params.method = job->route;
+    samples_init(&samples, (size_t)job->frames);
     enum gpud_status status = gpud_context_create(NULL, &context, error);
     if (status == GPUD_OK)
         status = gpud_capture_create(context, &params, &capture, error);
     if (status == GPUD_OK)
-        status = capture_configure(capture, job, error);
+        status = configure(capture, job, error);
     if (status == GPUD_OK)
-        status = take_all(capture, job, options->timeout, &samples, result, error);
+        status = take_all(capture, job, job->timeout * GPUD_SEC, &samples, result, error);
     if (status == GPUD_OK) {
         compare_stamps(&samples, result);
         compare_pictures(&samples, result);
@@ -565,30 +451,104 @@ static enum gpud_status capture_measure(const struct bench_options *options,
     return status;
 }
 
-int bench_capture_run(const struct bench_options *options)
+/* === report ================================================================================== */
+
+/* us; null: unknown. */
+static void put_latency(JsonBuilder *builder, const char *key, bool known,
+                        const struct stats_latency *latency, double less)
 {
-    struct bench_capture *result = g_new0(struct bench_capture, 1);
+    if (!known) {
+        json_put_string(builder, key, NULL);
+        return;
+    }
+    json_begin_object(builder, key);
+    json_put_number(builder, "p50", latency->p50 - less);
+    json_put_number(builder, "p99", latency->p99 - less);
+    json_put_number(builder, "max", latency->max - less);
+    json_put_number(builder, "jitter", latency->jitter);
+    json_builder_end_object(builder);
+}
+
+static void print_report(const struct job *job, const struct result *result)
+{
+    const struct gpud_capture_info *info = &result->info;
+    const struct gpud_picture *picture = &info->media.picture;
+    bool clock = !result->no_clock;
+    JsonBuilder *builder = json_builder_new();
+    json_builder_begin_object(builder);
+    json_put_text(builder, "capture", job->address);
+    json_put_text(builder, "card", info->card);
+    json_put_text(builder, "driver", info->driver);
+    json_put_text(builder, "device", info->device);
+    json_put_text(builder, "format", picture->layout.format);
+    json_put_int(builder, "width", picture->layout.width);
+    json_put_int(builder, "height", picture->layout.height);
+    json_put_number(builder, "fps", rate_of(picture->rate.num, picture->rate.den));
+    json_put_text(builder, "path", info->path);
+    json_put_text(builder, "fallback_reason", info->fallback_reason);
+    json_put_int(builder, "frames", (gint64)result->frames);
+    json_put_number(builder, "seconds", result->seconds);
+    json_put_int(builder, "dropped", (gint64)result->dropped);
+    json_put_int(builder, "corrupted", (gint64)result->corrupted);
+    json_put_number(builder, "cpu_us_per_frame", result->cpu);
+    json_put_int(builder, "copies_cpu", (gint64)result->copies_cpu);
+    json_put_int(builder, "copies_gpu", (gint64)result->copies_gpu);
+    json_put_text(builder, "stamps",
+                  !result->stamped     ? "unknown"
+                  : info->stamps_start ? "start-of-exposure"
+                                       : "end-of-frame");
+    /* Negative where the driver stamps a frame at its start with its estimated end. */
+    put_latency(builder, "latency_stamps_us", result->stamped, &result->stamp, 0);
+    json_put_text(builder, "no_picture_clock", result->no_clock);
+    put_latency(builder, "latency_picture_at_most_us", clock, &result->at_most, 0);
+    put_latency(builder, "latency_picture_at_least_us", clock, &result->at_most, result->slack);
+    json_put_number(builder, "picture_clock_step_us", result->step);
+    json_put_int(builder, "pictures_timed", (gint64)result->timed);
+    json_put_int(builder, "pictures_right", (gint64)result->right);
+    json_builder_end_object(builder);
+    json_print(builder, true);
+}
+
+int main(int argc, char **argv)
+{
+    struct job job = {.frames = 300, .warmup = 32, .timeout = 60};
+    const GOptionEntry entries[] = {
+        {"to", 0, 0, G_OPTION_ARG_STRING, &job.to, "The frames' device (host)", "DEVICE"},
+        {"route", 0, 0, G_OPTION_ARG_STRING, &job.route, "dmabuf, userptr or mmap (the best)",
+         "ROUTE"},
+        {"format", 0, 0, G_OPTION_ARG_STRING, &job.format, "GStreamer's name of it", "FORMAT"},
+        {"width", 0, 0, G_OPTION_ARG_INT, &job.width, "With --height (the signal's)", "PIXELS"},
+        {"height", 0, 0, G_OPTION_ARG_INT, &job.height, "(the signal's)", "PIXELS"},
+        {"fps", 0, 0, G_OPTION_ARG_INT, &job.fps, "Frames a second (the fastest)", "RATE"},
+        {"frames", 0, 0, G_OPTION_ARG_INT, &job.frames, "Frames to measure (300)", "N"},
+        {"warmup", 0, 0, G_OPTION_ARG_INT, &job.warmup, "Frames before those (32)", "N"},
+        {"timeout", 0, 0, G_OPTION_ARG_INT, &job.timeout, "For one frame (60)", "SECONDS"},
+        {NULL},
+    };
+    GError *wrong = NULL;
+    GOptionContext *context = g_option_context_new("ADDRESS — how old a card's frames are");
+    g_option_context_add_main_entries(context, entries, NULL);
+    bool good = g_option_context_parse(context, &argc, &argv, &wrong);
+    g_option_context_free(context);
+    if (!good || argc != 2 || !job.width != !job.height || job.frames < 2 || job.warmup < 0) {
+        fprintf(stderr, "tools-capture-age: %s\n",
+                good ? "an address, frames, and --width and --height together" : wrong->message);
+        return EXIT_USAGE;
+    }
     struct gpud_error error = {.reason = ""};
-    int exit_status = EXIT_SUCCESS;
-    enum gpud_status status = capture_measure(options, result, &error);
+    struct result *result = g_new0(struct result, 1);
+    job.address = argv[1];
+    enum gpud_status status = measure(&job, result, &error);
     if (status != GPUD_OK) {
-        fprintf(stderr, "gpudirect-bench: %s\n", error.reason);
+        fprintf(stderr, "tools-capture-age: %s\n", error.reason);
         if (status == GPUD_NO_DEVICE)
-            fputs("gpudirect-bench: without a capture card, use the kernel's test card: as root, "
+            fputs("tools-capture-age: without a capture card, use the kernel's test card: as root, "
                   "modprobe vivid; v4l2-ctl --list-devices says which node it is\n",
                   stderr);
-        exit_status = status == GPUD_INVALID ? BENCH_EXIT_USAGE : EXIT_FAILURE;
-    } else if (options->json) {
-        bench_capture_print_json(&options->ours, result);
-    } else {
-        bench_capture_print_text(&options->ours, result);
+        return status == GPUD_INVALID ? EXIT_USAGE : EXIT_FAILURE;
     }
-    if (status == GPUD_OK &&
-        (result->corrupted || (!result->no_clock && result->right < result->frames))) {
-        fputs("gpudirect-bench: frames were damaged, or are not the ones that the driver says\n",
-              stderr);
-        exit_status = BENCH_EXIT_DAMAGE;
-    }
+    print_report(&job, result);
+    bool damaged = result->corrupted || (!result->no_clock && result->right < result->frames);
     g_free(result);
-    return exit_status;
+    return damaged ? EXIT_DAMAGE : EXIT_SUCCESS;
 }
