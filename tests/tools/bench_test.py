@@ -14,7 +14,7 @@ from tool import BENCH, DEADLINE, SMALL, Running, check, idle_percent, run, run_
 KEYS = {"route", "fallback_reason", "frames", "fps", "lost", "torn", "dropped", "latency_us", "latency_cpu_us",
         "gigabytes_per_second", "distribution", "cpu_us_per_frame", "marking_us_per_frame", "copies", "wakes_per_frame",
         "device_waits_per_frame", "lent", "ceiling", "ceilings", "ceiling_ratio", "ceiling_ratio_p99", "receivers",
-        "join", "parameters", "machine"}
+        "parameters", "machine"}
 
 
 def check_run(result, frames, receivers=1):
@@ -71,28 +71,6 @@ check(0 < result["fps"] < 100.1, f"{result['fps']} frames/s at a pace of 100")
 check(result["ceiling"]["unit"] == "us" and result["ceiling"]["p99"] > 0, f"the ceiling is {result['ceiling']}")
 check(abs(result["ceiling_ratio"] * result["ceiling"]["value"] / result["latency_us"]["p50"] - 1) < 1e-6, "ratio")
 check(run_json(BENCH, *SMALL, "--frames", "5", "--fps", "60000/1001")["parameters"]["fps"] == 60000 / 1001, "rate")
-
-# Receivers that come and go while it is measured. The sender waits for all of them: nothing is dropped.
-result = run_json(BENCH, *SMALL, "--frames", "400", "--fps", "200", "--join", "6", "--receivers", "2")
-check_run(result, 400, 2)
-complete(result, 400)
-check(result["parameters"]["join"] == 6 and result["dropped"] == 0, f"{result['parameters']}, {result['dropped']}")
-check(result["join"]["joined"] == 6 and result["join"]["left"] == 6, f"6 join: {result['join']}")
-for side in ("sender", "receiver"):
-    interval = result["join"]["interval_us"][side]
-    ladder = [interval[key] for key in ("p50", "p99", "p999", "max")]
-    check(interval["of"] and 0 < ladder[0] and ladder == sorted(ladder), f"intervals of the {side}: {interval}")
-# Where the measured part is too short for all of them the stream goes on, and what it carries then is not counted.
-result = run_json(BENCH, *SMALL, "--frames", "20", "--fps", "200", "--join", "20")
-check_run(result, 20)
-complete(result, 20)
-check(result["join"]["left"] == 20 and result["join"]["left_while_measured"] <= 4, f"20 join: {result['join']}")
-check(result["copies"] == {"cpu": 0, "gpu": 0} and result["lent"] == 1, f"{result['copies']}, {result['lent']} lent")
-text = run(BENCH, *SMALL, "--frames", "200", "--fps", "200", "--join", "2", "--runs", "2")[0]
-for words in ("sender's intervals p99.9, us", "receiver's intervals max, us", "joined 4, left 4"):
-    check(words in text, f"the text lacks {words!r}:\n{text}")
-result = run_json(BENCH, *SMALL, "--frames", "20")
-check(result["join"] is None and result["parameters"]["join"] == 0, f"none join: {result['join']}")
 
 # Connected, and no frames: no thread spins. One that did would use all the CPU time that others leave.
 for receivers in (1, 2):

@@ -120,7 +120,7 @@ text = run(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:0", "--frames", "50"
 for words in ("cuda:0 → cuda:0, route map", "of it marking, us/frame", "raw copies of the same frame within the GPU",
               "half of a round trip"):
     check(words in text, f"the text lacks {words!r}:\n{text}")
-refused(2, "4 lines", "--from", "cuda:0", "--width", "512", "--height", "3")
+refused(2, "8 lines", "--from", "cuda:0", "--width", "512", "--height", "7")
 refused(1, "cuda:9", "--from", "cuda:9", *SMALL)
 check("no CUDA driver" in run(BENCH, "--from", "cuda:0", status=1, env={"LD_LIBRARY_PATH": ""})[1]
       or os.path.exists("/dev/nvidia0"), "without a driver")

@@ -8,44 +8,23 @@
 
 #include <math.h>
 
-#define LARGE 100003
+static char frame[200000], other[200000];
 
-static char frame[LARGE], other[LARGE];
-
-static bool whole(const char *data, uint64_t size, bool full)
+static bool whole(const struct gpud_layout *layout, const struct bench_job *job, uint64_t index)
 {
-    uint64_t index;
-    int64_t time;
-    return bench_frame_check(data, size, full, &index, &time);
+    uint64_t found;
+    return bench_frame_check(frame, layout, job, &found) && found == index;
 }
 
-static void test_whole(void)
+/* How many damaged bytes of a frame are seen. */
+static uint64_t seen(const struct gpud_layout *layout, const struct bench_job *job, uint64_t index)
 {
-    const uint64_t sizes[] = {BENCH_FRAME_MIN, BENCH_FRAME_MIN + 1, 8191, 8192, LARGE};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        for (int full = 0; full < 2; full++) {
-            uint64_t index = 0;
-            int64_t time = 0;
-            bench_frame_mark(frame, sizes[i], 7, full);
-            bench_frame_set_time(frame, 123456);
-            CHECK(bench_frame_check(frame, sizes[i], full, &index, &time), "%llu bytes",
-                  (unsigned long long)sizes[i]);
-            CHECK_EQUAL(index, 7);
-            CHECK_EQUAL(time, 123456);
-            CHECK(!whole(frame, sizes[i] - 1, full), "a frame that was cut short");
-        }
-    }
-    SAY("whole frames of all sizes are whole");
-}
-
-/* How many of the bytes of a frame may be changed without being seen. */
-static unsigned unseen(uint64_t size, bool full)
-{
-    unsigned count = 0;
-    bench_frame_mark(frame, size, 9, full);
-    for (uint64_t i = 0; i < size; i++) {
+    uint64_t count = 0;
+    bench_frame_mark(frame, layout, job, index);
+    CHECK(whole(layout, job, index), "undamaged");
+    for (uint64_t i = 0; i < layout->size; i++) {
         frame[i] ^= 0x10;
-        count += whole(frame, size, full);
+        count += !whole(layout, job, index);
         frame[i] ^= 0x10;
     }
     return count;
@@ -53,62 +32,68 @@ static unsigned unseen(uint64_t size, bool full)
 
 static void test_damage(void)
 {
-    /* The time and what is behind it in the head are no part of the checksum. */
-    CHECK_EQUAL(unseen(2000, true), 32);
-    CHECK_EQUAL(unseen(20000, true), 32);
-    CHECK_EQUAL(unseen(20000, false), 20000 - 64 - 64 - 8 * 256 + 32);
-    SAY("every damaged byte that is marked is seen");
+    static const struct {
+        const char *format;
+        uint32_t width, height, stride_align, planes;
+        uint64_t picture; /* bytes without what pads the rows */
+    } pictures[] = {
+        {"UYVY", 64, 8, 0, 1, 64 * 2 * 8},
+        {"NV12", 60, 16, 128, 2, 60 * 16 * 3 / 2},
+        {"I420", 319, 177, 0, 3, 319 * 177 + 2 * 160 * 89},
+        {"NV12", 60, 10, 128, 1, 60 * 15}, /* chroma has five rows: no marks there */
+    };
+    for (size_t i = 0; i < sizeof(pictures) / sizeof(pictures[0]); i++) {
+        struct gpud_layout layout;
+        struct bench_job job = {.warmup = 2, .frames = 8, .fills = true};
+        CHECK_EQUAL(gpud_layout_init(&layout, pictures[i].format, pictures[i].width,
+                                     pictures[i].height, pictures[i].stride_align, NULL),
+                    GPUD_OK);
+        CHECK(bench_is_marked(&layout.plane[0]), "%s has marks", pictures[i].format);
+        CHECK_EQUAL(seen(&layout, &job, 2), pictures[i].planes * (uint64_t)BENCH_MARKS_SIZE);
+        CHECK_EQUAL(seen(&layout, &job, 3), pictures[i].picture);
+        job.full = true;
+        CHECK_EQUAL(seen(&layout, &job, 2), pictures[i].picture);
+    }
+    struct gpud_layout small;
+    CHECK_EQUAL(gpud_layout_init(&small, "UYVY", 64, 7, 0, NULL), GPUD_OK);
+    CHECK(!bench_is_marked(&small.plane[0]), "seven rows are too few");
+    CHECK_EQUAL(gpud_layout_init(&small, "UYVY", 6, 8, 0, NULL), GPUD_OK);
+    CHECK(!bench_is_marked(&small.plane[0]), "twelve bytes are too few");
+    SAY("every damaged byte that is marked is seen, in filled frames every byte of the picture");
+}
+
+static void test_filled(void)
+{
+    struct bench_job job = {.warmup = 2, .frames = 8, .fills = true};
+    CHECK(!bench_is_filled(&job, 0) && !bench_is_filled(&job, 2) && bench_is_filled(&job, 3),
+          "which frames are filled where a GPU takes part");
+    job.fills = false;
+    CHECK(!bench_is_filled(&job, 3), "without one none");
+    job.full = true;
+    CHECK(bench_is_filled(&job, 1) && !bench_is_filled(&job, 0), "in full all but probes");
+    SAY("the frames are filled that should be");
 }
 
 /* The ways in which a frame is torn: one frame's beginning with another's end, wherever the border
- * is. */
+ * is up to the last mark. */
 static void test_torn(void)
 {
+    struct gpud_layout layout;
+    CHECK_EQUAL(gpud_layout_init(&layout, "NV12", 320, 180, 0, NULL), GPUD_OK);
+    const struct gpud_plane *last = &layout.plane[1];
+    uint64_t end = last->offset + (BENCH_ROWS - 1) * bench_marks_pitch(last);
     for (int full = 0; full < 2; full++) {
-        for (uint64_t border = 64; border < LARGE; border += 997) {
-            bench_frame_mark(frame, LARGE, 10, full);
-            bench_frame_mark(other, LARGE, 11, full);
-            memcpy(frame + border, other + border, LARGE - border);
-            CHECK(!whole(frame, LARGE, full), "torn at %llu", (unsigned long long)border);
+        struct bench_job job = {.frames = 8, .full = (uint32_t)full};
+        for (uint64_t border = BENCH_ROW; border < (full ? layout.size - 1 : end); border += 997) {
+            uint64_t index;
+            bench_frame_mark(frame, &layout, &job, 10);
+            bench_frame_mark(other, &layout, &job, 11);
+            memcpy(frame + border, other + border, layout.size - border);
+            CHECK(!bench_frame_check(frame, &layout, &job, &index), "torn at %llu",
+                  (unsigned long long)border);
         }
     }
     SAY("frames of two halves are torn");
-}
-
-/* The marks that GPUs write: whatever is changed is seen where it is looked at. */
-static void test_rows(void)
-{
-    struct gpud_layout layout;
-    struct bench_job job = {.from = "cuda:0", .to = "host", .warmup = 2, .frames = 8};
-    uint64_t index, damaged = 0, stride = 128;
-    CHECK_EQUAL(gpud_layout_init(&layout, "NV12", 60, 10, (uint32_t)stride, NULL), GPUD_OK);
-    CHECK(bench_uses_rows(&job) && bench_rows_fit(&layout), "marks for a GPU");
-    CHECK(!bench_rows_is_whole(&job, 2) && bench_rows_is_whole(&job, 3), "which frames are filled");
-
-    bench_rows_mark(frame, &layout, &job, 2);
-    for (uint64_t i = 0; i < layout.size; i++) {
-        frame[i] ^= 0x10;
-        damaged += !bench_rows_check_frame(frame, &layout, &job, &index);
-        frame[i] ^= 0x10;
-    }
-    CHECK_EQUAL(damaged, BENCH_ROWS_SIZE);
-    CHECK(bench_rows_check_frame(frame, &layout, &job, &index), "undamaged");
-    CHECK_EQUAL(index, 2);
-    bench_rows_mark(other, &layout, &job, 4);
-    memcpy(frame + layout.size / 2, other + layout.size / 2, layout.size - layout.size / 2);
-    CHECK(!bench_rows_check_frame(frame, &layout, &job, &index), "torn");
-
-    damaged = 0;
-    bench_rows_mark(frame, &layout, &job, 3);
-    for (uint64_t i = 0; i < layout.size; i++) {
-        frame[i] ^= 0x10;
-        damaged += !bench_rows_check_frame(frame, &layout, &job, &index);
-        frame[i] ^= 0x10;
-    }
-    CHECK_EQUAL(damaged, 60 * 15); /* the pixels of both planes, not what pads their rows */
-    job.full = true;
-    CHECK(bench_rows_is_whole(&job, 1) && !bench_rows_is_whole(&job, 0), "in full all but probes");
-    SAY("frames that a GPU marks are checked as far as they are marked");
 }
 
 static void test_stats(void)
@@ -132,10 +117,9 @@ static void test_stats(void)
 
 int main(void)
 {
-    test_whole();
     test_damage();
+    test_filled();
     test_torn();
-    test_rows();
     test_stats();
     return 0;
 }

@@ -46,7 +46,7 @@ text = run(BENCH, *SMALL, "--from", "hip:0", "--to", "hip:0", "--frames", "50")[
 for words in ("hip:0 → hip:0, route map", "of it marking, us/frame", "raw copies of the same frame within the GPU",
               "reference: words from stream to stream", "half of a round trip"):
     check(words in text, f"the text lacks {words!r}:\n{text}")
-refused(2, "4 lines", "--from", "hip:0", "--width", "512", "--height", "3")
+refused(2, "8 lines", "--from", "hip:0", "--width", "512", "--height", "7")
 refused(1, "hip:9", "--from", "hip:9", *SMALL)
 if not os.path.exists("/dev/kfd"):
     err = run(BENCH, "--from", "hip:0", status=1, env={"LD_LIBRARY_PATH": ""})[1]

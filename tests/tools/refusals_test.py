@@ -22,10 +22,6 @@ refused(2, "--width 4 --height 4: a frame of 32 bytes is too small", "--width", 
 refused(2, "--width 32000 --height 32000: a frame of 1.9 GiB", "--width", "32000", "--height", "32000")
 refused(2, "--width 0", "--width", "0")
 refused(2, "1 to 32", "--receivers", "33")
-refused(2, "--join -1: 0 to", "--join", "-1")
-refused(2, "--join needs --fps", "--join", "5")
-refused(2, "does not go with elements", "--join", "5", "--fps", "60", "--elements")
-refused(2, "--receivers 32: with --join 1 to 31", "--join", "5", "--fps", "60", "--receivers", "32")
 refused(2, "1 to 64", "--slots", "65")
 refused(2, "--slots 0: 1 to 64", "--slots", "0")
 refused(2, "--slots 1: with --elements 2 to 64", "--slots", "1", "--elements")
@@ -52,7 +48,6 @@ refused(2, "--allow-unauthenticated goes with", "--allow-unauthenticated", "--to
 refused(2, "have the address among", "--to", "rdma://127.0.0.1", "--sink", "fakesink", "--src", "fakesrc")
 refused(2, "--remote goes with --to rdma://", "--remote")
 refused(2, "an option of the other host's --receive", "--to", "rdma://127.0.0.1", "--remote", "--device", "host")
-refused(2, "--join is for one host", "--to", "rdma://127.0.0.1", "--remote", "--join", "2", "--fps", "50")
 refused(2, "--compare is for one host", "--to", "rdma://127.0.0.1", "--remote", "--compare", "a | b")
 for port in ("0", "65535", "70000", "x"):
     refused(2, "a port from 1 to 65534", "--to", f"rdma://127.0.0.1:{port}", "--remote")

@@ -17,15 +17,6 @@
  *        |<--- RESULT --------------------------|
  *        |----- STOP ------>|  ends           |
  *
- * With --join one more process has receivers that connect and leave one after the other:
- *
- *     coordinator            sender            joiner
- *        |<-- READY --------|                 |   the measured part begins
- *        |----- GO ---------------------------->|
- *        |                  |==== frames =====>|
- *        |<--- RESULT --------------------------|   they have all left
- *        |----- GO -------->|                 |   the sender may end
- *
  *     main.c         the role of this process, and the runs that were asked for
  *     options.c      the command line, and what --help says
  *     children.c     the processes, and the messages between them
@@ -34,7 +25,7 @@
  *     sender.c       the sender's loop, and what it sends through: the core or a GStreamer sink
  *     receiver.c     the receivers, of the core and of GStreamer, and what they count
  *     elements.c     what sender and receivers share if they are made of GStreamer elements
- *     frames.c       how a frame is marked and checked; gpumarks.c the same on a GPU
+ *     frames.c       how a frame is marked and checked
  *     ceiling.c      what the machine can do at best, in processes of its own: the processors;
  *     ceilinggpu.c   a GPU's driver;
  *     ceilingrdma.c  a network card
@@ -93,9 +84,10 @@ struct bench_job {
     /* The part that it is not told. A list of devices is dealt out to the receivers in turn. */
     char to[256];
     uint32_t receivers, foreign_buffers;
-    uint32_t joins; /* receivers that connect, take a few frames and leave while it measures */
     bool failover_standby; /* --failover standby, not group */
+    bool standby;          /* this sender stands by */
     bool distribution;     /* the report has that of latencies */
+    bool fills;            /* some frames are filled, and checked to the last byte */
     bool allow_unauthenticated;
     bool remote;       /* other benches start sender and receivers: remote.c */
     char network[256]; /* the address if frames go over a network; else "" */
@@ -129,8 +121,7 @@ struct bench_page {
     _Atomic int64_t pinged;        /* when the ping was sent */
     struct bench_side there, back; /* of words that are exchanged */
     atomic_bool stop;
-    /* When frames were submitted, for those through elements that a GPU marks: they cannot carry
-     * the time, and elements do not report it. */
+    /* When frames were submitted, for elements, which do not report it. */
     _Atomic int64_t submitted[BENCH_SUBMIT_TIMES];
 };
 
@@ -175,10 +166,7 @@ struct bench_result {
     uint64_t torn;           /* receiver: damaged, or out of order */
     uint64_t latencies;      /* number of samples after the result, int64_t ns each */
     uint64_t latencies_cpu;  /* number of the next: until the CPU had a frame that a GPU reads */
-    uint64_t intervals;      /* number of the next, with joins: from one frame to the next */
-    uint64_t joined, left;   /* joins: receivers that got a frame; that got all they wanted */
-    uint64_t measured;       /* joins: those that left during the measured section */
-    uint64_t missing;        /* joins: frames missing between a receiver's first and last */
+    uint64_t of_backup, missing; /* --failover: frames of the backup; that did not come */
     struct bench_raw_gpu raw;
     double raw_write; /* frames a second by plain RDMA writes; 0: not measured */
     struct bench_channels channels;
@@ -247,6 +235,29 @@ G_NORETURN void bench_die(enum gpud_status status, const char *format, ...) G_GN
 void bench_must(const char *what, enum gpud_status status);
 void bench_must_gpu(const struct raw_driver *driver, const char *what, int result);
 
+/* The core's objects of the job. */
+struct gpud_context *bench_create_context(void);
+struct gpud_sender *bench_create_sender(struct gpud_context *context, const char *address);
+struct gpud_receiver *bench_create_receiver(struct gpud_context *context, const char *address,
+                                            const char *device,
+                                            void (*on_event)(void *user, enum gpud_event event,
+                                                             const void *data));
+
+/* --- marks by a GPU --------------------------------------------------------------------------- */
+
+#define BENCH_MARKING "marking frames on the GPU: "
+
+/* A stream of the GPU, which becomes this thread's current one until raw_leave(). */
+raw_stream bench_gpu_open(struct raw_driver *driver, unsigned gpu);
+
+/* Pinned memory, filled with 0. */
+void *bench_gpu_pinned(const struct raw_driver *driver, size_t size, raw_address *address);
+
+/* Waits until the stream has done everything. */
+void bench_gpu_finish(const struct raw_driver *driver, raw_stream stream);
+
+/* --- messages --------------------------------------------------------------------------------- */
+
 /* Tells the coordinator: LISTENING or READY. */
 void bench_say(enum bench_message type);
 void bench_send_result(const struct bench_result *result, const int64_t *latencies);
@@ -265,7 +276,6 @@ bool bench_be_child(int argc, char **argv);
 void bench_run_sender(void);
 void bench_run_receiver_core(void);
 void bench_run_receiver_gst(void);
-void bench_run_joiner(void);
 void bench_run_channel_senders(void);
 void bench_run_channel_receivers(void);
 void bench_run_failover_sender(void);
@@ -298,11 +308,10 @@ struct bench_child {
     int64_t *latencies;
 };
 
-/* The processes of a run of one link: the sender, the receivers, the joiner if any. */
+/* The processes of a run of one link: the sender, the receivers. */
 struct bench_processes {
     struct bench_child child[1 + GPUD_RECEIVERS_MAX];
     size_t count;
-    size_t receivers;
 };
 
 /* Starts a process and sends it its job, whose descriptors it inherits. */
@@ -354,8 +363,9 @@ void bench_remove_directory(const char *path);
 #define BENCH_RUNS_MAX 1000
 #define BENCH_RATE_MIN 0.1
 #define BENCH_RATE_MAX 1e5
-#define BENCH_ROWS_UNFIT \
-    "--width %u --height %u: too small to be marked by a GPU: 4 lines of 16 bytes are needed"
+#define BENCH_FRAME_MIN 256 /* bytes */
+#define BENCH_UNMARKED \
+    "--width %u --height %u: too small to be marked: 8 lines of 16 bytes are needed"
 
 #define BENCH_CHANNEL_ROWS 16 /* numbers of channels in one command */
 
@@ -383,134 +393,45 @@ void bench_describe_caps(struct bench_job *job);
 bool bench_describe_ours(struct bench_job *job);
 
 /* === marks of frames ========================================================================== */
-/* The marks that a CPU writes tell its receiver which frame it is and whether it is whole.
+/* They tell a frame's receiver which frame it is and whether it is whole: 16 bytes at the start of
+ * eight rows of each plane, from the first row to about the last, so that a GPU writes or reads
+ * those of a plane by one strided copy. They hold the frame's index, and so show whether all parts
+ * of a frame belong together. A plane that is too small has none.
  *
- *     | head: magic, index, size, hash, time | … 8 blocks of 256 bytes … | tail |
- *
- * Everything except hash and time depends on the index. Marking and checking takes about a
- * microsecond for any size of frame; in full, every byte is written and hashed. */
+ * With --verify full every frame, and where a GPU takes part some frames of a run, are also filled
+ * with a byte that depends on the index, and every byte is checked. */
 
-#define BENCH_FRAME_MIN 256
-
-void bench_frame_mark(void *data, uint64_t size, uint64_t index, bool full);
-
-/* Sets the time of submitting. It comes last, because marking takes time. */
-void bench_frame_set_time(void *data, int64_t time);
-
-/* false: torn, or not a marked frame. *index and *time are the head's even then. */
-bool bench_frame_check(const void *data, uint64_t size, bool full, uint64_t *index, int64_t *time);
-
-/* --- rows ------------------------------------------------------------------------------------- */
-/* The marks of a frame that a GPU writes or reads by copies alone: 16 bytes at the start of four
- * rows of the first plane, from the first row to about the last, so that one strided copy covers
- * all. They hold the frame's index, and show whether its beginning, middle and end belong to one
- * frame.
- *
- * Some frames of a run, or all with --verify full, are also filled with a byte that depends on the
- * index, and every byte is checked. */
-
-#define BENCH_ROWS 4
+#define BENCH_ROWS 8
 #define BENCH_ROW 16
-#define BENCH_ROWS_SIZE (BENCH_ROWS * BENCH_ROW)
-#define BENCH_WHOLE_FRAMES 8 /* of the measured section: this many are checked to the last byte */
+#define BENCH_MARKS_SIZE (BENCH_ROWS * BENCH_ROW)
+#define BENCH_FILLED_FRAMES 8 /* of the measured section where a GPU takes part */
 
 /* Whether the GPU itself works on frames on this device of the job. Elements support CUDA's memory
- * only. */
+ * only. The same for any receiver's device, and for any end. */
 bool bench_works_on_gpu(const struct bench_job *job, const char *device);
-
-/* The same for any receiver's device. */
 bool bench_reads_on_gpu(const struct bench_job *job);
+bool bench_uses_gpu(const struct bench_job *job);
 
-/* Whether frames of this job are marked this way: a GPU at one end writes or reads them. */
-bool bench_uses_rows(const struct bench_job *job);
+/* Whether a plane has marks; bytes from one to the next. The first is at the plane's offset. */
+bool bench_is_marked(const struct gpud_plane *plane);
+uint64_t bench_marks_pitch(const struct gpud_plane *plane);
 
-/* false: the frame is too small for the marks. */
-bool bench_rows_fit(const struct gpud_layout *layout);
-
-/* Bytes from one mark to the next. The first is at the plane's offset. */
-uint64_t bench_rows_pitch(const struct gpud_layout *layout);
-
-/* The marks of a frame, one after the other. */
-void bench_rows_make(void *rows, uint64_t index);
+/* The marks of a plane, one after the other. */
+void bench_marks_make(void *marks, uint64_t index);
 
 /* false: not the marks of one frame. *index is that of the first. */
-bool bench_rows_check(const void *rows, uint64_t *index);
+bool bench_marks_check(const void *marks, uint64_t *index);
 
 /* Whether this frame is filled, and checked to the last byte. */
-bool bench_rows_is_whole(const struct bench_job *job, uint64_t index);
-uint8_t bench_rows_filler(uint64_t index);
+bool bench_is_filled(const struct bench_job *job, uint64_t index);
+uint8_t bench_filler(uint64_t index);
 
-/* Marks and checks by the CPU, filled frames in full. */
-void bench_rows_mark(void *frame, const struct gpud_layout *layout, const struct bench_job *job,
-                     uint64_t index);
-bool bench_rows_check_marks(const void *frame, const struct gpud_layout *layout, uint64_t *index);
-bool bench_rows_check_frame(const void *frame, const struct gpud_layout *layout,
-                            const struct bench_job *job, uint64_t *index);
-
-/* --- by a GPU --------------------------------------------------------------------------------- */
-/* Writes and reads rows of frames in GPU memory by work on a stream, as an application would do:
- * the CPU does not wait. For children, one writer or one reader in each. The driver must be open.
- */
-
-/* Enqueues the marks of the frame at `address`. The stream's GPU must be current. */
-void bench_gpu_mark(const struct raw_driver *driver, raw_stream stream, raw_address address,
-                    const struct gpud_layout *layout, uint64_t index);
-
-/* Waits until the stream has done everything. */
-void bench_gpu_finish(const struct raw_driver *driver, raw_stream stream);
-
-/* Reads marks in the order of frames: they are copied into pinned memory on the stream, and checked
- * once they are there, when later frames come or at the end. gpu: where frames are. whole: frames
- * are also checked to the last byte, as bench_rows_is_whole() decides. */
-void bench_gpu_open_reader(const struct raw_driver *driver, unsigned gpu, bool whole);
-
-/* Enqueues the copy of a frame's marks. acquired: when the CPU had the frame; submitted: 0:
- * unknown. With --fps it also polls until the GPU has finished earlier work on the stream, which
- * gives the latency as seen by the GPU. */
-void bench_gpu_read(raw_stream stream, raw_address address, const struct gpud_layout *layout,
-                    int64_t acquired, int64_t submitted, uint64_t reported_drops);
-
-/* Polls until the marks of at most `most` frames are pending; returns how many are. */
-size_t bench_gpu_wait(size_t most);
-
-/* Waits for all pending marks, finishes checking to the last byte, and frees the reader. */
-void bench_gpu_close_reader(void);
-
-/* === what a receiver counts =================================================================== */
-
-struct bench_counters {
-    uint64_t first; /* index of the first frame; 0: none yet */
-    uint64_t last;  /* index of the previous frame */
-    bool started;   /* the measured section has begun */
-    bool complete;  /* the last frame came */
-    int64_t cpu_start;
-    int64_t *latencies, *latencies_cpu;
-    int64_t *intervals; /* between frames, with --join; else NULL */
-    int64_t arrived;    /* when the previous frame came */
-    int64_t probe_ns;   /* spent polling the GPU, which does not count as CPU time of receiving */
-    int64_t marking_ns; /* spent reading marks from the GPU */
-    int64_t probe_start, marking_start;
-    const struct bench_page *page;              /* with submit times; NULL: none */
-    struct gpud_layout layout;                  /* where rows are */
-    void (*count)(struct bench_result *result); /* route and counters so far */
-    struct bench_result result, before;         /* before: counters before the measured section */
-};
-
-/* Of this process's receiver; of elements the streaming thread's, until it has stopped. */
-extern struct bench_counters bench_counters;
-
-/* Times of one frame, monotonic ns. */
-struct bench_frame_times {
-    int64_t submitted; /* 0: unknown */
-    int64_t acquired;  /* by the CPU, before the GPU could read it; 0: same as seen */
-    int64_t seen;      /* when its reader, CPU or GPU, could read it; 0: unknown */
-    int64_t counted;   /* the basis of throughput */
-};
-
-/* Counts a frame. whole: all its marks are of the frame `index`. reported_drops: frames that the
- * sender has reported as dropped so far. */
-void bench_count(bool whole, uint64_t index, const struct bench_frame_times *times,
-                 uint64_t reported_drops);
+/* Marks and checks by the CPU; check_marks() leaves out what fills a frame. */
+void bench_frame_mark(void *frame, const struct gpud_layout *layout, const struct bench_job *job,
+                      uint64_t index);
+bool bench_frame_check_marks(const void *frame, const struct gpud_layout *layout, uint64_t *index);
+bool bench_frame_check(const void *frame, const struct gpud_layout *layout,
+                       const struct bench_job *job, uint64_t *index);
 
 /* Subtracts the earlier counters, which leaves those of the section in between. */
 void bench_result_subtract(struct bench_result *now, const struct bench_result *before);
@@ -625,9 +546,6 @@ struct bench_run {
     struct bench_ceiling ceiling;                                      /* the main one of these: */
     struct bench_ceilings ceilings;
     double ceiling_ratio_p99;
-    uint64_t joined, left, joins_measured; /* without joins 0, and the intervals are NAN */
-    struct stats_latency interval_sender, interval_receiver;
-    const char *meaning_sender, *meaning_receiver; /* of these */
     uint32_t receivers;
     struct bench_receiver_run receiver[GPUD_RECEIVERS_MAX];
 };

@@ -403,7 +403,7 @@ bool bench_ceilings_measure(const struct bench_job *job, struct bench_remotes *r
 {
     struct bench_raw_gpu raw = {0};
     *list = (struct bench_ceilings){.count = 0};
-    if (bench_uses_rows(job) && !remotes && !measure_gpus(job, &raw))
+    if (bench_uses_gpu(job) && !remotes && !measure_gpus(job, &raw))
         return false;
     if (job->network[0]) {
         if (!measure_writes(job, remotes, list))

@@ -76,31 +76,21 @@ static void count_wakes(struct bench_channels *noted)
 
 /* === the children ============================================================================ */
 
-static void name_channel(uint32_t index, char address[300])
+static const char *name_channel(uint32_t index, char address[300])
 {
     g_snprintf(address, 300, "%s%u", bench_job.address, bench_job.number + index);
+    return address;
 }
 
 void bench_run_channel_senders(void)
 {
     const struct bench_job *job = &bench_job;
     struct bench_result result = {0};
-    struct gpud_context *context;
+    struct gpud_context *context = bench_create_context();
     struct gpud_sender **senders = g_new0(struct gpud_sender *, job->channels);
-    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
-    bench_must("a context", gpud_context_create(NULL, &context, &bench_error));
     for (uint32_t i = 0; i < job->channels; i++) {
         char address[300];
-        struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-        name_channel(i, address);
-        params.address = address;
-        params.device = job->from;
-        params.slots = job->slots;
-        params.slow_receiver = GPUD_SLOW_BLOCK;
-        bench_must("a sender", gpud_sender_create(context, &params, &senders[i], &bench_error));
-        bench_must("the format", gpud_layout_init(&media.picture.layout, job->format, job->width,
-                                                  job->height, 0, &bench_error));
-        bench_must("the format", gpud_sender_configure(senders[i], &media, &bench_error));
+        senders[i] = bench_create_sender(context, name_channel(i, address));
     }
     bench_say(BENCH_LISTENING);
     for (uint32_t i = 0; i < job->channels; i++)
@@ -180,25 +170,19 @@ void bench_run_channel_receivers(void)
 {
     const struct bench_job *job = &bench_job;
     struct bench_result *result = &taker.result;
-    struct gpud_context *context;
+    struct gpud_context *context = bench_create_context();
     uint64_t late = 0, expected = (uint64_t)job->channels * job->frames;
     taker.receivers = g_new0(struct gpud_receiver *, job->channels);
     taker.last = g_new0(uint64_t, job->channels);
     taker.latencies_max = MIN(expected, 1 << 20);
     taker.latencies = g_new(int64_t, taker.latencies_max);
-    bench_must("a context", gpud_context_create(NULL, &context, &bench_error));
     int loop = epoll_create1(EPOLL_CLOEXEC);
     for (uint32_t i = 0; i < job->channels; i++) {
         char address[300];
-        struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
         struct epoll_event readable = {.events = EPOLLIN, .data.u32 = i};
         int fd;
-        name_channel(i, address);
-        params.address = address;
-        params.device = job->to;
-        params.slots = job->slots;
-        bench_must("a receiver",
-                   gpud_receiver_create(context, &params, &taker.receivers[i], &bench_error));
+        taker.receivers[i] =
+            bench_create_receiver(context, name_channel(i, address), job->to, NULL);
         bench_must("its descriptor", gpud_receiver_get_fd(taker.receivers[i], &fd, &bench_error));
         epoll_ctl(loop, EPOLL_CTL_ADD, fd, &readable);
     }

@@ -118,7 +118,7 @@ bool bench_send(int fd, enum bench_message type, const void *data, size_t size)
 /* The number of samples after a result. */
 static uint64_t samples_of(const struct bench_result *result)
 {
-    return result->latencies + result->latencies_cpu + result->intervals;
+    return result->latencies + result->latencies_cpu;
 }
 
 /* An incomplete message counts as none. */
@@ -208,6 +208,83 @@ void bench_must_gpu(const struct raw_driver *driver, const char *what, int resul
     bench_die(GPUD_IO, "%s", reason);
 }
 
+struct gpud_context *bench_create_context(void)
+{
+    struct gpud_context *context;
+    bench_must("a context", gpud_context_create(NULL, &context, &bench_error));
+    return context;
+}
+
+struct gpud_sender *bench_create_sender(struct gpud_context *context, const char *address)
+{
+    const struct bench_job *job = &bench_job;
+    struct gpud_sender *sender;
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE,
+                               .picture.layout = bench_layout_of(job),
+                               .picture.rate = {job->fps_num, job->fps_den}};
+    params.address = address;
+    params.device = job->from;
+    params.slots = job->slots;
+    params.slow_receiver = (enum gpud_slow_receiver)job->slow_receiver;
+    params.standby = job->standby;
+    params.route = job->route[0] ? job->route : NULL;
+    params.psk_file = job->psk_file[0] ? job->psk_file : NULL;
+    params.allow_unauthenticated = job->allow_unauthenticated;
+    bench_must(NULL, gpud_sender_create(context, &params, &sender, &bench_error));
+    bench_must(NULL, gpud_sender_configure(sender, &media, &bench_error));
+    return sender;
+}
+
+struct gpud_receiver *bench_create_receiver(struct gpud_context *context, const char *address,
+                                            const char *device,
+                                            void (*on_event)(void *user, enum gpud_event event,
+                                                             const void *data))
+{
+    const struct bench_job *job = &bench_job;
+    struct gpud_receiver *receiver;
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    params.address = address;
+    params.device = device;
+    params.slots = job->slots;
+    params.route = job->route[0] ? job->route : NULL;
+    params.psk_file = job->psk_file[0] ? job->psk_file : NULL;
+    params.on_event = on_event;
+    bench_must(NULL, gpud_receiver_create(context, &params, &receiver, &bench_error));
+    return receiver;
+}
+
+raw_stream bench_gpu_open(struct raw_driver *driver, unsigned gpu)
+{
+    char reason[GPUD_REASON_MAX];
+    raw_stream stream;
+    if (!raw_open(driver, reason, sizeof(reason)) ||
+        !raw_enter(driver, gpu, reason, sizeof(reason)))
+        bench_die(GPUD_NO_DEVICE, "%s", reason);
+    bench_must_gpu(driver, "a stream", raw_stream_create(driver, &stream));
+    return stream;
+}
+
+void *bench_gpu_pinned(const struct raw_driver *driver, size_t size, raw_address *address)
+{
+    void *host;
+    bench_must_gpu(driver, BENCH_MARKING "pinned memory", raw_host_alloc(driver, &host, size));
+    memset(host, 0, size);
+    bench_must_gpu(driver, BENCH_MARKING "the address of pinned memory",
+                   raw_host_address(driver, address, host));
+    return host;
+}
+
+void bench_gpu_finish(const struct raw_driver *driver, raw_stream stream)
+{
+    int result;
+    if (raw_finish(driver, stream, clock_now() + BENCH_STEP_TIMEOUT, &result))
+        return;
+    if (result == RAW_NOT_READY)
+        bench_die(GPUD_TIMEOUT, "the GPU did not come to the end of its work in time");
+    bench_must_gpu(driver, BENCH_MARKING "the stream", result);
+}
+
 void bench_say(enum bench_message type)
 {
     bench_send(bench_control, type, NULL, 0);
@@ -261,7 +338,6 @@ bool bench_be_child(int argc, char **argv)
     } roles[] = {
         {"sender", bench_run_sender},
         {"receiver", run_receiver},
-        {"joiner", bench_run_joiner},
         {"echo", bench_run_echo},
         {"words", bench_run_words},
         {"raw", bench_run_raw},
@@ -514,7 +590,7 @@ static bool take_result(struct bench_child *child, struct bench_packet *packet)
         return false;
     memcpy(result, packet->data, sizeof(*result));
     size_t samples = packet->size - sizeof(*result);
-    if (MAX(MAX(result->latencies, result->latencies_cpu), result->intervals) > samples ||
+    if (MAX(result->latencies, result->latencies_cpu) > samples ||
         samples_of(result) * sizeof(int64_t) != samples)
         return false;
     child->latencies = g_memdup2((char *)packet->data + sizeof(*result), samples);

@@ -12,9 +12,10 @@
 enum { MAIN, BACKUP, RECEIVER, CHILDREN };
 
 /* A sender that stands by has the address of the other. */
-static void name_sender(uint32_t number, char address[300])
+static const char *name_sender(uint32_t number, char address[300])
 {
     g_snprintf(address, 300, "%s%u", bench_job.address, bench_job.failover_standby ? MAIN : number);
+    return address;
 }
 
 /* === the children ============================================================================ */
@@ -25,24 +26,10 @@ void bench_run_failover_sender(void)
 {
     const struct bench_job *job = &bench_job;
     struct bench_result result = {0};
-    struct gpud_context *context;
-    struct gpud_sender *sender;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
+    struct gpud_context *context = bench_create_context();
     char address[300];
+    struct gpud_sender *sender = bench_create_sender(context, name_sender(job->number, address));
     int64_t first;
-    name_sender(job->number, address);
-    params.address = address;
-    params.device = job->from;
-    params.slots = job->slots;
-    params.slow_receiver = GPUD_SLOW_DROP_OLDEST;
-    params.standby = job->failover_standby && job->number == BACKUP;
-    bench_must("a context", gpud_context_create(NULL, &context, &bench_error));
-    bench_must("a sender", gpud_sender_create(context, &params, &sender, &bench_error));
-    bench_must("the format", gpud_layout_init(&media.picture.layout, job->format, job->width,
-                                              job->height, 0, &bench_error));
-    media.picture.rate = (struct gpud_fraction){job->fps_num, job->fps_den};
-    bench_must("the format", gpud_sender_configure(sender, &media, &bench_error));
     bench_say(BENCH_LISTENING);
     if (job->number == MAIN || !job->failover_standby)
         bench_must("connecting", gpud_sender_wait(sender, 1, job->patience, &bench_error));
@@ -95,7 +82,7 @@ static void note_instant(const struct gpud_frame_info *info, bool backup)
         result->torn += number <= taker.last_number;
         if (number > bench_job.warmup)
             result->missing += (uint64_t)MAX(number - taker.last_number - 1, 0);
-        if (backup && result->measured == 0) { /* the first of the backup's */
+        if (backup && result->of_backup == 0) { /* the first of the backup's */
             result->start = taker.last_at;
             result->end = now;
         }
@@ -103,7 +90,7 @@ static void note_instant(const struct gpud_frame_info *info, bool backup)
             g_array_append_val(taker.intervals, interval);
     }
     result->frames++;
-    result->measured += backup;
+    result->of_backup += backup;
     taker.last_number = number;
     taker.last_at = now;
 }
@@ -132,22 +119,15 @@ static enum gpud_status take_instant(void)
 void bench_run_failover_receiver(void)
 {
     const struct bench_job *job = &bench_job;
-    struct gpud_context *context;
+    struct gpud_context *context = bench_create_context();
     uint32_t count = job->failover_standby ? 1 : 2;
     int64_t deadline =
         clock_now() + 2 * job->patience + bench_paced_time(job, (double)job->warmup + job->frames);
     taker.intervals = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    bench_must("a context", gpud_context_create(NULL, &context, &bench_error));
     for (uint32_t i = 0; i < count; i++) {
         char address[300];
-        struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-        name_sender(i, address);
-        params.address = address;
-        params.device = job->to;
-        params.slots = job->slots;
-        params.on_event = count_connects;
-        bench_must("a receiver",
-                   gpud_receiver_create(context, &params, &taker.receivers[i], &bench_error));
+        taker.receivers[i] =
+            bench_create_receiver(context, name_sender(i, address), job->to, count_connects);
     }
     if (count == 2) {
         struct gpud_group_params params = GPUD_PARAMS_INIT(params);
@@ -158,9 +138,9 @@ void bench_run_failover_receiver(void)
     while (take_instant() != GPUD_CLOSED)
         if (clock_now() > deadline)
             bench_die(GPUD_TIMEOUT, "the frames did not come in time");
-    if (taker.result.measured == 0)
+    if (taker.result.of_backup == 0)
         bench_die(GPUD_PEER, "no frame of the backup came");
-    taker.result.intervals = taker.intervals->len;
+    taker.result.latencies = taker.intervals->len;
     bench_send_result(&taker.result, (int64_t *)(void *)taker.intervals->data);
     bench_expect(BENCH_STOP, job->patience, NULL, 0);
     gpud_group_destroy(&taker.group);
@@ -205,6 +185,7 @@ static bool run_children(struct bench_child *child, struct bench_job *job, int64
 {
     for (job->number = MAIN; job->number <= BACKUP; job->number++) {
         struct bench_child *own = &child[job->number];
+        job->standby = job->failover_standby && job->number == BACKUP;
         if (!bench_start(own, "failover-sender", job->number + 1, job) ||
             !bench_wait(own, 1, 0, 1, BENCH_IS_READY, deadline, "opening"))
             return false;
@@ -234,11 +215,11 @@ int bench_failover_measure(const struct bench_options *options)
         .width = job.width,
         .height = job.height,
         .frames = result->frames,
-        .frames_of_backup = result->measured,
+        .frames_of_backup = result->of_backup,
         .missing = result->missing,
         .repeated = result->torn,
         .gap_us = (double)(result->end - result->start) / 1e3,
-        .interval = stats_latency_of(child[RECEIVER].latencies, result->intervals),
+        .interval = stats_latency_of(child[RECEIVER].latencies, result->latencies),
     };
     for (size_t i = BACKUP; good && i < CHILDREN; i++)
         bench_send(child[i].fd, BENCH_STOP, NULL, 0);

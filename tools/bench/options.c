@@ -27,17 +27,13 @@ static const char help_description[] =
     "elements. If a CUDA or HIP device receives, latency ends when work begins that its stream\n"
     "does after waiting for the frame, which needs --fps; latency_cpu is until the CPU had the\n"
     "frame. With CUDA and HIP devices the same run measures what the driver itself reaches (the\n"
-    "sender's driver if there are two), and work on a stream marks the frames: in four lines\n"
-    "each, and eight frames to the last byte. Elements support this with CUDA only. Frames on\n"
-    "OpenCL devices are written and read through mappings: their figures include the driver's\n"
-    "copies to and from the host.\n"
-    "Jitter is the mean difference from one frame to the next. Frames carry a number and a\n"
-    "checksum in their first and last bytes and in eight places between. Lost frames are missing\n"
-    "without being reported as dropped; torn frames have a wrong checksum.\n"
-    "\n"
-    "With --join, the times from one frame to the next show whether a connecting receiver delays\n"
-    "the others' frames: between returns of submit, and between hand-overs to each of\n"
-    "--receivers. Frames of the joining receivers are checked, too.\n"
+    "sender's driver if there are two), and work on a stream marks the frames, eight of them to\n"
+    "the last byte. Elements support this with CUDA only. Frames on OpenCL devices are written "
+    "and\n"
+    "read through mappings: their figures include the driver's copies to and from the host.\n"
+    "Jitter is the mean difference from one frame to the next. Frames carry their number in eight\n"
+    "lines of each plane, from the first to about the last. Lost frames are missing without being\n"
+    "reported as dropped; torn frames have the marks of several frames, or none.\n"
     "\n"
     "Several receivers may be on several devices: --receivers 3 --to cuda:1,cuda:2,cuda:3.\n"
     "\n"
@@ -81,7 +77,6 @@ static const char help_description[] =
     "Examples:\n"
     "  gpudirect-bench --receivers 4\n"
     "  gpudirect-bench --fps 60 --json\n"
-    "  gpudirect-bench --fps 1000 --join 50\n"
     "  gpudirect-bench --from cuda:0 --to cuda:1 --runs 5\n"
     "  gpudirect-bench --from opencl:0 --to opencl:0 --route staged --source foreign\n"
     "  gpudirect-bench --channels 1,16,64 --width 1920 --height 1080\n"
@@ -241,11 +236,6 @@ bool bench_describe_ours(struct bench_job *job)
 #define FRAMES_PACED 300
 #define RUNS_COMPARED 3
 
-/* The default run gives each receiver of --join this many frames, and at least 1/10 s to
- * connect. */
-#define JOIN_FRAMES_MIN 10
-#define JOINS_PER_SECOND 10
-
 #define ELEMENT_SLOTS_MIN 2 /* the least that the elements' property `slots` allows */
 #define NOT_GIVEN G_MININT
 
@@ -253,7 +243,7 @@ bool bench_describe_ours(struct bench_job *job)
 static struct {
     gchar *channels, *from, *to, *receive, *device, *psk_file, *route, *format, *fps,
         *slow_receiver, *source, *verify, *sink, *src, *compare, *failover, *report;
-    gint width, height, frames, warmup, receivers, slots, runs, timeout, join;
+    gint width, height, frames, warmup, receivers, slots, runs, timeout;
     gboolean apart, json, elements, remote, allow_unauthenticated, isolated, distribution, quick,
         draw, version;
 } args;
@@ -355,24 +345,10 @@ static bool parse_picture(struct bench_job *job)
         return usage_error("--width %u --height %u: a frame of %.1f GiB is too large to be "
                            "measured: 1 GiB is the most",
                            job->width, job->height, (double)layout.size / (UINT64_C(1) << 30));
-    if (bench_uses_rows(job) && !bench_rows_fit(&layout))
-        return usage_error(BENCH_ROWS_UNFIT, job->width, job->height);
+    if (!bench_is_marked(&layout.plane[0]))
+        return usage_error(BENCH_UNMARKED, job->width, job->height);
     job->foreign_buffers = bench_buffers_of(layout.size);
     bench_describe_caps(job);
-    return true;
-}
-
-static bool parse_joins(struct bench_job *job)
-{
-    if (!parse_number(&job->joins, "--join", args.join, 0, 0, 10000))
-        return false;
-    if (job->joins && !job->fps_num)
-        return usage_error("--join needs --fps: frames that follow a pace show what delays them");
-    if (job->joins && (args.elements || args.sink || args.src || args.compare))
-        return usage_error("--join is for the core's own link: it does not go with elements");
-    if (job->joins && job->receivers == GPUD_RECEIVERS_MAX)
-        return usage_error("--receivers %u: with --join 1 to %d are possible", job->receivers,
-                           GPUD_RECEIVERS_MAX - 1);
     return true;
 }
 
@@ -411,9 +387,8 @@ static bool parse_ends(struct bench_job *job)
         return usage_error("--remote goes with --to rdma://…");
     if (args.device)
         return usage_error("--device with --remote: it is an option of the other host's --receive");
-    if ((args.join != NOT_GIVEN && args.join) || args.compare)
-        return usage_error("%s is for one host: it does not go with --remote",
-                           args.compare ? "--compare" : "--join");
+    if (args.compare)
+        return usage_error("--compare is for one host: it does not go with --remote");
     return check_port(job->network);
 }
 
@@ -459,14 +434,9 @@ static bool parse_link(struct bench_options *options, const char *rate)
         !parse_rate(job, args.fps ? args.fps : rate) || !parse_picture(job) ||
         !parse_number(&job->warmup, "--warmup", args.warmup, 32, 0, BENCH_WARMUP_MAX) ||
         !parse_number(&job->receivers, "--receivers", args.receivers, 1, 1, GPUD_RECEIVERS_MAX) ||
-        !parse_joins(job) || !parse_word(&job->foreign, "--source", args.source, sources))
+        !parse_word(&job->foreign, "--source", args.source, sources))
         return false;
-    gint usual = job->foreign ? FRAMES_FOREIGN : FRAMES_LENT;
-    if (job->fps_num) { /* long enough for all joining receivers, one after the other */
-        double each = (double)job->fps_num / job->fps_den / JOINS_PER_SECOND;
-        usual =
-            (gint)CLAMP(job->joins * MAX(each, JOIN_FRAMES_MIN), FRAMES_PACED, BENCH_FRAMES_MAX);
-    }
+    gint usual = job->fps_num ? FRAMES_PACED : job->foreign ? FRAMES_FOREIGN : FRAMES_LENT;
     if (!parse_number(&job->frames, "--frames", args.frames, usual, BENCH_FRAMES_MIN,
                       BENCH_FRAMES_MAX) ||
         !parse_number(&job->slots, "--slots", args.slots, 4, 1, GPUD_SLOTS_MAX) ||
@@ -559,7 +529,10 @@ static bool parse_failover(struct bench_options *options, const GOptionEntry *en
                            "alone");
     options->failover = true;
     options->ours.failover_standby = shape == 1;
-    return parse_link(options, "50");
+    if (!parse_link(options, "50"))
+        return false;
+    options->ours.slow_receiver = GPUD_SLOW_DROP_OLDEST;
+    return true;
 }
 
 /* Nothing else: what is measured is the same on every machine. */
@@ -604,17 +577,12 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"format", 0, 0, G_OPTION_ARG_STRING, &args.format,
          "GStreamer's name of the pixel format (UYVY)", "FORMAT"},
         {"frames", 0, 0, G_OPTION_ARG_INT, &args.frames,
-         "Frames to measure (lent 10000, foreign 1000, with --fps 300, with --join as needed)",
-         "N"},
+         "Frames to measure (lent 10000, foreign 1000, with --fps 300)", "N"},
         {"warmup", 0, 0, G_OPTION_ARG_INT, &args.warmup, "Frames before those, not measured (32)",
          "N"},
         {"fps", 0, 0, G_OPTION_ARG_STRING, &args.fps, "Frames a second (as fast as possible)",
          "RATE"},
         {"receivers", 0, 0, G_OPTION_ARG_INT, &args.receivers, "Number of receiving processes (1)",
-         "N"},
-        {"join", 0, 0, G_OPTION_ARG_INT, &args.join,
-         "During the measurement, N more receivers connect in turn, take a few frames "
-         "and leave (0)",
          "N"},
         {"slots", 0, 0, G_OPTION_ARG_INT, &args.slots, "Frames in flight per receiver (4)", "N"},
         {"slow-receiver", 0, 0, G_OPTION_ARG_STRING, &args.slow_receiver,
@@ -661,7 +629,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     };
     gint *const numbers[] = {&args.width,  &args.height,    &args.frames,
                              &args.warmup, &args.receivers, &args.slots,
-                             &args.runs,   &args.timeout,   &args.join};
+                             &args.runs,   &args.timeout};
     for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
         *numbers[i] = NOT_GIVEN;
     GOptionContext *context = g_option_context_new("— measures frames between processes");

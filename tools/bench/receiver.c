@@ -13,126 +13,126 @@
 
 /* === counters ================================================================================ */
 
-struct bench_counters bench_counters;
+/* Of elements the streaming thread's, until it has stopped. */
+static struct counters {
+    uint64_t last; /* index of the previous frame */
+    bool started;  /* the measured section has begun */
+    bool complete; /* the last frame came */
+    int64_t cpu_start;
+    int64_t *latencies, *latencies_cpu;
+    int64_t probe_ns;   /* spent polling the GPU, which does not count as CPU time of receiving */
+    int64_t marking_ns; /* spent reading marks from the GPU */
+    int64_t probe_start, marking_start;
+    const struct bench_page *page;              /* with submit times; NULL: none */
+    struct gpud_layout layout;                  /* where rows are */
+    void (*count)(struct bench_result *result); /* route and counters so far */
+    struct bench_result result, before;         /* before: counters before the measured section */
+} counters;
+
+/* Times of one frame, monotonic ns. */
+struct frame_times {
+    int64_t submitted; /* 0: unknown */
+    int64_t acquired;  /* by the CPU, before the GPU could read it; 0: same as seen */
+    int64_t seen;      /* when its reader, CPU or GPU, could read it; 0: unknown */
+    int64_t counted;   /* the basis of throughput */
+};
 
 static void counters_init(void (*count)(struct bench_result *result))
 {
     const struct bench_job *job = &bench_job;
-    bench_counters = (struct bench_counters){.count = count, .layout = bench_layout_of(job)};
-    bench_counters.latencies = g_new0(int64_t, (job->joins ? 3 : 2) * (size_t)job->frames);
-    bench_counters.latencies_cpu = g_new0(int64_t, job->frames);
-    if (job->joins)
-        bench_counters.intervals = g_new0(int64_t, job->frames);
-    if (bench_uses_rows(job) && job->elements)
-        bench_counters.page = bench_page_map(job->page);
+    counters = (struct counters){.count = count, .layout = bench_layout_of(job)};
+    counters.latencies = g_new0(int64_t, 2 * (size_t)job->frames);
+    counters.latencies_cpu = g_new0(int64_t, job->frames);
+    if (job->elements && !job->remote)
+        counters.page = bench_page_map(job->page);
 }
 
 static void counters_free(void)
 {
-    g_free(bench_counters.latencies);
-    g_free(bench_counters.latencies_cpu);
-    g_free(bench_counters.intervals);
+    g_free(counters.latencies);
+    g_free(counters.latencies_cpu);
 }
 
 static void counters_finish_section(void)
 {
-    struct bench_counters *counters = &bench_counters;
-    counters->result.cpu_ns =
-        clock_cpu_time() - counters->cpu_start - (counters->probe_ns - counters->probe_start);
-    counters->result.marking_ns = counters->marking_ns - counters->marking_start;
-    counters->complete = true;
+    counters.result.cpu_ns =
+        clock_cpu_time() - counters.cpu_start - (counters.probe_ns - counters.probe_start);
+    counters.result.marking_ns = counters.marking_ns - counters.marking_start;
+    counters.complete = true;
 }
 
-static void counters_measure(const struct bench_frame_times *times, int64_t submitted)
+static void counters_measure(const struct frame_times *times, int64_t submitted)
 {
-    struct bench_counters *counters = &bench_counters;
-    struct bench_result *result = &counters->result;
-    if (!counters->started) {
-        counters->started = true;
+    struct bench_result *result = &counters.result;
+    if (!counters.started) {
+        counters.started = true;
         result->start = times->counted;
-        counters->count(&counters->before);
-        counters->cpu_start = clock_cpu_time();
-        counters->probe_start = counters->probe_ns;
-        counters->marking_start = counters->marking_ns;
+        counters.count(&counters.before);
+        counters.cpu_start = clock_cpu_time();
+        counters.probe_start = counters.probe_ns;
+        counters.marking_start = counters.marking_ns;
     }
     result->end = times->counted;
     result->frames++;
-    if (counters->intervals) {
-        int64_t arrived = times->acquired ? times->acquired : times->counted;
-        if (result->frames > 1)
-            counters->intervals[result->intervals++] = arrived - counters->arrived;
-        counters->arrived = arrived;
-    }
     if (times->seen && submitted && result->latencies < bench_job.frames)
-        counters->latencies[result->latencies++] = times->seen - submitted;
+        counters.latencies[result->latencies++] = times->seen - submitted;
     if (times->acquired && submitted && result->latencies_cpu < bench_job.frames)
-        counters->latencies_cpu[result->latencies_cpu++] = times->acquired - submitted;
+        counters.latencies_cpu[result->latencies_cpu++] = times->acquired - submitted;
 }
 
-void bench_count(bool whole, uint64_t index, const struct bench_frame_times *times,
-                 uint64_t reported_drops)
+/* Counts a frame. whole: all its marks are of the frame `index`. reported_drops: frames that the
+ * sender has reported as dropped so far. */
+static void counters_add(bool whole, uint64_t index, const struct frame_times *times,
+                         uint64_t reported_drops)
 {
-    struct bench_counters *counters = &bench_counters;
-    struct bench_result *result = &counters->result;
+    struct bench_result *result = &counters.result;
     uint64_t total = (uint64_t)bench_job.warmup + bench_job.frames;
     if (whole && index == 0)
-        return; /* not part of the stream: sent until every receiver is there, or to a late one */
+        return; /* not part of the stream: sent until every receiver is there */
     result->all++;
     result->reported_drops = reported_drops;
-    if (!whole || index <= counters->last || index > total) {
+    if (!whole || index <= counters.last || index > total) {
         result->torn++;
         return;
     }
     int64_t submitted = times->submitted;
-    if (!submitted && counters->page)
-        submitted = atomic_load_explicit(&counters->page->submitted[index % BENCH_SUBMIT_TIMES],
+    if (!submitted && counters.page)
+        submitted = atomic_load_explicit(&counters.page->submitted[index % BENCH_SUBMIT_TIMES],
                                          memory_order_acquire);
-    if (!counters->first)
-        counters->first = index;
-    counters->last = index;
+    counters.last = index;
     if (index > bench_job.warmup)
         counters_measure(times, submitted);
     if (index == total)
         counters_finish_section();
 }
 
-/* Checks and counts a frame that the CPU can read since `now`. submitted: 0: its mark has the
- * time. */
+/* Checks and counts a frame that the CPU can read since `now`. submitted: 0: unknown. */
 static void counters_check(const void *data, uint64_t size, int64_t now, int64_t submitted,
                            uint64_t reported_drops)
 {
-    const struct gpud_layout *layout = &bench_counters.layout;
+    const struct gpud_layout *layout = &counters.layout;
     uint64_t index;
-    int64_t marked = 0; /* by the sender's clock */
-    bool whole;
-    if (bench_uses_rows(&bench_job))
-        whole = size >= layout->size && bench_rows_check_frame(data, layout, &bench_job, &index);
-    else
-        whole = bench_frame_check(data, size, bench_job.full, &index, &marked);
-    bench_count(whole, whole ? index : 0,
-                &(struct bench_frame_times){
-                    .submitted = submitted || bench_job.remote ? submitted : marked,
-                    .seen = now,
-                    .counted = now,
-                },
-                reported_drops);
+    bool whole = size >= layout->size && bench_frame_check(data, layout, &bench_job, &index);
+    counters_add(whole, whole ? index : 0,
+                 &(struct frame_times){
+                     .submitted = submitted,
+                     .seen = now,
+                     .counted = now,
+                 },
+                 reported_drops);
 }
 
 /* After the last frame; the counters of the route are there. */
 static void counters_report(void)
 {
-    struct bench_counters *counters = &bench_counters;
-    struct bench_result *result = &counters->result;
-    bench_result_subtract(result, &counters->before);
-    if (counters->started && !counters->complete)
+    struct bench_result *result = &counters.result;
+    bench_result_subtract(result, &counters.before);
+    if (counters.started && !counters.complete)
         counters_finish_section();
     /* One after the other, as bench_send_result() expects them. */
-    int64_t *end = counters->latencies + result->latencies;
-    memcpy(end, counters->latencies_cpu, result->latencies_cpu * sizeof(int64_t));
-    if (counters->intervals)
-        memcpy(end + result->latencies_cpu, counters->intervals,
-               result->intervals * sizeof(int64_t));
-    bench_send_result(result, counters->latencies);
+    int64_t *end = counters.latencies + result->latencies;
+    memcpy(end, counters.latencies_cpu, result->latencies_cpu * sizeof(int64_t));
+    bench_send_result(result, counters.latencies);
 }
 
 static int64_t since(int64_t now, int64_t before)
@@ -150,11 +150,211 @@ void bench_result_subtract(struct bench_result *now, const struct bench_result *
     now->lent -= before->lent;
 }
 
-/* === the core ================================================================================ */
-/* Receivers by the core's API: one that takes all frames, and those of --join, which connect, take
- * a few frames and leave. */
+/* === a GPU that reads marks =================================================================== */
+/* In the order of frames: marks are copied into pinned memory on the stream, and checked once they
+ * are there, when later frames come or at the end. The CPU does not wait. */
 
-#define JOIN_FRAMES 5 /* taken by each receiver of --join */
+#define PENDING_MAX 1024 /* frames with pending marks; about as many as a driver queues */
+#define FRAME_MARKS (GPUD_PLANES_MAX * BENCH_MARKS_SIZE) /* bytes for those of a frame */
+
+static struct reader {
+    const struct raw_driver *driver;
+    unsigned gpu;
+    raw_stream stream; /* the latest one */
+    char *rows; /* pinned: the marks of PENDING_MAX frames, then a word that the GPU writes */
+    raw_address address;
+    bool has_words;
+    uint32_t words;
+    struct pending {
+        int64_t acquired, seen, submitted; /* seen: 0 without --fps */
+        uint64_t reported_drops;
+        uint32_t planes; /* with marks, one behind the other */
+    } pending[PENDING_MAX];
+    uint64_t head, tail; /* frames checked; frames enqueued */
+    struct whole {
+        char *frame; /* pinned */
+        raw_address address;
+        struct gpud_layout layout;
+        bool used;
+    } whole[BENCH_FILLED_FRAMES];
+    unsigned wholes;
+} reader;
+
+/* gpu: where frames are. */
+static void reader_open(const struct raw_driver *driver, unsigned gpu)
+{
+    reader = (struct reader){.driver = driver, .gpu = gpu};
+}
+
+static uint64_t rows_of(uint64_t number)
+{
+    return number % PENDING_MAX * FRAME_MARKS;
+}
+
+static void reader_take_arrived(bool all_there)
+{
+    for (; reader.head < reader.tail; reader.head++) {
+        const struct pending *pending = &reader.pending[reader.head % PENDING_MAX];
+        char marks[FRAME_MARKS];
+        uint64_t index, first = 0;
+        bool good = true;
+        memcpy(marks, reader.rows + rows_of(reader.head), sizeof(marks));
+        for (uint32_t p = 0; p < pending->planes; p++) {
+            good = good && bench_marks_check(marks + p * BENCH_MARKS_SIZE, &index) &&
+                   (p == 0 || index == first);
+            first = index;
+        }
+        if (!good && !all_there)
+            return;
+        counters_add(good, index,
+                     &(struct frame_times){
+                         .acquired = pending->acquired,
+                         .seen = pending->seen,
+                         .submitted = pending->submitted,
+                         .counted = pending->seen ? pending->seen : clock_now(),
+                     },
+                     pending->reported_drops);
+    }
+}
+
+static void reader_take_all(raw_stream stream)
+{
+    bench_gpu_finish(reader.driver, stream);
+    reader_take_arrived(true);
+}
+
+/* Polls until the marks of at most `most` frames are pending; returns how many are. */
+static size_t reader_wait(size_t most)
+{
+    int64_t start = clock_now();
+    reader_take_arrived(false);
+    bool waits = reader.tail - reader.head > most;
+    while (reader.tail - reader.head > most) {
+        /* Marks that are still wrong when the stream has finished will never be right. */
+        int result = reader.driver->stream_query(reader.stream);
+        if (result != RAW_NOT_READY)
+            bench_must_gpu(reader.driver, BENCH_MARKING "the stream", result);
+        reader_take_arrived(result == 0);
+        if (clock_now() - start > BENCH_STEP_TIMEOUT)
+            bench_die(GPUD_TIMEOUT, "the GPU did not come to the end of its work in time");
+    }
+    if (waits)
+        counters.probe_ns += clock_now() - start;
+    return (size_t)(reader.tail - reader.head);
+}
+
+/* Until the GPU has done what the stream has. Polls: that takes microseconds, and sleeping would
+ * take longer. */
+static int64_t reader_wait_for_gpu(raw_stream stream)
+{
+    volatile uint32_t *word = (void *)(reader.rows + PENDING_MAX * FRAME_MARKS);
+    int64_t start = clock_now();
+    if (reader.has_words) {
+        bench_must_gpu(reader.driver, BENCH_MARKING "writing a word",
+                       raw_write_value(reader.driver, stream,
+                                       reader.address + PENDING_MAX * FRAME_MARKS, ++reader.words));
+        while (*word != reader.words)
+            if (clock_now() - start > BENCH_STEP_TIMEOUT)
+                bench_die(GPUD_TIMEOUT, "the GPU waits for a frame that does not come");
+    } else {
+        bench_gpu_finish(reader.driver, stream);
+    }
+    int64_t now = clock_now();
+    counters.probe_ns += now - start;
+    return now;
+}
+
+/* The frame's marks say which one it is; a frame that was not filled is not checked. */
+static void reader_check_whole(struct whole *whole)
+{
+    uint64_t index;
+    whole->used = false;
+    if (bench_frame_check_marks(whole->frame, &whole->layout, &index) &&
+        !bench_frame_check(whole->frame, &whole->layout, &bench_job, &index))
+        counters.result.torn++;
+}
+
+static void reader_fetch_whole(raw_stream stream, raw_address address,
+                               const struct gpud_layout *layout)
+{
+    struct whole *whole = &reader.whole[bench_job.full ? 0 : reader.wholes++ % BENCH_FILLED_FRAMES];
+    if (layout->size > whole->layout.size)
+        bench_die(GPUD_PEER, "the frames have grown in mid-stream");
+    whole->layout = *layout;
+    bench_must_gpu(reader.driver, BENCH_MARKING "copying a frame",
+                   raw_copy(reader.driver, whole->address, address, layout->size, stream));
+    whole->used = true;
+    if (bench_job.full) {
+        bench_gpu_finish(reader.driver, stream);
+        reader_check_whole(whole);
+    }
+}
+
+/* Enqueues the copy of a frame's marks. acquired: when the CPU had the frame; submitted: 0:
+ * unknown. With --fps it also polls until the GPU has finished earlier work on the stream, which
+ * gives the latency as seen by the GPU. */
+static void reader_add(raw_stream stream, raw_address address, const struct gpud_layout *layout,
+                       int64_t acquired, int64_t submitted, uint64_t reported_drops)
+{
+    reader.stream = stream;
+    /* The size is known at the first frame, which is usually before the measured section. */
+    if (!reader.rows) {
+        unsigned frames = bench_job.full ? 1 : BENCH_FILLED_FRAMES;
+        reader.rows =
+            bench_gpu_pinned(reader.driver, PENDING_MAX * FRAME_MARKS + 64, &reader.address);
+        reader.has_words = reader.driver->has_words(reader.gpu);
+        for (unsigned i = 0; i < frames; i++) {
+            struct whole *whole = &reader.whole[i];
+            whole->frame = bench_gpu_pinned(reader.driver, layout->size, &whole->address);
+            whole->layout = *layout;
+        }
+    }
+    reader_take_arrived(false);
+    if (reader.tail - reader.head == PENDING_MAX)
+        reader_take_all(stream);
+    uint64_t expected = counters.last + (reader.tail - reader.head) + 1;
+    int64_t start = clock_now(), probed = counters.probe_ns;
+    uint64_t rows = rows_of(reader.tail);
+    memset(reader.rows + rows, 0, FRAME_MARKS);
+    struct pending *pending = &reader.pending[reader.tail++ % PENDING_MAX];
+    *pending = (struct pending){
+        .acquired = acquired, .submitted = submitted, .reported_drops = reported_drops};
+    if (bench_job.fps_num)
+        pending->seen = reader_wait_for_gpu(stream);
+    /* The marks come last: once they are there, the frame is no longer read. */
+    if (bench_is_filled(&bench_job, expected))
+        reader_fetch_whole(stream, address, layout);
+    for (uint32_t p = 0; p < layout->planes; p++)
+        if (bench_is_marked(&layout->plane[p]))
+            bench_must_gpu(reader.driver, BENCH_MARKING "copying marks out of a frame",
+                           reader.driver->copy_rows(reader.address + rows +
+                                                        pending->planes++ * BENCH_MARKS_SIZE,
+                                                    BENCH_ROW, address + layout->plane[p].offset,
+                                                    bench_marks_pitch(&layout->plane[p]), BENCH_ROW,
+                                                    BENCH_ROWS, stream));
+    counters.marking_ns += clock_now() - start - (counters.probe_ns - probed);
+    /* The last frame ends the measured section, so its marks are awaited. */
+    if (expected >= (uint64_t)bench_job.warmup + bench_job.frames)
+        reader_take_all(stream);
+}
+
+/* Waits for all pending marks, finishes checking to the last byte, and frees everything. */
+static void reader_close(void)
+{
+    if (!reader.rows)
+        return;
+    reader_take_all(reader.stream);
+    for (unsigned i = 0; i < BENCH_FILLED_FRAMES; i++) {
+        if (reader.whole[i].used)
+            reader_check_whole(&reader.whole[i]);
+        if (reader.whole[i].frame)
+            reader.driver->mem_free_host(reader.whole[i].frame);
+    }
+    reader.driver->mem_free_host(reader.rows);
+    reader.rows = NULL;
+}
+
+/* === the core ================================================================================ */
 
 static struct {
     struct gpud_context *context;
@@ -163,12 +363,11 @@ static struct {
     struct gpud_device *device; /* the GPU that reads the frames; NULL: the CPU does */
     struct raw_driver *driver;  /* of that GPU */
     raw_stream stream;
-    bool joins; /* one of --join */
 } core;
 
 static void core_on_event(void *user, enum gpud_event event, const void *data)
 {
-    if (event == GPUD_EVENT_CONNECTED && !core.joins)
+    if (event == GPUD_EVENT_CONNECTED)
         bench_say(BENCH_READY);
 }
 
@@ -194,8 +393,8 @@ static void core_take_frame(struct gpud_frame *frame)
     gpud_frame_get_info(frame, &info);
     if (core.driver) {
         bench_must(NULL, gpud_frame_wait(frame, core.stream, &bench_error));
-        bench_gpu_read(core.stream, (raw_address)(uintptr_t)info.native + info.memory_offset,
-                       &info.layout, now, (int64_t)info.submitted_ns, info.dropped);
+        reader_add(core.stream, (raw_address)(uintptr_t)info.native + info.memory_offset,
+                   &info.layout, now, (int64_t)info.submitted_ns, info.dropped);
         bench_must(NULL, gpud_frame_post(frame, core.stream, &bench_error));
     } else {
         void *data;
@@ -210,16 +409,10 @@ static void core_take_frame(struct gpud_frame *frame)
 static void core_open(uint32_t number)
 {
     const struct bench_job *job = &bench_job;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    char device[32], reason[GPUD_REASON_MAX];
+    char device[32];
     unsigned gpu;
-    params.address = job->address;
-    params.device = bench_device_of(job, number, device, sizeof(device));
-    params.slots = job->slots;
-    params.route = job->route[0] ? job->route : NULL;
-    params.psk_file = job->psk_file[0] ? job->psk_file : NULL;
-    params.on_event = core_on_event;
-    bench_must(NULL, gpud_receiver_create(core.context, &params, &core.receiver, &bench_error));
+    bench_device_of(job, number, device, sizeof(device));
+    core.receiver = bench_create_receiver(core.context, job->address, device, core_on_event);
     /* "auto" may be a GPU: its frames are mapped. */
     core.on_host = strcmp(job->from, "host") == 0 && strcmp(device, "host") == 0;
     counters_init(core_count);
@@ -227,11 +420,8 @@ static void core_open(uint32_t number)
     if (!core.driver)
         return;
     bench_must(NULL, gpud_device_open(core.context, device, &core.device, &bench_error));
-    if (!raw_open(core.driver, reason, sizeof(reason)) ||
-        !raw_enter(core.driver, gpu, reason, sizeof(reason)))
-        bench_die(GPUD_NO_DEVICE, "%s", reason);
-    bench_must_gpu(core.driver, "a stream", raw_stream_create(core.driver, &core.stream));
-    bench_gpu_open_reader(core.driver, gpu, !core.joins);
+    core.stream = bench_gpu_open(core.driver, gpu);
+    reader_open(core.driver, gpu);
 }
 
 static void core_close(void)
@@ -247,8 +437,7 @@ static void core_close(void)
 
 void bench_run_receiver_core(void)
 {
-    bool counted = false;
-    bench_must(NULL, gpud_context_create(NULL, &core.context, &bench_error));
+    core.context = bench_create_context();
     core_open(bench_job.number);
     for (;;) {
         struct gpud_frame *frame;
@@ -258,66 +447,12 @@ void bench_run_receiver_core(void)
             break;
         bench_must(NULL, status);
         core_take_frame(frame);
-        if (bench_job.joins && bench_counters.complete && !counted) {
-            /* Later frames are for receivers that joined late. */
-            core_count(&bench_counters.result);
-            counted = true;
-        }
     }
     if (core.driver)
-        bench_gpu_close_reader();
-    if (!counted)
-        core_count(&bench_counters.result);
+        reader_close();
+    core_count(&counters.result);
     counters_report();
     core_close();
-    gpud_context_destroy(&core.context);
-}
-
-static void core_join_once(uint32_t number, struct bench_result *result)
-{
-    const struct bench_result *own = &bench_counters.result;
-    core_open(number);
-    for (unsigned taken = 0; taken < JOIN_FRAMES; taken++) {
-        struct gpud_frame *frame;
-        bench_must(NULL, gpud_receiver_acquire(core.receiver, 3 * BENCH_STEP_TIMEOUT, &frame,
-                                               &bench_error));
-        result->joined += taken == 0;
-        core_take_frame(frame);
-    }
-    if (core.driver)
-        bench_gpu_close_reader();
-    result->torn += own->torn;
-    result->measured += own->all == JOIN_FRAMES;
-    uint64_t whole = own->all - own->torn;
-    if (whole > 0)
-        result->missing += bench_counters.last - bench_counters.first + 1 - whole;
-    core_close();
-    result->left++;
-}
-
-void bench_run_joiner(void)
-{
-    const struct bench_job *job = &bench_job;
-    struct bench_result result = {0};
-    core.joins = true;
-    bench_must(NULL, gpud_context_create(NULL, &core.context, &bench_error));
-    /* Devices are opened once before, since starting a driver takes long and is no part of
-     * connecting. A context keeps them open after they are closed. */
-    for (uint32_t i = 1; i <= job->joins && i <= GPUD_RECEIVERS_MAX; i++) {
-        char name[32];
-        struct gpud_device *device;
-        bench_device_of(job, job->receivers + i, name, sizeof(name));
-        bench_must(NULL, gpud_device_open(core.context, name, &device, &bench_error));
-        gpud_device_close(&device);
-    }
-    bench_say(BENCH_READY);
-    bench_expect(BENCH_GO, 6 * BENCH_STEP_TIMEOUT + bench_paced_time(job, job->warmup), NULL, 0);
-    int64_t start = clock_now();
-    for (uint32_t i = 0; i < job->joins; i++) {
-        clock_sleep_until(start + bench_paced_time(job, (i + 0.5) * job->frames / job->joins));
-        core_join_once(job->receivers + 1 + i, &result);
-    }
-    bench_send_result(&result, NULL);
     gpud_context_destroy(&core.context);
 }
 
@@ -364,9 +499,9 @@ static void source_read_by_gpu(GstBuffer *buffer)
         bench_die(GPUD_UNSUPPORTED, "the source gives no CUDA memory: end it with ! {caps}");
     if (!bench_gst_cuda_map(buffer, GST_MAP_READ, &map))
         bench_die(GPUD_IO, "a received buffer cannot be mapped for the GPU");
-    bench_gpu_read(map.stream, map.address, &map.layout, now, 0, 0);
+    reader_add(map.stream, map.address, &map.layout, now, 0, 0);
     g_queue_push_tail(&source.unread, buffer);
-    size_t pending = bench_gpu_wait(bench_job.slots / 2);
+    size_t pending = reader_wait(bench_job.slots / 2);
     bench_gst_cuda_unmap(buffer, &map);
     while (source.unread.length > pending)
         gst_buffer_unref(g_queue_pop_head(&source.unread));
@@ -378,12 +513,12 @@ static GstFlowReturn source_chain(GstPad *pad, GstObject *parent, GstBuffer *buf
         bench_say(BENCH_READY);
     source.said_ready = true;
     __atomic_fetch_add(&source.seen, 1, __ATOMIC_RELAXED);
-    bool before = bench_counters.complete;
+    bool before = counters.complete;
     if (source.on_gpu)
         source_read_by_gpu(buffer);
     else
         source_read_by_cpu(buffer);
-    if (bench_counters.complete && !before)
+    if (counters.complete && !before)
         source_signal_done();
     return GST_FLOW_OK;
 }
@@ -456,7 +591,7 @@ void bench_run_receiver_gst(void)
         unsigned gpu;
         bench_gst_cuda_open();
         raw_driver_of(device, &gpu);
-        bench_gpu_open_reader(&raw_cuda, gpu, true);
+        reader_open(&raw_cuda, gpu);
     }
     GString *description = g_string_new(job->src);
     g_string_replace(description, "{device}", device, 0);
@@ -468,9 +603,9 @@ void bench_run_receiver_gst(void)
     source_wait_for_end();
     /* Before the source stops, which resets its counters. No more frames come, so nothing else uses
      * the reader. */
-    source_count(&bench_counters.result);
+    source_count(&counters.result);
     if (source.on_gpu && bench_gst_cuda_enter()) {
-        bench_gpu_close_reader();
+        reader_close();
         raw_leave(&raw_cuda);
     }
     g_queue_clear_full(&source.unread, (GDestroyNotify)gst_buffer_unref);

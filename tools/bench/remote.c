@@ -143,9 +143,10 @@ static bool take_order(struct bench_job *job, const void *order)
         return bench_fail(GPUD_PEER, "the sending bench asks for frames of %llu bytes",
                           (unsigned long long)layout.size);
     job->receivers = job->number = 1;
+    job->fills = bench_works_on_gpu(job, job->from);
     bench_describe_caps(job);
-    if (bench_uses_rows(job) && !bench_rows_fit(&layout))
-        return bench_fail(GPUD_UNSUPPORTED, BENCH_ROWS_UNFIT, job->width, job->height);
+    if (!bench_is_marked(&layout.plane[0]))
+        return bench_fail(GPUD_UNSUPPORTED, BENCH_UNMARKED, job->width, job->height);
     /* The description is made here: one from another host could start any element. */
     if (job->elements && !bench_describe_ours(job))
         return bench_fail(GPUD_INVALID, "the elements cannot be described");
@@ -247,9 +248,6 @@ bool bench_remotes_gather(struct bench_remotes *remotes, struct bench_job *job,
         if (g_strlcat(job->to, remotes->remote[i].device, sizeof(job->to)) >= sizeof(job->to))
             return bench_fail(GPUD_INVALID, "the names of all receivers' devices are too long");
     }
-    const struct gpud_layout layout = bench_layout_of(job);
-    if (bench_uses_rows(job) && !bench_rows_fit(&layout))
-        return bench_fail(GPUD_INVALID, BENCH_ROWS_UNFIT, job->width, job->height);
     return true;
 }
 
@@ -261,7 +259,7 @@ static struct bench_child child_of(const struct bench_remote *remote, const char
                                 .host = remote->host,
                                 .fd = remote->fd,
                                 .message_max = sizeof(struct bench_result) +
-                                               3 * (uint64_t)job->frames * sizeof(int64_t)};
+                                               2 * (uint64_t)job->frames * sizeof(int64_t)};
 }
 
 void bench_remotes_start(struct bench_remotes *remotes, const struct bench_job *job,
@@ -466,7 +464,7 @@ static bool run_receiver(const struct bench_packet *packet)
     }
     if (count >= wanted)
         return nonsense();
-    processes = (struct bench_processes){.count = 2, .receivers = 1};
+    processes = (struct bench_processes){.count = 2};
     int64_t duration = timeout + 4 * BENCH_STEP_TIMEOUT;
     if (job.fps_num)
         duration += bench_paced_time(&job, (double)job.warmup + job.frames);
@@ -495,7 +493,7 @@ static bool sum_up(const struct bench_packet *packet)
     *sender = summary.sender;
     bench_clean_text(sender->route, sizeof(sender->route));
     bench_clean_text(sender->fallback_reason, sizeof(sender->fallback_reason));
-    sender->latencies = sender->latencies_cpu = sender->intervals = 0;
+    sender->latencies = sender->latencies_cpu = 0;
     sender->dropped = (int64_t)receiver->result.reported_drops; /* this receiver's only */
     struct bench_run *run = &runs[count++];
     bench_figures_sum_up(&processes, &job, run);

@@ -73,34 +73,6 @@ static const struct bench_field run_fields[] = {
      "device waits of sender", "/frame", "waits_device_sender"},
     {"device_waits_per_frame.receiver", BENCH_NUMBER, AT(waits_device_receiver),
      "device waits of receiver", "/frame", "waits_device_receiver"},
-    /* In JSON these are in the object of --join. */
-    {NULL, BENCH_NUMBER, AT(interval_sender.p50), "sender's intervals p50", "us",
-     "interval_us_sender_p50"},
-    {NULL, BENCH_NUMBER, AT(interval_sender.p99), "sender's intervals p99", "us",
-     "interval_us_sender_p99"},
-    {NULL, BENCH_NUMBER, AT(interval_sender.p999), "sender's intervals p99.9", "us",
-     "interval_us_sender_p999"},
-    {NULL, BENCH_NUMBER, AT(interval_sender.max), "sender's intervals max", "us",
-     "interval_us_sender_max"},
-    {NULL, BENCH_NUMBER, AT(interval_receiver.p50), "receiver's intervals p50", "us",
-     "interval_us_receiver_p50"},
-    {NULL, BENCH_NUMBER, AT(interval_receiver.p99), "receiver's intervals p99", "us",
-     "interval_us_receiver_p99"},
-    {NULL, BENCH_NUMBER, AT(interval_receiver.p999), "receiver's intervals p99.9", "us",
-     "interval_us_receiver_p999"},
-    {NULL, BENCH_NUMBER, AT(interval_receiver.max), "receiver's intervals max", "us",
-     "interval_us_receiver_max"},
-    {NULL},
-};
-
-static const struct bench_field join_fields[] = {
-    {"join.joined", BENCH_INT, AT(joined)},
-    {"join.left", BENCH_INT, AT(left)},
-    {"join.left_while_measured", BENCH_INT, AT(joins_measured)},
-    {"join.interval_us.sender.", BENCH_LATENCY, AT(interval_sender)},
-    {"join.interval_us.sender.of", BENCH_STRING, AT(meaning_sender)},
-    {"join.interval_us.receiver.", BENCH_LATENCY, AT(interval_receiver)},
-    {"join.interval_us.receiver.of", BENCH_STRING, AT(meaning_receiver)},
     {NULL},
 };
 
@@ -328,25 +300,15 @@ static void print_setting(const struct bench_job *job, uint32_t runs)
 
 static void print_counts(const char *who, const struct bench_series *series)
 {
-    uint64_t lost = 0, torn = 0, dropped = 0, joined = 0, left = 0, measured = 0;
+    uint64_t lost = 0, torn = 0, dropped = 0;
     for (uint32_t i = 0; i < series->count; i++) {
         const struct bench_run *run = &series->runs[i];
         lost += run->lost;
         torn += run->torn;
         dropped += run->dropped;
-        joined += run->joined;
-        left += run->left;
-        measured += run->joins_measured;
     }
     printf("%slost %llu, torn %llu, dropped %llu\n", who, (unsigned long long)lost,
            (unsigned long long)torn, (unsigned long long)dropped);
-    if (!series->job->joins)
-        return;
-    printf("  joined %llu, left %llu", (unsigned long long)joined, (unsigned long long)left);
-    if (measured < left)
-        printf(", %llu of them after the measured section: try more --frames",
-               (unsigned long long)(left - measured));
-    putchar('\n');
 }
 
 static void print_receivers(const struct bench_run *run)
@@ -438,9 +400,6 @@ static void print_text(const struct bench_series *ours, const struct bench_serie
         printf("  latency: %s\n", run->meaning);
     if (peer && ours->job->elements != peer->job->elements)
         printf("  latency of the peer: %s\n", peer->runs[0].meaning);
-    if (ours->job->joins)
-        puts("  intervals: from one frame to the next, between returns of submit and between"
-             " hand-overs to a receiver");
     struct machine machine = describe_machine();
     printf("  machine: %s, %ld cores, %s\n", machine.cpu, machine.cores, machine.kernel);
 }
@@ -455,7 +414,7 @@ static void put_parameters(JsonBuilder *builder, const struct bench_job *job)
         [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
     };
     /* With elements only if the ends say in whose memory frames are. */
-    bool named = !job->elements || bench_uses_rows(job);
+    bool named = !job->elements || bench_uses_gpu(job);
     json_begin_object(builder, "parameters");
     json_put_text(builder, "from", named ? job->from : NULL);
     json_put_text(builder, "to", named ? job->to : NULL);
@@ -473,7 +432,6 @@ static void put_parameters(JsonBuilder *builder, const struct bench_job *job)
     json_put_number(builder, "fps", job->fps_num ? (double)job->fps_num / job->fps_den : NAN);
     json_put_int(builder, "receivers", job->receivers);
     json_put_int(builder, "slots", job->slots);
-    json_put_int(builder, "join", job->joins);
     json_put_text(builder, "slow_receiver", job->elements ? NULL : policies[job->slow_receiver]);
     json_put_text(builder, "source", job->foreign ? "foreign" : "lent");
     json_put_text(builder, "verify", job->full ? "full" : "marks");
@@ -492,10 +450,6 @@ static void put_run(JsonBuilder *builder, const struct bench_job *job, const str
 {
     json_builder_begin_object(builder);
     bench_put_fields(builder, run_fields, run);
-    if (job->joins)
-        bench_put_fields(builder, join_fields, run);
-    else
-        json_put_text(builder, "join", NULL);
     if (job->distribution) {
         json_begin_array(builder, "distribution");
         for (size_t i = 0; i < run->distribution_points; i++) {

@@ -62,25 +62,9 @@ static bool fill_in_directory(struct bench_job *job, const char *directory)
     return make_key(job, directory);
 }
 
-/* Lets receivers join from the start of the measured section. The sender goes on until all have
- * left, so that a slow machine changes figures, not counts. */
-static bool follow_joins(struct bench_processes *processes, int64_t deadline)
-{
-    struct bench_child *child = processes->child;
-    size_t count = processes->count, joiner = 1 + processes->receivers;
-    if (!bench_wait(child, count, 0, 1, BENCH_IS_READY, deadline, "the warm-up"))
-        return false;
-    bench_send(child[joiner].fd, BENCH_GO, NULL, 0);
-    if (!bench_wait(child, count, joiner, 1, BENCH_IS_FINISHED, deadline, "joining and leaving"))
-        return false;
-    bench_send(child[0].fd, BENCH_GO, NULL, 0);
-    return true;
-}
-
 static bool start_receivers(struct bench_processes *processes, struct bench_job *job,
                             struct bench_remotes *remotes)
 {
-    processes->receivers = job->receivers;
     if (remotes) {
         if (!bench_remotes_gather(remotes, job, &processes->child[0], clock_now() + job->patience))
             return false;
@@ -90,8 +74,7 @@ static bool start_receivers(struct bench_processes *processes, struct bench_job 
     for (job->number = 1; job->number <= job->receivers; job->number++)
         if (!bench_start(&processes->child[processes->count++], "receiver", job->number, job))
             return false;
-    job->number = 0;
-    return !job->joins || bench_start(&processes->child[processes->count++], "joiner", 0, job);
+    return true;
 }
 
 static bool run_processes(struct bench_processes *processes, struct bench_job *job,
@@ -110,14 +93,11 @@ static bool run_processes(struct bench_processes *processes, struct bench_job *j
     if (!bench_wait(child, count, 0, count, BENCH_IS_READY,
                     clock_now() + job->patience + BENCH_STEP_TIMEOUT, "connecting the receivers"))
         return false;
-    /* Removed once no more receivers connect, so that even a killed coordinator leaves nothing
-     * behind. With --join receivers connect until the end. */
-    if (!job->joins)
-        bench_remove_directory(directory);
+    /* No more receivers connect: so even a killed coordinator leaves nothing behind. */
+    bench_remove_directory(directory);
     sender->ready = false;
     bench_send(sender->fd, BENCH_GO, NULL, 0);
-    if ((job->joins && !follow_joins(processes, deadline)) ||
-        !bench_wait(child, count, 0, 1, BENCH_IS_FINISHED, deadline, "sending"))
+    if (!bench_wait(child, count, 0, 1, BENCH_IS_FINISHED, deadline, "sending"))
         return false;
     for (size_t i = 1; i < count; i++)
         bench_send(child[i].fd, BENCH_STOP, NULL, 0);
@@ -134,7 +114,7 @@ static bool run_link(struct bench_job *job, int64_t timeout, struct bench_remote
     char *directory = bench_make_directory();
     if (!directory)
         return false;
-    if (bench_uses_rows(job) && job->elements)
+    if (job->elements)
         job->page = bench_page_create();
     struct bench_processes *processes = g_new0(struct bench_processes, 1);
     bool good = fill_in_directory(job, directory) &&
@@ -162,6 +142,8 @@ bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_rem
     struct bench_job job = *wanted;
     struct bench_result sender;
     *run = (struct bench_run){.route = ""};
+    /* Where a GPU takes part; of the devices on other hosts a sender knows nothing. */
+    job.fills = bench_works_on_gpu(&job, job.from) || (!job.remote && bench_reads_on_gpu(&job));
     /* A network ceiling comes last, because the library best explains why it cannot use the
      * network. */
     bool last = job.network[0] != '\0';
@@ -232,7 +214,7 @@ static bool moves_nothing(const struct bench_run *run)
 }
 
 static void add_receiver(struct bench_run *run, const struct bench_child *child, uint64_t sent,
-                         struct samples samples[3])
+                         struct samples samples[2])
 {
     const struct bench_result *result = &child->result;
     const int64_t *ns = child->latencies;
@@ -251,7 +233,6 @@ static void add_receiver(struct bench_run *run, const struct bench_child *child,
         .meaning = run->meaning,
         .meaning_cpu = run->meaning_cpu,
     };
-    add_samples(&samples[2], ns + result->latencies + result->latencies_cpu, result->intervals);
     run->lost += receiver->missing;
     run->torn += receiver->torn;
     run->cpu_receiver += receiver->cpu_us;
@@ -268,10 +249,10 @@ void bench_figures_sum_up(const struct bench_processes *processes, const struct 
 {
     const struct bench_child *child = processes->child;
     const struct bench_result *sender = &child[0].result, *first = &child[1].result;
-    struct samples samples[3];
+    struct samples samples[2];
     int64_t end = sender->end;
     double received = 0, rates = 0;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 2; i++)
         samples[i] = (struct samples){.all = g_array_new(FALSE, FALSE, sizeof(int64_t))};
     g_strlcpy(run->route, sender->route[0] ? sender->route : first->route, sizeof(run->route));
     g_strlcpy(run->fallback_reason, sender->fallback_reason, sizeof(run->fallback_reason));
@@ -286,7 +267,7 @@ void bench_figures_sum_up(const struct bench_processes *processes, const struct 
     run->waits_sender = per_frame(sender->waits, sender->frames);
     run->waits_device_sender = per_frame(sender->waits_device, sender->frames);
     run->lent = per_frame((int64_t)sender->lent, sender->frames);
-    for (size_t i = 1; i <= processes->receivers; i++) {
+    for (size_t i = 1; i < processes->count; i++) {
         add_receiver(run, &child[i], sender->all, samples);
         end = MAX(end, child[i].result.end);
         received += (double)child[i].result.frames;
@@ -303,24 +284,12 @@ void bench_figures_sum_up(const struct bench_processes *processes, const struct 
     run->gigabytes_per_second =
         moves_nothing(run) ? NAN
                            : run->fps * run->receivers * (double)bench_layout_of(job).size / 1e9;
-    if (job->joins) {
-        const struct bench_result *joiner = &child[1 + processes->receivers].result;
-        run->joined = joiner->joined;
-        run->left = joiner->left;
-        run->joins_measured = joiner->measured;
-        run->torn += joiner->torn;
-        run->lost += joiner->missing;
-    }
     run->dropped = (uint64_t)sender->dropped;
     run->lost = run->lost > run->dropped ? run->lost - run->dropped : 0;
     run->distribution_points = stats_distribution_of((const int64_t *)(void *)samples[0].all->data,
                                                      samples[0].all->len, run->distribution);
     run->latency = take_samples(&samples[0], run->receivers);
     run->latency_cpu = take_samples(&samples[1], run->receivers);
-    run->interval_receiver = take_samples(&samples[2], run->receivers);
-    run->interval_sender = stats_latency_of(child[0].latencies, sender->intervals);
-    run->meaning_sender = "between returns of submit";
-    run->meaning_receiver = "between hand-overs to a receiver";
 }
 
 void bench_figures_compare(const struct bench_job *job, struct bench_run *run)

@@ -31,6 +31,37 @@ struct output_ops {
 
 static struct gpud_layout layout;
 
+/* === marks by a GPU =========================================================================== */
+
+/* Pinned memory for the marks of MARKS_MAX frames, about as many as a driver queues. */
+#define MARKS_MAX 1024
+static char *marks;
+static raw_address marks_address;
+static uint64_t marks_made;
+
+/* Enqueues the marks of the frame at `address`, as an application would do: the CPU does not wait.
+ * The stream's GPU must be current. */
+static void mark_by_gpu(const struct raw_driver *driver, raw_stream stream, raw_address address,
+                        const struct gpud_layout *of, uint64_t index)
+{
+    if (!marks)
+        marks = bench_gpu_pinned(driver, MARKS_MAX * BENCH_MARKS_SIZE, &marks_address);
+    /* The copies from these marks must be done before they are overwritten. */
+    if (marks_made > 0 && marks_made % (MARKS_MAX / 2) == 0)
+        bench_gpu_finish(driver, stream);
+    uint64_t offset = marks_made++ % MARKS_MAX * BENCH_MARKS_SIZE;
+    bench_marks_make(marks + offset, index);
+    if (bench_is_filled(&bench_job, index))
+        bench_must_gpu(driver, BENCH_MARKING "filling a frame",
+                       driver->memset_d8_async(address, bench_filler(index), of->size, stream));
+    for (uint32_t p = 0; p < of->planes; p++)
+        if (bench_is_marked(&of->plane[p]))
+            bench_must_gpu(driver, BENCH_MARKING "copying marks into a frame",
+                           driver->copy_rows(
+                               address + of->plane[p].offset, bench_marks_pitch(&of->plane[p]),
+                               marks_address + offset, BENCH_ROW, BENCH_ROW, BENCH_ROWS, stream));
+}
+
 /* === the core ================================================================================ */
 /* Frames lie in slots that the core's sender lends, or in the bench's own memory ("foreign"), from
  * malloc or the GPU's driver. On a GPU, work on the bench's own stream marks them. */
@@ -106,30 +137,13 @@ static void core_open(void)
 {
     const struct bench_job *job = &bench_job;
     unsigned gpu;
-    bench_must(NULL, gpud_context_create(NULL, &core.context, &bench_error));
+    core.context = bench_create_context();
     core.driver = raw_driver_of(job->from, &gpu);
     bench_must(NULL, gpud_device_open(core.context, core.driver ? job->from : "host", &core.device,
                                       &bench_error));
-    if (core.driver) { /* the GPU stays current: this thread does everything */
-        char reason[GPUD_REASON_MAX];
-        if (!raw_open(core.driver, reason, sizeof(reason)) ||
-            !raw_enter(core.driver, gpu, reason, sizeof(reason)))
-            bench_die(GPUD_NO_DEVICE, "%s", reason);
-        bench_must_gpu(core.driver, "a stream", raw_stream_create(core.driver, &core.stream));
-    }
-    bench_must(NULL,
-               gpud_layout_init(&layout, job->format, job->width, job->height, 0, &bench_error));
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = job->address;
-    params.device = job->from;
-    params.slots = job->slots;
-    params.slow_receiver = (enum gpud_slow_receiver)job->slow_receiver;
-    params.route = job->route[0] ? job->route : NULL;
-    params.psk_file = job->psk_file[0] ? job->psk_file : NULL;
-    params.allow_unauthenticated = job->allow_unauthenticated;
-    bench_must(NULL, gpud_sender_create(core.context, &params, &core.sender, &bench_error));
-    struct gpud_media media = {.picture = {.layout = layout}};
-    bench_must(NULL, gpud_sender_configure(core.sender, &media, &bench_error));
+    if (core.driver) /* the GPU stays current: this thread does everything */
+        core.stream = bench_gpu_open(core.driver, gpu);
+    core.sender = bench_create_sender(core.context, job->address);
     if (job->foreign)
         core_make_foreign();
 }
@@ -173,8 +187,8 @@ static void core_mark(uint64_t index)
     struct gpud_frame_info info;
     info.size = sizeof(info);
     gpud_frame_get_info(core.frame, &info);
-    bench_gpu_mark(core.driver, core.stream,
-                   (raw_address)(uintptr_t)info.native + info.memory_offset, &info.layout, index);
+    mark_by_gpu(core.driver, core.stream, (raw_address)(uintptr_t)info.native + info.memory_offset,
+                &info.layout, index);
 }
 
 static void core_send(void)
@@ -385,7 +399,7 @@ static void sink_mark(uint64_t index)
         bench_die(GPUD_UNSUPPORTED, "the sink's pool gives no CUDA memory: try --source foreign");
     if (!bench_gst_cuda_map(sink.buffer, GST_MAP_WRITE, &map))
         bench_elements_fail(sink.pipeline, "a buffer cannot be mapped for the GPU");
-    bench_gpu_mark(&raw_cuda, map.stream, map.address, &map.layout, index);
+    mark_by_gpu(&raw_cuda, map.stream, map.address, &map.layout, index);
     if (!map.ordered) /* a receiver does not order its work after this stream */
         bench_gpu_finish(&raw_cuda, map.stream);
     bench_gst_cuda_unmap(sink.buffer, &map);
@@ -410,10 +424,8 @@ static void sink_wait(void)
         void *data = sink_acquire(&size);
         if (!data)
             sink_mark(0);
-        else if (bench_uses_rows(&bench_job))
-            bench_rows_mark(data, &layout, &bench_job, 0);
         else
-            bench_frame_mark(data, size, 0, bench_job.full);
+            bench_frame_mark(data, &layout, &bench_job, 0);
         sink_send();
         g_usleep(PROBE_INTERVAL_US);
     }
@@ -453,11 +465,9 @@ static const struct output_ops sink_ops = {
 /* Frame by frame, as fast as the receivers allow or at a pace. */
 
 static const struct output_ops *ops;
-static bool rows;
-static struct bench_page *page; /* for submit times; NULL: frames or the core carry them */
+static struct bench_page *page; /* for submit times; NULL: the core carries them */
 static int64_t marking_ns;
-static int64_t *intervals; /* between returns of send, with --join; else NULL */
-static void *data;         /* of the prepared frame; NULL: it is in GPU memory */
+static void *data; /* of the prepared frame; NULL: it is in GPU memory */
 
 /* Acquires and marks the next frame. */
 static void prepare(uint64_t index)
@@ -467,10 +477,8 @@ static void prepare(uint64_t index)
     int64_t start = clock_now();
     if (!data)
         ops->mark(index);
-    else if (!rows)
-        bench_frame_mark(data, size, index, bench_job.full);
     else if (size >= layout.size)
-        bench_rows_mark(data, &layout, &bench_job, index);
+        bench_frame_mark(data, &layout, &bench_job, index);
     marking_ns += clock_now() - start;
 }
 
@@ -479,8 +487,6 @@ static void send_frame(uint64_t index)
     if (page)
         atomic_store_explicit(&page->submitted[index % BENCH_SUBMIT_TIMES], clock_now(),
                               memory_order_release);
-    if (!rows)
-        bench_frame_set_time(data, clock_now());
     ops->send();
 }
 
@@ -497,14 +503,12 @@ static void pace(int64_t start, uint64_t index)
 static void send_all(struct bench_result *result, struct bench_result *before)
 {
     const struct bench_job *job = &bench_job;
-    int64_t start = clock_now(), cpu = 0, marking = 0, returned = 0;
+    int64_t start = clock_now(), cpu = 0, marking = 0;
     uint64_t before_start = 0, total = (uint64_t)job->warmup + job->frames;
-    bool early = rows && job->fps_num;
+    bool on_gpu = bench_uses_gpu(job), early = on_gpu && job->fps_num;
     for (uint64_t index = 1; index <= total; index++) {
         if (index == job->warmup + 1u) {
             ops->count(before);
-            if (job->joins)
-                bench_say(BENCH_READY);
             result->start = start = clock_now();
             before_start = job->warmup;
             cpu = clock_cpu_time();
@@ -516,58 +520,29 @@ static void send_all(struct bench_result *result, struct bench_result *before)
         if (!early)
             prepare(index);
         send_frame(index);
-        if (intervals && index > job->warmup) {
-            int64_t now = clock_now();
-            if (index > job->warmup + 1u)
-                intervals[result->intervals++] = now - returned;
-            returned = now;
-        }
     }
     result->cpu_ns = clock_cpu_time() - cpu;
-    result->marking_ns = rows ? marking_ns - marking : 0;
+    result->marking_ns = on_gpu ? marking_ns - marking : 0;
     result->end = clock_now();
     result->frames = job->frames;
     result->all = total;
-}
-
-/* Goes on until receivers that joined late have their frames. These are not measured: receivers do
- * not count frames of index 0. */
-static void send_to_late(struct bench_result *result)
-{
-    struct bench_result end;
-    int64_t start = clock_now();
-    ops->count(result);
-    for (uint64_t i = 1; !bench_received(BENCH_GO); i++) {
-        prepare(0);
-        pace(start, i);
-        send_frame(0);
-    }
-    ops->count(&end);
-    result->dropped = end.dropped;
 }
 
 void bench_run_sender(void)
 {
     struct bench_result before = {0}, result = {0};
     ops = bench_job.elements ? &sink_ops : &core_ops;
-    rows = bench_uses_rows(&bench_job);
     layout = bench_layout_of(&bench_job);
-    if (rows && bench_job.elements)
+    if (bench_job.elements)
         page = bench_page_map(bench_job.page);
-    if (bench_job.joins)
-        intervals = g_new0(int64_t, bench_job.frames);
     ops->open();
     bench_say(BENCH_LISTENING);
     ops->wait();
     send_all(&result, &before);
-    if (bench_job.joins)
-        send_to_late(&result);
     ops->end();
-    if (!bench_job.joins)
-        ops->count(&result);
+    ops->count(&result);
     bench_result_subtract(&result, &before);
-    bench_send_result(&result, intervals);
+    bench_send_result(&result, NULL);
     bench_expect(BENCH_STOP, 6 * BENCH_STEP_TIMEOUT, NULL, 0);
     ops->close();
-    g_free(intervals);
 }

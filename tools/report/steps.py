@@ -112,22 +112,8 @@ class Step:
             return self.outcome("failed", str(error), [])
 
     def call(self, place, *arguments):
-        """Its JSON. Exit status 3 says that frames were lost or torn, which the JSON has."""
-        command = [place.bench, "--json", *self.arguments, *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        try:
-            out, err = process.communicate(timeout=60 + 20 * self.seconds)
-        except subprocess.TimeoutExpired:
-            process.terminate()  # so that it ends its children
-            process.communicate()
-            raise RuntimeError("it did not end in time") from None
-        except KeyboardInterrupt:
-            process.communicate()  # the same signal has ended it
-            raise
-        if process.returncode not in (0, 3):
-            raise RuntimeError((err.strip().splitlines() or [f"exit status {process.returncode}"])[-1]
-                               .removeprefix("gpudirect-bench: "))
-        return json.loads(out)
+        with monitored.ended(monitored.start_bench(place.bench, [*self.arguments, *arguments])) as process:
+            return monitored.result_of(process, 60 + 20 * self.seconds)
 
     def measure(self, place):
         return [self.call(place)]
@@ -166,7 +152,9 @@ class MonitorStep(Step):
 
     def __init__(self, device, seconds, skip):
         super().__init__("monitor", f"{MONITORED} channels of 1080p60 beside gpudirect-monitor, {device}",
-                         2 * (seconds + 8), monitored.job(MONITORED, 60, seconds, device), skip, name=device)
+                         2 * (seconds + 8), ["--channels", MONITORED, "--apart", *on(device), *picture_of(HD), "--fps", 60,
+                                             "--frames", 60 * seconds, "--warmup", 60 * monitored.WARMUPS[0]],
+                         skip, name=device)
         self.watched = seconds
 
     def measure(self, place):
