@@ -137,15 +137,6 @@ static bool copy_text(char *field, size_t size, const char *option, const char *
 
 /* === descriptions ============================================================================ */
 
-/* The caps, with CUDA's memory feature for a CUDA device. */
-static char *with_memory(const char *caps, const char *device)
-{
-    const char *fields = strchr(caps, ',');
-    if (!g_str_has_prefix(device, "cuda") || !fields)
-        return g_strdup(caps);
-    return g_strdup_printf("video/x-raw(memory:CUDAMemory)%s", fields);
-}
-
 void bench_describe_caps(struct bench_job *job)
 {
     g_snprintf(job->caps, sizeof(job->caps),
@@ -167,8 +158,9 @@ static bool describe(struct bench_job *job, const char *sink, const char *src)
         g_strstrip(text->str);
         text->len = strlen(text->str);
         /* The sink takes the sender's memory, the source delivers the receivers'. */
-        const char *device = i == 0 ? job->from : job->to;
-        char *caps = with_memory(job->caps, device);
+        bool cuda = g_str_has_prefix(i == 0 ? job->from : job->to, "cuda");
+        char *caps = g_strdup_printf("video/x-raw%s%s", cuda ? "(memory:CUDAMemory)" : "",
+                                     job->caps + strlen("video/x-raw"));
         g_string_replace(text, "{caps}", caps, 0);
         g_free(caps);
         g_string_replace(text, "{bytes}", bytes, 0);
@@ -484,16 +476,19 @@ static bool parse_receiving(struct bench_options *options, const GOptionEntry *e
     return true;
 }
 
-/* What --channels and --failover go with, besides options of their own: they have a pace, and
- * nothing that is about one link. */
-#define PACED                                                                                 \
-    "from", "to", "format", "width", "height", "fps", "frames", "warmup", "slots", "timeout", \
-        "json", "pid-namespaces", NULL
+/* What --channels and --failover go with: they have a pace, and nothing that is about one link. */
+static bool is_paced_alone(const GOptionEntry *entries, const char *option)
+{
+    static const char *const others[] = {"from", "to",     "format",         "width", "height",
+                                         "fps",  "frames", "warmup",         "slots", "timeout",
+                                         "json", "apart",  "pid-namespaces", NULL};
+    return goes_with(entries, option, others) &&
+           !(args.to && (strchr(args.to, ',') || bench_is_network(args.to)));
+}
 
 /* Numbers of channels. */
 static bool parse_channels(struct bench_options *options, const GOptionEntry *entries)
 {
-    static const char *const others[] = {"apart", PACED};
     gchar **list = g_strsplit(args.channels, ",", -1);
     bool good = g_strv_length(list) <= BENCH_CHANNEL_ROWS;
     for (guint i = 0; good && list[i]; i++) {
@@ -506,8 +501,7 @@ static bool parse_channels(struct bench_options *options, const GOptionEntry *en
         return usage_error("--channels %s: up to %d numbers from 1 to %d, such as 1,16,64",
                            args.channels, BENCH_CHANNEL_ROWS, BENCH_CHANNELS_MAX);
     options->apart = args.apart;
-    if (!goes_with(entries, "channels", others) ||
-        (args.to && (strchr(args.to, ',') || bench_is_network(args.to))))
+    if (!is_paced_alone(entries, "channels"))
         return usage_error("--channels goes with --apart, --from, --to (one device), --format, "
                            "--width, --height, --fps, --frames, --warmup, --slots, --timeout and "
                            "--json alone");
@@ -518,12 +512,10 @@ static bool parse_channels(struct bench_options *options, const GOptionEntry *en
 static bool parse_failover(struct bench_options *options, const GOptionEntry *entries)
 {
     static const char *const shapes[] = {"group", "standby", NULL};
-    static const char *const others[] = {PACED};
     uint32_t shape;
     if (!parse_word(&shape, "--failover", args.failover, shapes))
         return false;
-    if (!goes_with(entries, "failover", others) ||
-        (args.to && (strchr(args.to, ',') || bench_is_network(args.to))))
+    if (!is_paced_alone(entries, "failover") || args.apart)
         return usage_error("--failover goes with --from, --to (one device), --format, --width, "
                            "--height, --fps, --frames, --warmup, --slots, --timeout and --json "
                            "alone");
@@ -627,9 +619,8 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"version", 0, 0, G_OPTION_ARG_NONE, &args.version, "Print the version and exit", NULL},
         {NULL},
     };
-    gint *const numbers[] = {&args.width,  &args.height,    &args.frames,
-                             &args.warmup, &args.receivers, &args.slots,
-                             &args.runs,   &args.timeout};
+    gint *const numbers[] = {&args.width,     &args.height, &args.frames, &args.warmup,
+                             &args.receivers, &args.slots,  &args.runs,   &args.timeout};
     for (size_t i = 0; i < G_N_ELEMENTS(numbers); i++)
         *numbers[i] = NOT_GIVEN;
     GOptionContext *context = g_option_context_new("— measures frames between processes");

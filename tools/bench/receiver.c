@@ -42,15 +42,9 @@ static void counters_init(void (*count)(struct bench_result *result))
     const struct bench_job *job = &bench_job;
     counters = (struct counters){.count = count, .layout = bench_layout_of(job)};
     counters.latencies = g_new0(int64_t, 2 * (size_t)job->frames);
-    counters.latencies_cpu = g_new0(int64_t, job->frames);
+    counters.latencies_cpu = counters.latencies + job->frames;
     if (job->elements && !job->remote)
         counters.page = bench_page_map(job->page);
-}
-
-static void counters_free(void)
-{
-    g_free(counters.latencies);
-    g_free(counters.latencies_cpu);
 }
 
 static void counters_finish_section(void)
@@ -113,13 +107,8 @@ static void counters_check(const void *data, uint64_t size, int64_t now, int64_t
     const struct gpud_layout *layout = &counters.layout;
     uint64_t index;
     bool whole = size >= layout->size && bench_frame_check(data, layout, &bench_job, &index);
-    counters_add(whole, whole ? index : 0,
-                 &(struct frame_times){
-                     .submitted = submitted,
-                     .seen = now,
-                     .counted = now,
-                 },
-                 reported_drops);
+    const struct frame_times times = {.submitted = submitted, .seen = now, .counted = now};
+    counters_add(whole, whole ? index : 0, &times, reported_drops);
 }
 
 /* After the last frame; the counters of the route are there. */
@@ -130,9 +119,10 @@ static void counters_report(void)
     if (counters.started && !counters.complete)
         counters_finish_section();
     /* One after the other, as bench_send_result() expects them. */
-    int64_t *end = counters.latencies + result->latencies;
-    memcpy(end, counters.latencies_cpu, result->latencies_cpu * sizeof(int64_t));
+    memmove(counters.latencies + result->latencies, counters.latencies_cpu,
+            result->latencies_cpu * sizeof(int64_t));
     bench_send_result(result, counters.latencies);
+    g_free(counters.latencies);
 }
 
 static int64_t since(int64_t now, int64_t before)
@@ -166,7 +156,7 @@ static struct reader {
     bool has_words;
     uint32_t words;
     struct pending {
-        int64_t acquired, seen, submitted; /* seen: 0 without --fps */
+        struct frame_times times; /* seen: 0 without --fps */
         uint64_t reported_drops;
         uint32_t planes; /* with marks, one behind the other */
     } pending[PENDING_MAX];
@@ -206,14 +196,9 @@ static void reader_take_arrived(bool all_there)
         }
         if (!good && !all_there)
             return;
-        counters_add(good, index,
-                     &(struct frame_times){
-                         .acquired = pending->acquired,
-                         .seen = pending->seen,
-                         .submitted = pending->submitted,
-                         .counted = pending->seen ? pending->seen : clock_now(),
-                     },
-                     pending->reported_drops);
+        struct frame_times times = pending->times;
+        times.counted = times.seen ? times.seen : clock_now();
+        counters_add(good, index, &times, pending->reported_drops);
     }
 }
 
@@ -299,7 +284,7 @@ static void reader_add(raw_stream stream, raw_address address, const struct gpud
     reader.stream = stream;
     /* The size is known at the first frame, which is usually before the measured section. */
     if (!reader.rows) {
-        unsigned frames = bench_job.full ? 1 : BENCH_FILLED_FRAMES;
+        unsigned frames = bench_job.full ? 1 : bench_job.fills ? BENCH_FILLED_FRAMES : 0;
         reader.rows =
             bench_gpu_pinned(reader.driver, PENDING_MAX * FRAME_MARKS + 64, &reader.address);
         reader.has_words = reader.driver->has_words(reader.gpu);
@@ -317,10 +302,10 @@ static void reader_add(raw_stream stream, raw_address address, const struct gpud
     uint64_t rows = rows_of(reader.tail);
     memset(reader.rows + rows, 0, FRAME_MARKS);
     struct pending *pending = &reader.pending[reader.tail++ % PENDING_MAX];
-    *pending = (struct pending){
-        .acquired = acquired, .submitted = submitted, .reported_drops = reported_drops};
+    *pending = (struct pending){.times = {.acquired = acquired, .submitted = submitted},
+                                .reported_drops = reported_drops};
     if (bench_job.fps_num)
-        pending->seen = reader_wait_for_gpu(stream);
+        pending->times.seen = reader_wait_for_gpu(stream);
     /* The marks come last: once they are there, the frame is no longer read. */
     if (bench_is_filled(&bench_job, expected))
         reader_fetch_whole(stream, address, layout);
@@ -359,9 +344,8 @@ static void reader_close(void)
 static struct {
     struct gpud_context *context;
     struct gpud_receiver *receiver;
-    bool on_host; /* both ends are the host: a frame is readable once it is acquired */
-    struct gpud_device *device; /* the GPU that reads the frames; NULL: the CPU does */
-    struct raw_driver *driver;  /* of that GPU */
+    bool on_host;              /* both ends are the host: a frame is readable once it is acquired */
+    struct raw_driver *driver; /* of the GPU that reads the frames; NULL: the CPU does */
     raw_stream stream;
 } core;
 
@@ -406,39 +390,24 @@ static void core_take_frame(struct gpud_frame *frame)
     gpud_frame_release(&frame);
 }
 
-static void core_open(uint32_t number)
+void bench_run_receiver_core(void)
 {
     const struct bench_job *job = &bench_job;
+    struct gpud_device *gpu_device = NULL;
     char device[32];
     unsigned gpu;
-    bench_device_of(job, number, device, sizeof(device));
+    bench_device_of(job, job->number, device, sizeof(device));
+    counters_init(core_count);
+    core.context = bench_create_context();
     core.receiver = bench_create_receiver(core.context, job->address, device, core_on_event);
     /* "auto" may be a GPU: its frames are mapped. */
     core.on_host = strcmp(job->from, "host") == 0 && strcmp(device, "host") == 0;
-    counters_init(core_count);
     core.driver = raw_driver_of(device, &gpu);
-    if (!core.driver)
-        return;
-    bench_must(NULL, gpud_device_open(core.context, device, &core.device, &bench_error));
-    core.stream = bench_gpu_open(core.driver, gpu);
-    reader_open(core.driver, gpu);
-}
-
-static void core_close(void)
-{
-    gpud_receiver_destroy(&core.receiver);
     if (core.driver) {
-        raw_stream_destroy(core.driver, core.stream);
-        raw_leave(core.driver);
-        gpud_device_close(&core.device);
+        bench_must(NULL, gpud_device_open(core.context, device, &gpu_device, &bench_error));
+        core.stream = bench_gpu_open(core.driver, gpu);
+        reader_open(core.driver, gpu);
     }
-    counters_free();
-}
-
-void bench_run_receiver_core(void)
-{
-    core.context = bench_create_context();
-    core_open(bench_job.number);
     for (;;) {
         struct gpud_frame *frame;
         enum gpud_status status =
@@ -452,7 +421,12 @@ void bench_run_receiver_core(void)
         reader_close();
     core_count(&counters.result);
     counters_report();
-    core_close();
+    gpud_receiver_destroy(&core.receiver);
+    if (core.driver) {
+        raw_stream_destroy(core.driver, core.stream);
+        raw_leave(core.driver);
+        gpud_device_close(&gpu_device);
+    }
     gpud_context_destroy(&core.context);
 }
 
@@ -614,6 +588,5 @@ void bench_run_receiver_gst(void)
     gst_pad_set_active(pad, FALSE);
     gst_object_unref(source.pipeline);
     gst_object_unref(pad);
-    counters_free();
     close(source.done);
 }
