@@ -136,7 +136,8 @@ def there(element, word=""):
 with tempfile.TemporaryDirectory() as folder:
     os.environ["GST_REGISTRY"] = folder + "/registry.bin"
     if there("gpudirectsink") and there("videotestsrc") and shutil.which("gst-launch-1.0"):
-        for times in starting.measure("cuda:0", "cuda:0", 1, "video/x-raw,format=UYVY,width=512,height=96,framerate=60/1"):
+        caps = "video/x-raw,format=UYVY,width=512,height=96,framerate=60/1"
+        for times in starting.measure("cuda:0", "cuda:0", 1, caps):
             check(times["devices"] > 0, f"start: {times}")
     if there("cudaupload") and there("shmsink"):
         sink = "cudadownload ! shmsink socket-path={dir}/shm shm-size={bytes}"

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""Receivers that come and go while a sender sends, by tools-joining: it checks itself that every frame arrives whole and
-none is dropped. The intervals between frames are shown and not judged.
+"""Receivers that come and go while a sender sends, by tools-joining: it checks itself that every frame arrives whole
+and none is dropped. The intervals between frames are shown and not judged.
 
     joining_test.py TOOLS-JOINING [FAKE-CUDA]
 """

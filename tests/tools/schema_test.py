@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """The schemas of tools/schema: each is valid, describes every field, and names have units. What gpudirect-info and
-gpudirect-bench print on this machine fits, in every mode; so does the monitor's in tools-monitor, and that of other machines in their tests. A field that is new, missing or of another type does not."""
+gpudirect-bench print on this machine fits, in every mode; so does the monitor's in tools-monitor, and that of other
+machines in their tests. A field that is new, missing or of another type does not."""
 
 import copy
 import json

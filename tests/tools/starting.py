@@ -19,10 +19,11 @@ import tempfile
 import time
 
 DEBUG = "GST_INIT:4,GST_PLUGIN_LOADING:4,gpudirectcore:4,gpudirectsink:4,gpudirectsrc:4"
-# What a stage is, and the line that ends it, of a sender and of a receiver. The receiver's last two are the sender's, too.
+# What a stage is, and the line that ends it, of a sender and of a receiver, whose last two are its sender's, too.
 STAGES = {
     "process": ("the process, its libraries", "Initializing GStreamer", "Initializing GStreamer"),
-    "gstreamer": ("GStreamer, its registry", "initialized GStreamer successfully", "initialized GStreamer successfully"),
+    "gstreamer": ("GStreamer, its registry", "initialized GStreamer successfully",
+                  "initialized GStreamer successfully"),
     "plugin": ("the plugin, its libraries", 'libgstgpudirect.so" loaded', 'libgstgpudirect.so" loaded'),
     "elements": ("elements, devices", "sender: sending on ", "receiver: receiving from "),
     "offer": ("format and ring; connection, offer", "sender: epoch ", "receiver: epoch "),
@@ -98,7 +99,8 @@ class Program:
 
 
 def measure_once(source, to, caps, folder):
-    sending = f"videotestsrc pattern=black is-live=true ! {caps} ! gpudirectsink address=unix:{folder}/link device={source}"
+    sending = (f"videotestsrc pattern=black is-live=true ! {caps} ! "
+               f"gpudirectsink address=unix:{folder}/link device={source}")
     receiving = f"gpudirectsrc address=unix:{folder}/link device={to} ! fakesink"
     with Program(1, *receiving.split()) as receiver:
         receiver.wait_for("elements")

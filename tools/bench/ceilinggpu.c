@@ -58,13 +58,6 @@ static raw_stream make_stream(unsigned gpu)
     return stream;
 }
 
-static void destroy_stream(unsigned gpu, raw_stream stream)
-{
-    enter(gpu);
-    check("destroying a stream", raw_stream_destroy(driver, stream));
-    driver->leave();
-}
-
 static raw_address pinned(unsigned gpu, void **host, size_t size, int value)
 {
     raw_address address;
@@ -87,13 +80,6 @@ static raw_address make_pool(unsigned gpu)
     finish(NULL);
     driver->leave();
     return address;
-}
-
-static void free_pool(unsigned gpu, raw_address address)
-{
-    enter(gpu);
-    check("freeing memory", raw_free(driver, address));
-    driver->leave();
 }
 
 /* Seconds for all transfers, which run at once, with so many copies each. */
@@ -131,30 +117,20 @@ static double copy_rate(const struct transfer *transfers, unsigned count)
 
 static double rate_of_one(unsigned gpu, raw_address source, raw_address target)
 {
-    struct transfer transfer = {gpu, make_stream(gpu), source, target};
-    double rate = copy_rate(&transfer, 1);
-    destroy_stream(gpu, transfer.stream);
-    return rate;
+    const struct transfer transfer = {gpu, make_stream(gpu), source, target};
+    return copy_rate(&transfer, 1);
 }
 
-/* Within the GPU, and across PCIe. */
-static void copy_alone(unsigned gpu, struct bench_raw_gpu *figures)
+/* Within the GPU, across PCIe, and to the receivers' GPUs. */
+static void measure_copies(unsigned from, const unsigned *to, unsigned count,
+                           struct bench_raw_gpu *figures)
 {
+    struct transfer transfers[GPUD_RECEIVERS_MAX];
     void *memory;
-    raw_address source = make_pool(gpu), target = make_pool(gpu);
-    figures->copy = rate_of_one(gpu, source, target);
-    free_pool(gpu, target);
-    raw_address host = pinned(gpu, &memory, frame_size * buffers, 1);
-    figures->download = rate_of_one(gpu, source, host);
-    figures->upload = rate_of_one(gpu, host, source);
-    free_pool(gpu, source);
-}
-
-static void copy_to_peers(unsigned from, const unsigned *to, unsigned count,
-                          struct bench_raw_gpu *figures)
-{
-    struct transfer transfers[GPUD_RECEIVERS_MAX] = {{0}};
-    raw_address source = make_pool(from);
+    raw_address source = make_pool(from), host = pinned(from, &memory, frame_size * buffers, 1);
+    figures->copy = rate_of_one(from, source, make_pool(from));
+    figures->download = rate_of_one(from, source, host);
+    figures->upload = rate_of_one(from, host, source);
     for (unsigned i = 0; i < count; i++) {
         int can = 0;
         /* Without peer access the driver copies through the host, and the ceiling is that copy's.
@@ -167,15 +143,10 @@ static void copy_to_peers(unsigned from, const unsigned *to, unsigned count,
         }
         transfers[i] = (struct transfer){from, make_stream(from), source, make_pool(to[i])};
     }
-    if (to[0] != from)
+    if (count > 0 && to[0] != from)
         figures->peer = copy_rate(transfers, 1);
     if (count > 1)
         figures->fan_out = copy_rate(transfers, count);
-    for (unsigned i = 0; i < count; i++) {
-        destroy_stream(from, transfers[i].stream);
-        free_pool(to[i], transfers[i].target);
-    }
-    free_pool(from, source);
 }
 
 /* === words =================================================================================== */
@@ -314,9 +285,7 @@ void bench_run_raw(void)
             result.raw.handoff = time_handoff(own, other);
         }
         if (!job->fps_num)
-            copy_alone(own, &result.raw);
-        if (!job->fps_num && sends && targets)
-            copy_to_peers(own, to, targets, &result.raw);
+            measure_copies(own, to, sends ? targets : 0, &result.raw);
     }
     bench_send_result(&result, NULL);
 }

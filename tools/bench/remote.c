@@ -381,15 +381,15 @@ static bool connect_to_sender(void)
 /* Receives a message of the sending bench; to be freed. false: none came. */
 static bool receive(int64_t deadline, struct bench_packet *packet)
 {
-    struct pollfd ready = {.fd = sending, .events = POLLIN};
-    while (poll(&ready, 1, 1000) <= 0) {
+    enum bench_receipt got;
+    while ((got = bench_receive(sending, clock_now() + GPUD_SEC, MESSAGE_MAX, packet)) ==
+           BENCH_TIMED_OUT) {
         if (bench_interrupted())
             return false;
         if (clock_now() > deadline)
             return bench_fail(GPUD_TIMEOUT, SENDING " did not go on in time");
     }
-    if (bench_receive(sending, clock_now() + BENCH_STEP_TIMEOUT, MESSAGE_MAX, packet) !=
-        BENCH_RECEIVED)
+    if (got == BENCH_GONE)
         return bench_fail(GPUD_PEER, SENDING " is gone");
     if (packet->type != BENCH_FAILED)
         return true;

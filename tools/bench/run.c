@@ -133,6 +133,7 @@ static bool run_link(struct bench_job *job, int64_t timeout, struct bench_remote
     g_free(directory);
     if (job->page >= 0)
         close(job->page);
+    job->page = -1;
     return good;
 }
 

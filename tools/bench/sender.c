@@ -424,7 +424,7 @@ static void sink_wait(void)
         void *data = sink_acquire(&size);
         if (!data)
             sink_mark(0);
-        else
+        else if (size >= layout.size)
             bench_frame_mark(data, &layout, &bench_job, 0);
         sink_send();
         g_usleep(PROBE_INTERVAL_US);

@@ -152,9 +152,9 @@ class MonitorStep(Step):
 
     def __init__(self, device, seconds, skip):
         super().__init__("monitor", f"{MONITORED} channels of 1080p60 beside gpudirect-monitor, {device}",
-                         2 * (seconds + 8), ["--channels", MONITORED, "--apart", *on(device), *picture_of(HD), "--fps", 60,
-                                             "--frames", 60 * seconds, "--warmup", 60 * monitored.WARMUPS[0]],
-                         skip, name=device)
+                         2 * (seconds + 8), ["--channels", MONITORED, "--apart", *on(device), *picture_of(HD),
+                                             "--fps", 60, "--frames", 60 * seconds,
+                                             "--warmup", 60 * monitored.WARMUPS[0]], skip, name=device)
         self.watched = seconds
 
     def measure(self, place):
