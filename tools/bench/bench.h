@@ -500,9 +500,7 @@ struct bench_ceilings {
 /* Makes the ceiling with this key the main one, if it is there. */
 void bench_ceilings_choose(struct bench_ceilings *list, const char *key);
 
-struct bench_remotes;
-bool bench_ceilings_measure(const struct bench_job *job, struct bench_remotes *remotes,
-                            struct bench_ceilings *ceilings);
+bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *ceilings);
 
 /* The ceiling of plain RDMA writes, in frames a second; 0: not measured. */
 struct bench_ceiling bench_ceiling_of_writes(const struct bench_job *job, double write);
@@ -550,9 +548,7 @@ struct bench_run {
     struct bench_receiver_run receiver[GPUD_RECEIVERS_MAX];
 };
 
-/* remotes: the benches on other hosts; NULL: everything is here. */
-bool bench_run(const struct bench_job *job, int64_t timeout, struct bench_remotes *remotes,
-               struct bench_run *run);
+bool bench_run(const struct bench_job *job, int64_t timeout, struct bench_run *run);
 
 /* All figures but the ceilings; then the ratios to the ceilings, once both are known. */
 void bench_figures_sum_up(const struct bench_processes *processes, const struct bench_job *job,
@@ -631,34 +627,20 @@ uint16_t bench_network_control_port(const char *address);
 /* Resolves the address's host, with another port. false: a failure. */
 bool bench_network_resolve(const char *address, uint16_t port, struct sockaddr_storage *found);
 
-/* The receiving benches on other hosts, for the sending one. */
-struct bench_remotes {
-    int listener; /* 0: none yet */
-    uint32_t count;
-    struct bench_remote {
-        int fd;
-        char host[64], device[32];
-    } remote[GPUD_RECEIVERS_MAX];
-};
-
-/* Waits until there is one for each receiver of the job, and sets the job's `to`. They stay for all
- * runs. false also if the sender fails meanwhile. */
-bool bench_remotes_gather(struct bench_remotes *remotes, struct bench_job *job,
-                          struct bench_child *sender, int64_t deadline);
+/* Of the sending one: waits until there is a receiving bench for each receiver of the job, and sets
+ * the job's `to`. They stay for all runs. false also if the sender fails meanwhile. */
+bool bench_remotes_gather(struct bench_job *job, struct bench_child *sender, int64_t deadline);
 
 /* Has them start their receivers: each is a child now, with a connection instead of a process. */
-void bench_remotes_start(struct bench_remotes *remotes, const struct bench_job *job,
-                         struct bench_processes *processes);
+void bench_remotes_start(const struct bench_job *job, struct bench_processes *processes);
 
 /* Only the first one has work: its child is the raw target. */
-void bench_remotes_start_target(struct bench_remotes *remotes, const struct bench_job *job,
-                                struct bench_child *target);
+void bench_remotes_start_target(const struct bench_job *job, struct bench_child *target);
 
 /* Tells them what the sender measured, and the ceiling. */
-void bench_remotes_sum_up(struct bench_remotes *remotes, const struct bench_result *sender,
-                          double write);
+void bench_remotes_sum_up(const struct bench_result *sender, double write);
 
 /* failed: they are told why. */
-void bench_remotes_close(struct bench_remotes *remotes, bool failed);
+void bench_remotes_close(bool failed);
 
 #endif

@@ -281,8 +281,7 @@ struct bench_ceiling bench_ceiling_of_writes(const struct bench_job *job, double
 }
 
 /* children: the writer and the target. */
-static bool run_writes(struct bench_child *children, struct bench_job *job,
-                       struct bench_remotes *remotes)
+static bool run_writes(struct bench_child *children, struct bench_job *job)
 {
     int64_t duration = 18 * BENCH_STEP_TIMEOUT;
     if (!bench_start(&children[0], "raw-writer", 0, job) ||
@@ -290,8 +289,8 @@ static bool run_writes(struct bench_child *children, struct bench_job *job,
                     "opening the network card"))
         return false;
     job->raw_port = children[0].port;
-    if (remotes)
-        bench_remotes_start_target(remotes, job, &children[1]);
+    if (job->remote)
+        bench_remotes_start_target(job, &children[1]);
     else if (!bench_start(&children[1], "raw-target", 0, job))
         return false;
     if (job->fps_num)
@@ -301,15 +300,14 @@ static bool run_writes(struct bench_child *children, struct bench_job *job,
 }
 
 /* With a pace, and within one host (one clock), it is the latency until the write wakes the other
- * process. remotes: NULL: both processes are here. */
-static bool measure_writes(const struct bench_job *wanted, struct bench_remotes *remotes,
-                           struct bench_ceilings *list)
+ * process. */
+static bool measure_writes(const struct bench_job *wanted, struct bench_ceilings *list)
 {
     struct bench_job job = *wanted;
     struct bench_child children[2] = {{.pid = 0}};
-    if (remotes)
+    if (job.remote)
         job.fps_num = 0;
-    bool good = run_writes(children, &job, remotes);
+    bool good = run_writes(children, &job);
     if (good && job.fps_num) {
         struct stats_latency latency =
             stats_latency_of(children[1].latencies, children[1].result.latencies);
@@ -321,7 +319,7 @@ static bool measure_writes(const struct bench_job *wanted, struct bench_remotes 
         list->ceiling[list->count++] =
             bench_ceiling_of_writes(wanted, children[0].result.raw_write);
     }
-    if (remotes)
+    if (job.remote)
         children[1].fd = 0; /* the connection stays the other bench's */
     return bench_stop_all(children, G_N_ELEMENTS(children), good, 0);
 }
@@ -398,15 +396,14 @@ void bench_ceilings_choose(struct bench_ceilings *list, const char *key)
             list->main = i;
 }
 
-bool bench_ceilings_measure(const struct bench_job *job, struct bench_remotes *remotes,
-                            struct bench_ceilings *list)
+bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *list)
 {
     struct bench_raw_gpu raw = {0};
     *list = (struct bench_ceilings){.count = 0};
-    if (bench_uses_gpu(job) && !remotes && !measure_gpus(job, &raw))
+    if (bench_uses_gpu(job) && !job->remote && !measure_gpus(job, &raw))
         return false;
     if (job->network[0]) {
-        if (!measure_writes(job, remotes, list))
+        if (!measure_writes(job, list))
             return false;
         add_copies(list, &raw);
         add_marks(list, &raw);

@@ -66,13 +66,13 @@ static int publish(const struct bench_options *options)
 /* === main ==================================================================================== */
 
 static bool run_once(const struct bench_options *options, const struct bench_job *job,
-                     struct bench_remotes *remotes, struct bench_run *run)
+                     struct bench_run *run)
 {
-    if (bench_run(job, options->timeout, job->remote ? remotes : NULL, run))
+    if (bench_run(job, options->timeout, run))
         return true;
     bench_show_progress(0, job->runs);
     fprintf(stderr, "gpudirect-bench: %s\n", bench_failure.reason);
-    bench_remotes_close(remotes, true);
+    bench_remotes_close(true);
     return false;
 }
 
@@ -82,15 +82,14 @@ static int run_all(const struct bench_options *options)
     uint32_t runs = options->ours.runs;
     struct bench_run *ours = g_new0(struct bench_run, runs), *peer = g_new0(struct bench_run, runs);
     struct bench_series mine = {&options->ours, ours, runs}, theirs = {&options->peer, peer, runs};
-    struct bench_remotes remotes = {.count = 0};
     bool good = true;
     for (uint32_t i = 0; i < runs && good; i++) {
         bench_show_progress(i + 1, runs);
-        good = run_once(options, &options->ours, &remotes, &ours[i]) &&
-               (!options->compare || run_once(options, &options->peer, &remotes, &peer[i]));
+        good = run_once(options, &options->ours, &ours[i]) &&
+               (!options->compare || run_once(options, &options->peer, &peer[i]));
     }
     bench_show_progress(0, runs);
-    bench_remotes_close(&remotes, false);
+    bench_remotes_close(false);
     int status = good ? bench_report(options->json, &mine, options->compare ? &theirs : NULL)
                  : bench_failure.status == GPUD_INVALID ? BENCH_EXIT_USAGE
                                                         : EXIT_FAILURE;

@@ -5,7 +5,6 @@
 #include "bench.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -155,7 +154,14 @@ static bool take_order(struct bench_job *job, const void *order)
 
 /* === the sending side ======================================================================== */
 
-static bool listen_for_them(struct bench_remotes *remotes, const struct bench_job *job)
+static int listener = -1;
+static struct remote {
+    int fd;
+    char host[64], device[32];
+} remotes[GPUD_RECEIVERS_MAX];
+static uint32_t remote_count;
+
+static bool listen_for_them(const struct bench_job *job)
 {
     struct sockaddr_storage address;
     uint16_t port = bench_network_control_port(job->network);
@@ -175,37 +181,36 @@ static bool listen_for_them(struct bench_remotes *remotes, const struct bench_jo
             close(fd);
         return false;
     }
-    remotes->listener = fd;
+    listener = fd;
     fprintf(stderr, "gpudirect-bench: waiting for %u × gpudirect-bench --receive %s\n",
             job->receivers, job->network);
     return true;
 }
 
 /* Accepts one connection; *why says why it was refused, if it is not a receiving bench. */
-static void accept_one(struct bench_remotes *remotes, struct bench_failure *why)
+static void accept_one(struct bench_failure *why)
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof(address);
-    int fd = accept4(remotes->listener, (struct sockaddr *)&address, &length, SOCK_CLOEXEC);
+    int fd = accept4(listener, (struct sockaddr *)&address, &length, SOCK_CLOEXEC);
     if (fd < 0)
         return;
-    struct bench_remote *remote = &remotes->remote[remotes->count];
-    *remote = (struct bench_remote){.fd = fd};
+    struct remote *remote = &remotes[remote_count];
+    *remote = (struct remote){.fd = fd};
     if (getnameinfo((struct sockaddr *)&address, length, remote->host, sizeof(remote->host), NULL,
                     0, NI_NUMERICHOST) != 0)
         g_strlcpy(remote->host, "another host", sizeof(remote->host));
     if (greet(fd, remote->device)) {
-        remotes->count++;
+        remote_count++;
     } else {
         *why = bench_failure;
         close(fd);
     }
 }
 
-static bool wait_for_one(struct bench_remotes *remotes, struct bench_child *sender, bool elements,
-                         struct bench_failure *why)
+static bool wait_for_one(struct bench_child *sender, bool elements, struct bench_failure *why)
 {
-    struct pollfd fds[] = {{.fd = remotes->listener, .events = POLLIN},
+    struct pollfd fds[] = {{.fd = listener, .events = POLLIN},
                            {.fd = sender->fd, .events = POLLIN}};
     int ready = poll(fds, G_N_ELEMENTS(fds), 1000);
     if (bench_interrupted())
@@ -219,40 +224,39 @@ static bool wait_for_one(struct bench_remotes *remotes, struct bench_child *send
                               "the sender found receivers that gpudirect-bench did not start");
     }
     if (ready > 0 && fds[0].revents)
-        accept_one(remotes, why);
+        accept_one(why);
     return true;
 }
 
-bool bench_remotes_gather(struct bench_remotes *remotes, struct bench_job *job,
-                          struct bench_child *sender, int64_t deadline)
+bool bench_remotes_gather(struct bench_job *job, struct bench_child *sender, int64_t deadline)
 {
     struct bench_failure why = {.reason = ""};
-    if (!remotes->listener && !listen_for_them(remotes, job))
+    if (listener < 0 && !listen_for_them(job))
         return false;
-    while (remotes->count < job->receivers) {
+    while (remote_count < job->receivers) {
         if (clock_now() > deadline)
             return bench_fail(
                 GPUD_TIMEOUT,
                 "%u of %u receivers are there: run gpudirect-bench --receive %s on the "
                 "others' hosts%s%s%s (--timeout waits longer)",
-                remotes->count, job->receivers, job->network,
+                remote_count, job->receivers, job->network,
                 why.reason[0] ? " (of one that came: " : "", why.reason, why.reason[0] ? ")" : "");
-        if (!wait_for_one(remotes, sender, job->elements, &why))
+        if (!wait_for_one(sender, job->elements, &why))
             return false;
     }
     /* The receivers' devices, in the form of --to. */
     job->to[0] = '\0';
-    for (uint32_t i = 0; i < remotes->count; i++) {
+    for (uint32_t i = 0; i < remote_count; i++) {
         if (i > 0)
             g_strlcat(job->to, ",", sizeof(job->to));
-        if (g_strlcat(job->to, remotes->remote[i].device, sizeof(job->to)) >= sizeof(job->to))
+        if (g_strlcat(job->to, remotes[i].device, sizeof(job->to)) >= sizeof(job->to))
             return bench_fail(GPUD_INVALID, "the names of all receivers' devices are too long");
     }
     return true;
 }
 
-static struct bench_child child_of(const struct bench_remote *remote, const char *role,
-                                   uint32_t number, const struct bench_job *job)
+static struct bench_child child_of(const struct remote *remote, const char *role, uint32_t number,
+                                   const struct bench_job *job)
 {
     return (struct bench_child){.role = role,
                                 .number = number,
@@ -262,48 +266,46 @@ static struct bench_child child_of(const struct bench_remote *remote, const char
                                                2 * (uint64_t)job->frames * sizeof(int64_t)};
 }
 
-void bench_remotes_start(struct bench_remotes *remotes, const struct bench_job *job,
-                         struct bench_processes *processes)
+void bench_remotes_start(const struct bench_job *job, struct bench_processes *processes)
 {
     for (uint32_t i = 0; i < job->receivers; i++) {
-        const struct bench_remote *remote = &remotes->remote[i];
+        const struct remote *remote = &remotes[i];
         processes->child[processes->count++] = child_of(remote, "receiver", i + 1, job);
         bench_send(remote->fd, BENCH_ORDER, job, BENCH_ORDER_SIZE); /* waiting reports a failure */
     }
 }
 
-void bench_remotes_start_target(struct bench_remotes *remotes, const struct bench_job *job,
-                                struct bench_child *target)
+void bench_remotes_start_target(const struct bench_job *job, struct bench_child *target)
 {
-    *target = child_of(&remotes->remote[0], "raw target", 0, job);
+    *target = child_of(&remotes[0], "raw target", 0, job);
     bench_send(target->fd, BENCH_RAW, &job->raw_port, sizeof(job->raw_port));
 }
 
-void bench_remotes_sum_up(struct bench_remotes *remotes, const struct bench_result *sender,
-                          double write)
+void bench_remotes_sum_up(const struct bench_result *sender, double write)
 {
     const struct summary summary = {.sender = *sender, .write = write};
-    for (uint32_t i = 0; i < remotes->count; i++)
-        bench_send(remotes->remote[i].fd, BENCH_SUMMARY, &summary, sizeof(summary));
+    for (uint32_t i = 0; i < remote_count; i++)
+        bench_send(remotes[i].fd, BENCH_SUMMARY, &summary, sizeof(summary));
 }
 
-void bench_remotes_close(struct bench_remotes *remotes, bool failed)
+void bench_remotes_close(bool failed)
 {
-    for (uint32_t i = 0; i < remotes->count; i++) {
+    for (uint32_t i = 0; i < remote_count; i++) {
         if (failed)
-            bench_send(remotes->remote[i].fd, BENCH_FAILED, &bench_failure, sizeof(bench_failure));
-        close(remotes->remote[i].fd);
+            bench_send(remotes[i].fd, BENCH_FAILED, &bench_failure, sizeof(bench_failure));
+        close(remotes[i].fd);
     }
-    if (remotes->listener)
-        close(remotes->listener);
-    *remotes = (struct bench_remotes){.count = 0};
+    if (listener >= 0)
+        close(listener);
+    listener = -1;
+    remote_count = 0;
 }
 
 /* === the receiving side ====================================================================== */
 
 #define SENDING "the sending bench"
 #define RETRY_US 200000
-#define CONNECT_MS 2000
+#define CONNECT_S 2
 
 static struct bench_job job;
 static int64_t timeout;
@@ -320,26 +322,17 @@ static bool nonsense(void)
 /* Returns the socket, or -1 with errno. */
 static int try_to_connect(const struct sockaddr_storage *address)
 {
-    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int error = 0;
-    socklen_t length = sizeof(error);
+    const struct timeval patience = {.tv_sec = CONNECT_S};
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    struct pollfd ready = {.fd = fd, .events = POLLOUT};
-    if (connect(fd, (const struct sockaddr *)address, length_of(address)) != 0)
-        error = errno;
-    if (error == EINPROGRESS) {
-        error = poll(&ready, 1, CONNECT_MS) > 0 ? 0 : ETIMEDOUT;
-        if (!error)
-            getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
-    }
-    if (error) {
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    fcntl(fd, F_SETFL, 0);
-    return fd;
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)); /* of connecting, too */
+    if (connect(fd, (const struct sockaddr *)address, length_of(address)) == 0)
+        return fd;
+    int error = errno == EINPROGRESS ? ETIMEDOUT : errno;
+    close(fd);
+    errno = error;
+    return -1;
 }
 
 /* Tries until the sending bench is there. */

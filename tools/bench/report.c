@@ -5,8 +5,7 @@
  *
  *     one run     the run's object
  *     --runs N    {"runs": […], "summary": {KEY: {"median", "min", "max"}}}
- *     --compare   {"ours": {"runs", "summary"}, "peer": {"runs", "summary"}, "ratio": {KEY:
- * NUMBER}}
+ *     --compare   {"ours": {as above}, "peer": {as above}, "ratio": {KEY: NUMBER}}
  *
  * What is unknown is null. tools/schema/bench.json describes all keys: a new one needs an entry
  * there, and a test compares them. No key changes its meaning. */
@@ -359,20 +358,19 @@ static struct machine describe_machine(void)
 {
     struct machine machine = {.cpu = "unknown", .cores = sysconf(_SC_NPROCESSORS_ONLN)};
     struct utsname name;
-    char line[256];
+    gchar *text = NULL;
     if (uname(&name) == 0)
         g_snprintf(machine.kernel, sizeof(machine.kernel), "%s %s %s", name.sysname, name.release,
                    name.machine);
-    FILE *info = fopen("/proc/cpuinfo", "re");
-    while (info && fgets(line, sizeof(line), info)) {
-        char *colon = strchr(line, ':');
-        if (!g_str_has_prefix(line, "model name") || !colon)
-            continue;
-        g_strlcpy(machine.cpu, g_strstrip(colon + 1), sizeof(machine.cpu));
-        break;
+    g_file_get_contents("/proc/cpuinfo", &text, NULL, NULL);
+    const char *model = text ? strstr(text, "model name") : NULL;
+    const char *colon = model ? strchr(model, ':') : NULL;
+    if (colon) {
+        g_strlcpy(machine.cpu, colon + 1, sizeof(machine.cpu));
+        machine.cpu[strcspn(machine.cpu, "\n")] = '\0';
+        g_strstrip(machine.cpu);
     }
-    if (info)
-        fclose(info);
+    g_free(text);
     return machine;
 }
 

@@ -62,13 +62,12 @@ static bool fill_in_directory(struct bench_job *job, const char *directory)
     return make_key(job, directory);
 }
 
-static bool start_receivers(struct bench_processes *processes, struct bench_job *job,
-                            struct bench_remotes *remotes)
+static bool start_receivers(struct bench_processes *processes, struct bench_job *job)
 {
-    if (remotes) {
-        if (!bench_remotes_gather(remotes, job, &processes->child[0], clock_now() + job->patience))
+    if (job->remote) {
+        if (!bench_remotes_gather(job, &processes->child[0], clock_now() + job->patience))
             return false;
-        bench_remotes_start(remotes, job, processes);
+        bench_remotes_start(job, processes);
         return true;
     }
     for (job->number = 1; job->number <= job->receivers; job->number++)
@@ -78,7 +77,7 @@ static bool start_receivers(struct bench_processes *processes, struct bench_job 
 }
 
 static bool run_processes(struct bench_processes *processes, struct bench_job *job,
-                          struct bench_remotes *remotes, const char *directory, int64_t timeout)
+                          const char *directory, int64_t timeout)
 {
     struct bench_child *child = processes->child, *sender = &child[0];
     if (!bench_start(&child[processes->count++], "sender", 0, job) ||
@@ -86,7 +85,7 @@ static bool run_processes(struct bench_processes *processes, struct bench_job *j
                     "starting the sender"))
         return false;
     sender->ready = false;
-    if (!start_receivers(processes, job, remotes))
+    if (!start_receivers(processes, job))
         return false;
     size_t count = processes->count;
     int64_t deadline = clock_now() + timeout;
@@ -108,8 +107,8 @@ static bool run_processes(struct bench_processes *processes, struct bench_job *j
     return true;
 }
 
-static bool run_link(struct bench_job *job, int64_t timeout, struct bench_remotes *remotes,
-                     struct bench_run *run, struct bench_result *sender)
+static bool run_link(struct bench_job *job, int64_t timeout, struct bench_run *run,
+                     struct bench_result *sender)
 {
     char *directory = bench_make_directory();
     if (!directory)
@@ -117,14 +116,14 @@ static bool run_link(struct bench_job *job, int64_t timeout, struct bench_remote
     if (job->elements)
         job->page = bench_page_create();
     struct bench_processes *processes = g_new0(struct bench_processes, 1);
-    bool good = fill_in_directory(job, directory) &&
-                run_processes(processes, job, remotes, directory, timeout);
+    bool good =
+        fill_in_directory(job, directory) && run_processes(processes, job, directory, timeout);
     if (good)
         bench_figures_sum_up(processes, job, run);
     *sender = processes->child[0].result;
     /* Connections to other hosts stay for the next run, or to say what failed. Elements may have
      * files to remove; the core's only file is the socket in the bench's directory. */
-    for (size_t i = 1; remotes && i < processes->count; i++)
+    for (size_t i = 1; job->remote && i < processes->count; i++)
         processes->child[i].fd = 0;
     good =
         bench_stop_all(processes->child, processes->count, good, job->elements ? 2 * GPUD_SEC : 0);
@@ -137,8 +136,7 @@ static bool run_link(struct bench_job *job, int64_t timeout, struct bench_remote
     return good;
 }
 
-bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_remotes *remotes,
-               struct bench_run *run)
+bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_run *run)
 {
     struct bench_job job = *wanted;
     struct bench_result sender;
@@ -148,13 +146,13 @@ bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_rem
     /* A network ceiling comes last, because the library best explains why it cannot use the
      * network. */
     bool last = job.network[0] != '\0';
-    if ((!last && !bench_ceilings_measure(&job, remotes, &run->ceilings)) ||
-        !run_link(&job, timeout, remotes, run, &sender) ||
-        (last && !bench_ceilings_measure(&job, remotes, &run->ceilings)))
+    if ((!last && !bench_ceilings_measure(&job, &run->ceilings)) ||
+        !run_link(&job, timeout, run, &sender) ||
+        (last && !bench_ceilings_measure(&job, &run->ceilings)))
         return false;
     bench_figures_compare(&job, run);
-    if (remotes)
-        bench_remotes_sum_up(remotes, &sender, run->ceiling.value);
+    if (job.remote)
+        bench_remotes_sum_up(&sender, run->ceiling.value);
     return true;
 }
 

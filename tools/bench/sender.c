@@ -6,7 +6,6 @@
 
 #include <gst/video/video.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,12 +65,6 @@ static void mark_by_gpu(const struct raw_driver *driver, raw_stream stream, raw_
 /* Frames lie in slots that the core's sender lends, or in the bench's own memory ("foreign"), from
  * malloc or the GPU's driver. On a GPU, work on the bench's own stream marks them. */
 
-/* A buffer of the bench's own. */
-struct foreign {
-    struct foreign *next;
-    void *data; /* a pointer, or the GPU's address */
-};
-
 static struct {
     struct gpud_context *context;
     struct gpud_device *device; /* where foreign memory is: the GPU, or the host */
@@ -79,64 +72,39 @@ static struct {
     raw_stream stream;
     struct gpud_sender *sender;
     struct gpud_frame *frame; /* acquired */
-    struct foreign *free;     /* oldest first, so that none is still cached when it is used again */
-    struct foreign **free_tail;
-    pthread_mutex_t lock;
-    pthread_cond_t freed;
-} core = {
-    .free_tail = &core.free, .lock = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER};
+    /* Of the bench's own: pointers, or the GPU's addresses. Oldest first, so that none is still
+     * cached when it is used again. */
+    GAsyncQueue *free;
+} core;
 
-static void core_give_back(void *user)
+static void core_give_back(void *data)
 {
-    struct foreign *foreign = user;
-    pthread_mutex_lock(&core.lock);
-    foreign->next = NULL;
-    *core.free_tail = foreign;
-    core.free_tail = &foreign->next;
-    pthread_cond_signal(&core.freed);
-    pthread_mutex_unlock(&core.lock);
+    g_async_queue_push(core.free, data);
 }
 
 static void core_make_foreign(void)
 {
     for (uint32_t i = 0; i < bench_job.foreign_buffers; i++) {
-        struct foreign *made = g_new0(struct foreign, 1);
         raw_address address = 0;
         if (core.driver)
             bench_must_gpu(core.driver, "memory on the GPU",
                            raw_alloc(core.driver, &address, layout.size));
-        made->data = core.driver ? (void *)(uintptr_t)address : malloc(layout.size);
-        if (!made->data)
+        void *data = core.driver ? (void *)(uintptr_t)address : malloc(layout.size);
+        if (!data)
             bench_die(GPUD_NO_MEMORY, "out of memory for %u frames", bench_job.foreign_buffers);
         /* Pages that were never written all map to one page of zeros, which would be read from the
          * caches. */
         if (!core.driver)
-            memset(made->data, 1, layout.size);
-        core_give_back(made);
+            memset(data, 1, layout.size);
+        core_give_back(data);
     }
-}
-
-static struct foreign *core_take_foreign(void)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += BENCH_STEP_TIMEOUT / GPUD_SEC;
-    pthread_mutex_lock(&core.lock);
-    while (!core.free)
-        if (pthread_cond_timedwait(&core.freed, &core.lock, &until) != 0)
-            bench_die(GPUD_TIMEOUT, "no foreign buffer came back in time");
-    struct foreign *taken = core.free;
-    core.free = taken->next;
-    if (!core.free)
-        core.free_tail = &core.free;
-    pthread_mutex_unlock(&core.lock);
-    return taken;
 }
 
 static void core_open(void)
 {
     const struct bench_job *job = &bench_job;
     unsigned gpu;
+    core.free = g_async_queue_new();
     core.context = bench_create_context();
     core.driver = raw_driver_of(job->from, &gpu);
     bench_must(NULL, gpud_device_open(core.context, core.driver ? job->from : "host", &core.device,
@@ -162,8 +130,10 @@ static void *core_acquire(uint64_t *size)
     void *data;
     if (bench_job.foreign) {
         struct gpud_memory *memory;
-        struct foreign *foreign = core_take_foreign();
-        bench_must(NULL, gpud_memory_wrap(core.device, foreign->data, layout.size, core_give_back,
+        void *foreign = g_async_queue_timeout_pop(core.free, BENCH_STEP_TIMEOUT / GPUD_USEC);
+        if (!foreign)
+            bench_die(GPUD_TIMEOUT, "no foreign buffer came back in time");
+        bench_must(NULL, gpud_memory_wrap(core.device, foreign, layout.size, core_give_back,
                                           foreign, &memory, &bench_error));
         bench_must(NULL, gpud_frame_wrap(memory, 0, &layout, &core.frame, &bench_error));
         gpud_memory_unref(&memory);
@@ -224,15 +194,13 @@ static void core_count(struct bench_result *result)
 static void core_close(void)
 {
     gpud_sender_destroy(&core.sender);
-    while (core.free) {
-        struct foreign *gone = core.free;
-        core.free = gone->next;
+    for (void *data; (data = g_async_queue_try_pop(core.free));) {
         if (core.driver)
-            raw_free(core.driver, (raw_address)(uintptr_t)gone->data);
+            raw_free(core.driver, (raw_address)(uintptr_t)data);
         else
-            free(gone->data);
-        g_free(gone);
+            free(data);
     }
+    g_async_queue_unref(core.free);
     if (core.driver) {
         raw_stream_destroy(core.driver, core.stream);
         raw_leave(core.driver);
