@@ -402,26 +402,18 @@ bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *
     *list = (struct bench_ceilings){.count = 0};
     if (bench_uses_gpu(job) && !job->remote && !measure_gpus(job, &raw))
         return false;
-    if (job->network[0]) {
-        if (!measure_writes(job, list))
-            return false;
-        add_copies(list, &raw);
-        add_marks(list, &raw);
-        return true;
-    }
-    if (job->fps_num) {
-        if (!measure_wake(job, list))
-            return false;
-        add_marks(list, &raw);
-        return true;
-    }
-    add_copies(list, &raw);
-    if (list->count) {
-        bench_ceilings_choose(list, needed_copy(job));
-        add_marks(list, &raw);
-    } else if (!measure_memcpy(job, list)) {
+    bool network = job->network[0], paced = job->fps_num > 0;
+    if (network ? !measure_writes(job, list) : paced && !measure_wake(job, list))
         return false;
-    }
+    if (network || !paced)
+        add_copies(list, &raw);
+    if (!list->count && !measure_memcpy(job, list))
+        return false;
+    if (!network && !paced)
+        bench_ceilings_choose(list, needed_copy(job));
+    add_marks(list, &raw);
+    if (network || paced)
+        return true;
     /* If GPUs' streams cannot pass words, processes do. */
     if (raw.words > 0)
         add_raw(list, "words", "words from stream to stream and back, one each a frame", raw.words,
