@@ -67,6 +67,24 @@ def draw(figure, plot, label_x, label_y, legend=True):
     return figure
 
 
+def bars(figure, layers, label_x, rows=None, stacked=True, legend=True, finish=None):
+    """A bar for each row. layers: their label, the column of their lengths, and how they look; beside each other if
+    stacked, else one on another. finish(axes, bars of the last layer) adds to it."""
+    rows = figure.rows if rows is None else rows
+
+    def plot(axes):
+        left, drawn = [0] * len(rows), None
+        for label, column, look in layers:
+            lengths = [row[column] or 0 for row in rows]
+            drawn = axes.barh([row[0] for row in rows], lengths, left=left, label=label, **look)
+            left = [start + length for start, length in zip(left, lengths)] if stacked else left
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        if finish:
+            finish(axes, drawn)
+    return draw(figure, plot, label_x, "", legend)
+
+
 def first_run(result, side=None):
     """Of one run, or of the first of a comparison's."""
     return result[side]["runs"][0] if side else result
@@ -140,14 +158,7 @@ def cpu(report):
                     ["", "sender, µs", "receiver, µs"])
     figure.rows = [[name, run["cpu_us_per_frame"]["sender"], run["cpu_us_per_frame"]["receiver"]]
                    for name, run in curves(report, figure)]
-
-    def plot(axes):
-        names, sending, receiving = ([row[column] or 0 for row in figure.rows] for column in range(3))
-        axes.barh(names, sending, label="sender")
-        axes.barh(names, receiving, left=sending, label="receiver")
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
-    return draw(figure, plot, "µs a frame", "")
+    return bars(figure, [("sender", 1, {}), ("receiver", 2, {})], "µs a frame")
 
 
 def receivers(report):
@@ -204,16 +215,7 @@ def monitor(report):
             figure.rows.append([f"{row['channels']} channels, {step['name']}, {name}", row["late"], row["lost"],
                                 row["sender"]["cpu_percent"], row["receiver"]["cpu_percent"],
                                 taken.get("cpu_percent"), taken.get("thumbnails")])
-
-    def plot(axes):
-        names, left = [row[0] for row in figure.rows], [0] * len(figure.rows)
-        for column, label in ((3, "senders"), (4, "receivers"), (5, "monitor")):
-            values = [row[column] or 0 for row in figure.rows]
-            axes.barh(names, values, left=left, label=label)
-            left = [start + value for start, value in zip(left, values)]
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
-    return draw(figure, plot, "percent of one processor", "")
+    return bars(figure, [("senders", 3, {}), ("receivers", 4, {}), ("monitor", 5, {})], "percent of one processor")
 
 
 def failover(report):
@@ -249,15 +251,8 @@ def beside(report):
             figure.rows.append([name, summary["latency_us_p50"]["median"], summary["latency_us_p99"]["median"],
                                 sum(both) if None not in both else None,
                                 result["ratio"]["latency_us_p50"] if side == "ours" else None])
-
-    def plot(axes):
-        names = [row[0] for row in figure.rows]
-        axes.barh(names, [row[2] or 0 for row in figure.rows], label="p99", color=COLOURS[5])
-        axes.barh(names, [row[1] or 0 for row in figure.rows], label="p50", height=0.5, color=COLOURS[0])
-        axes.invert_yaxis()
-        axes.set_xscale("log")
-        axes.grid(axis="y", visible=False)
-    return draw(figure, plot, "latency, µs", "")
+    return bars(figure, [("p99", 2, {"color": COLOURS[5]}), ("p50", 1, {"height": 0.5, "color": COLOURS[0]})],
+                "latency, µs", stacked=False, finish=lambda axes, _: axes.set_xscale("log"))
 
 
 def ceilings(report):
@@ -270,16 +265,13 @@ def ceilings(report):
         value = run["latency_us"]["p50"] if run["ceiling"]["unit"] == "us" else run["fps"]
         figure.rows.append([step["title"], value, run["ceiling"]["value"], run["ceiling_ratio"],
                             f"{run['ceiling']['what']}, {run['ceiling']['unit']}"])
+    there = [row for row in figure.rows if row[3] is not None]
 
-    def plot(axes):
-        there = [row for row in figure.rows if row[3] is not None]
-        axes.barh([row[0] for row in there], [row[3] for row in there])
+    def finish(axes, _):
         axes.axvline(1, color="grey", linewidth=1)
-        axes.invert_yaxis()
         axes.set_xscale("log")
-        axes.grid(axis="y", visible=False)
         axes.figure.set_figheight(0.6 + 0.28 * len(there))
-    return draw(figure, plot, "ratio to the ceiling", "", legend=False)
+    return bars(figure, [(None, 3, {})], "ratio to the ceiling", there, legend=False, finish=finish)
 
 
 def draw_all(report):
