@@ -16,7 +16,7 @@ typedef uint64_t raw_address; /* in GPU memory, or of pinned memory as GPUs see 
 typedef void *raw_stream;
 
 #define RAW_GPUS_MAX 256
-#define RAW_NOT_READY GPUD_GPU_NOT_READY /* raw_stream_query() of a busy stream */
+#define RAW_NOT_READY GPUD_GPU_NOT_READY /* stream_query() of a busy stream */
 
 #define RAW_CALL(member, arguments) int(*member) arguments;
 
