@@ -338,7 +338,7 @@ static PyObject *capture_make(PyTypeObject *own, PyObject *args, PyObject *names
     struct gpud_capture_params params = GPUD_PARAMS_INIT(params);
     struct wanted wanted = {0};
     struct controls controls = {0};
-    struct gpud_context *context = context_get();
+    struct gpud_context *context = NULL;
     struct capture *self = NULL;
     struct gpud_error error;
     enum gpud_status status;
@@ -346,8 +346,7 @@ static PyObject *capture_make(PyTypeObject *own, PyObject *args, PyObject *names
     int64_t timeout_ns = INT64_MAX;
     int direct = 0;
     params.device = "auto";
-    if (!context ||
-        !PyArg_ParseTupleAndKeywords(args, names, "s|zIIO$O&O&IzpzO:Capture", keywords,
+    if (!PyArg_ParseTupleAndKeywords(args, names, "s|zIIO$O&O&IzpzO:Capture", keywords,
                                      &params.address, &wanted.format, &wanted.width, &wanted.height,
                                      &rate, convert_parse_device, &params.device,
                                      guard_parse_timeout, &timeout_ns, &params.slots,
@@ -355,7 +354,7 @@ static PyObject *capture_make(PyTypeObject *own, PyObject *args, PyObject *names
         read_rate(rate, &wanted) < 0)
         return NULL;
     params.require_direct = direct;
-    if (read_controls(&controls, dict) == 0) {
+    if (read_controls(&controls, dict) == 0 && (context = context_get())) {
         params.controls = controls.list;
         params.control_count = controls.count;
         self = (struct capture *)guard_new(own, &guard_ops);

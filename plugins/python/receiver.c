@@ -291,7 +291,7 @@ static void receiver_on_event(void *user, enum gpud_event event, const void *dat
 
 /* Asks alloc(slot, bytes) for the memory of a slot: a writable buffer, which is kept as long as the
  * library uses it, or the number of memory of the device. With the GIL, which it gives up
- * meanwhile. */
+ * meanwhile. On failure an exception is set, too. */
 static enum gpud_status receiver_alloc(void *user, const struct gpud_layout *layout, uint32_t slot,
                                        struct gpud_memory **memory, struct gpud_error *error)
 {

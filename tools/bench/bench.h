@@ -396,7 +396,8 @@ bool bench_describe_ours(struct bench_job *job);
 /* They tell a frame's receiver which frame it is and whether it is whole: 16 bytes at the start of
  * eight rows of each plane, from the first row to about the last, so that a GPU writes or reads
  * those of a plane by one strided copy. They hold the frame's index, and so show whether all parts
- * of a frame belong together. A plane that is too small has none.
+ * of a frame belong together. A plane that is too small has none. Where only CPUs take part the
+ * frame's last 16 bytes are a mark, too.
  *
  * With --verify full every frame, and where a GPU takes part some frames of a run, are also filled
  * with a byte that depends on the index, and every byte is checked. */

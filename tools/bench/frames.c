@@ -77,6 +77,17 @@ uint8_t bench_filler(uint64_t index)
     return (uint8_t)(index * 151 + 17);
 }
 
+/* Where the last mark of a frame lies, which is that of a row behind all others; 0: it has none,
+ * since a GPU takes part, or every byte is checked. */
+static size_t tail_of(const struct gpud_layout *layout, const struct bench_job *job)
+{
+    const struct gpud_plane *last = &layout->plane[layout->planes - 1];
+    if (job->fills || job->full || last->row_bytes < BENCH_ROW)
+        return 0;
+    return (size_t)(last->offset + (uint64_t)last->stride * (last->rows - 1) + last->row_bytes -
+                    BENCH_ROW);
+}
+
 void bench_frame_mark(void *frame, const struct gpud_layout *layout, const struct bench_job *job,
                       uint64_t index)
 {
@@ -90,6 +101,10 @@ void bench_frame_mark(void *frame, const struct gpud_layout *layout, const struc
             memcpy((char *)frame + plane->offset + i * bench_marks_pitch(plane),
                    marks + i * BENCH_ROW, BENCH_ROW);
     }
+    const struct row last = {.magic = MAGIC, .number = BENCH_ROWS, .index = index};
+    size_t tail = tail_of(layout, job);
+    if (tail)
+        memcpy((char *)frame + tail, &last, sizeof(last));
 }
 
 bool bench_frame_check_marks(const void *frame, const struct gpud_layout *layout, uint64_t *index)
@@ -115,8 +130,10 @@ bool bench_frame_check(const void *frame, const struct gpud_layout *layout,
 {
     if (!bench_frame_check_marks(frame, layout, index))
         return false;
+    const struct row last = {.magic = MAGIC, .number = BENCH_ROWS, .index = *index};
+    size_t tail = tail_of(layout, job);
     if (!bench_is_filled(job, *index))
-        return true;
+        return !tail || memcmp((const char *)frame + tail, &last, sizeof(last)) == 0;
     uint8_t filler = bench_filler(*index);
     for (uint32_t p = 0; p < layout->planes; p++) {
         const struct gpud_plane *plane = &layout->plane[p];

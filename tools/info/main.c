@@ -263,17 +263,17 @@ static int show_channels(const struct options *options)
     struct gpud_error error;
     struct timespec next, now;
     struct channels_scope scope = {.all_users = options->all_users, .address = options->address};
+    if (options->all_users && geteuid() != 0) {
+        fprintf(stderr, "gpudirect-info: --all-users needs root: the folders of other users are "
+                        "closed to this one (sudo gpudirect-info --channels --all-users)\n");
+        return EXIT_FAILURE;
+    }
     char **folders = options->folders ? channels_resolve_folders(options->folders, &error) : NULL;
     if (options->folders && !folders) {
         fprintf(stderr, "gpudirect-info: %s\n", error.reason);
         return EXIT_FAILURE;
     }
     scope.folders = folders;
-    if (options->all_users && geteuid() != 0) {
-        fprintf(stderr, "gpudirect-info: --all-users needs root: the folders of other users are "
-                        "closed to this one (sudo gpudirect-info --channels --all-users)\n");
-        return EXIT_FAILURE;
-    }
     clock_gettime(CLOCK_MONOTONIC, &next);
     if (options->watch) {
         const struct sigaction action = {.sa_handler = channels_stop};
