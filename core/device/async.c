@@ -630,13 +630,13 @@ void gpud_bounces_finish(struct gpud_bounces *bounces)
     gpud_lock_destroy(&bounces->lock);
 }
 
-/* Also after a failure: a failed queue does no more work. */
+/* Not after a failure, which can be that of the question: a DMA may still be pending. */
 static bool bounce_is_at_rest(const struct gpud_bounces *bounces, const struct gpud_bounce *bounce)
 {
     const struct gpud_async *async = bounces->async;
     long result;
     return !bounce->busy ||
-           async->ops->query(async->device, bounce->busy, &result) != GPUD_PROGRESS_BUSY;
+           async->ops->query(async->device, bounce->busy, &result) == GPUD_PROGRESS_DONE;
 }
 
 enum gpud_status gpud_bounce_take(struct gpud_bounces *bounces, uint64_t size,

@@ -34,6 +34,9 @@ static bool pins_register(const struct gpud_gpu_driver *driver, void *pages, uin
     return driver->mem_host_register(pages, size, flags) == 0;
 }
 
+/* NULL with true: the driver refuses, perhaps because the application has pinned the pages. Memory
+ * that shares a page with other data is never pinned, because drivers refuse copies of partly
+ * pinned memory. false: out of memory. */
 static bool pins_add(struct gpud_gpu_driver *driver, void *data, uint64_t size, bool read_only,
                      struct gpud_pinned **pinned)
 {

@@ -539,9 +539,8 @@ static enum gpud_status vulkan_copy_pageable(struct vulkan_queue *queue,
     status = copy_blocks(device, queue, &rows, error);
     if (down && status == GPUD_OK)
         status = gpud_vulkan_queue_wait(device, queue, gpud_deadline(DOWN_TIMEOUT), error);
-    char *to = (char *)copy->to->host + copy->to_offset;
     for (uint32_t row = 0; down && status == GPUD_OK && row < copy->rows; row++)
-        memcpy(to + (size_t)row * copy->to_stride,
+        memcpy((char *)copy->to->host + copy->to_offset + (size_t)row * copy->to_stride,
                (const char *)bounce->pages + row * copy->row_bytes, copy->row_bytes);
     gpud_bounce_put_busy(bounces, queue, bounce);
     return status;
