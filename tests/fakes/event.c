@@ -192,6 +192,8 @@ static bool happened(CUevent event)
 CUresult cuEventQuery(CUevent handle)
 {
     ENTER(NEED_CONTEXT);
+    if (spoils_capture())
+        return leave(ERROR_CAPTURE_UNSUPPORTED);
     CUevent event;
     CUresult result = find_own(handle, &event);
     if (result == CUDA_SUCCESS && !happened(event))

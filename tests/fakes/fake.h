@@ -48,6 +48,8 @@
 #define ERROR_CONTEXT_IS_DESTROYED ((CUresult)709)
 #define ERROR_ALREADY_MAPPED ((CUresult)208)
 #define ERROR_NOT_FOUND ((CUresult)500)
+#define ERROR_CAPTURE_UNSUPPORTED ((CUresult)900)
+#define ERROR_CAPTURE_INVALIDATED ((CUresult)901)
 #define ERROR_ILLEGAL_ADDRESS ((CUresult)700)
 #define ERROR_PEER_ACCESS_NOT_ENABLED ((CUresult)705)
 
@@ -75,6 +77,7 @@ struct CUstream_st {
     CUcontext context;
     unsigned flags;
     bool has_worker, quit, held;
+    bool captures;                           /* a graph, in the global mode */
     unsigned long long submitted, completed; /* serial numbers of operations */
     struct operation *first, *last;
     pthread_cond_t work;
@@ -150,7 +153,9 @@ struct fake {
     size_t memory;
     long delay_us, peer_mbps;
     unsigned reports, failures, flushes;
-    bool hold_copies; /* of all streams */
+    bool hold_copies;  /* of all streams */
+    unsigned captures; /* of graphs, in the global mode */
+    bool spoiled;      /* they are invalid */
     struct CUctx_st *contexts;
     struct CUstream_st *streams;
     struct CUctx_st *primary[MAX_DEVICES];
@@ -220,6 +225,10 @@ void range_unref(struct range *range);
 /* False where nothing is reserved. */
 bool reservation_at(CUdeviceptr address, CUdeviceptr *start, size_t *size);
 void allocation_unref(struct allocation *allocation);
+
+/* stream.c. For calls that a capture in the global mode forbids other threads, as measured of a
+ * driver (580): true: this one is refused, and the capture invalid. */
+bool spoils_capture(void);
 
 /* One side of an operation: memory that a stream will touch. */
 struct use {

@@ -29,6 +29,8 @@ typedef void (*fake_host_function)(void *data);
     FUNCTION(cuCtxGetDevice, (CUdevice * device))                                                  \
     FUNCTION(cuCtxGetApiVersion, (CUcontext context, unsigned *version))                           \
     FUNCTION(cuCtxSynchronize, (void))                                                             \
+    FUNCTION(cuStreamBeginCapture_v2, (CUstream stream, int mode))                                 \
+    FUNCTION(cuStreamEndCapture, (CUstream stream, void **graph))                                  \
     FUNCTION(cuCtxDisablePeerAccess, (CUcontext peer))                                             \
     FUNCTION(cuMemAllocPitch_v2,                                                                   \
              (CUdeviceptr * address, size_t * pitch, size_t width, size_t rows, unsigned element)) \

@@ -45,6 +45,8 @@ static CUresult allocate(enum range_kind kind, CUdeviceptr *address, size_t size
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size)
 {
     ENTER(NEED_CONTEXT);
+    if (spoils_capture())
+        return leave(ERROR_CAPTURE_UNSUPPORTED);
     return leave(allocate(RANGE_ALLOC, address, size));
 }
 

@@ -194,9 +194,61 @@ CUresult cuStreamDestroy(CUstream stream)
     return leave(destroy(stream));
 }
 
+/* --- graphs: captured, and never run ------------------------------------------------------- */
+
+static _Thread_local CUstreamCaptureMode capture_mode;
+
+bool spoils_capture(void)
+{
+    bool spoils = fake.captures > 0 && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+    fake.spoiled |= spoils;
+    return spoils;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    ENTER(NEED_INIT);
+    CUstreamCaptureMode before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return leave(CUDA_SUCCESS);
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream handle, int mode)
+{
+    ENTER(NEED_CONTEXT);
+    CUstream stream;
+    CUresult result = stream_find(handle, &stream);
+    if (result == CUDA_SUCCESS && (mode != 0 || stream->captures))
+        result = refuse(CUDA_ERROR_NOT_SUPPORTED, "only the global mode, and once");
+    if (result == CUDA_SUCCESS) {
+        stream->captures = true;
+        fake.captures++;
+    }
+    return leave(result);
+}
+
+CUresult cuStreamEndCapture(CUstream handle, void **graph)
+{
+    ENTER(NEED_CONTEXT);
+    CUstream stream;
+    CUresult result = stream_find(handle, &stream);
+    if (result != CUDA_SUCCESS)
+        return leave(result);
+    if (!stream->captures || fake.spoiled)
+        result = ERROR_CAPTURE_INVALIDATED;
+    if (stream->captures && --fake.captures == 0)
+        fake.spoiled = false;
+    stream->captures = false;
+    *graph = result == CUDA_SUCCESS ? stream : NULL;
+    return leave(result);
+}
+
 CUresult cuStreamQuery(CUstream handle)
 {
     ENTER(NEED_CONTEXT);
+    if (spoils_capture())
+        return leave(ERROR_CAPTURE_UNSUPPORTED);
     CUstream stream;
     CUresult result = stream_find(handle, &stream);
     if (result != CUDA_SUCCESS)

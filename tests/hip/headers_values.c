@@ -67,6 +67,7 @@ const struct value VALUES[] = {
     CONSTANT(HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL),
     CONSTANT(HIP_POINTER_ATTRIBUTE_RANGE_START_ADDR),
     CONSTANT(HIP_POINTER_ATTRIBUTE_RANGE_SIZE),
+    CONSTANT(hipStreamCaptureModeRelaxed),
     CONSTANT(hipMemcpyDefault),
     CONSTANT(hipMemAllocationTypePinned),
     CONSTANT(hipMemLocationTypeDevice),

@@ -381,6 +381,14 @@ hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream)
     SHIM_IN_CONTEXT(shim_cu.event_record((CUevent)event, (CUstream)stream));
 }
 
+hipError_t hipThreadExchangeStreamCaptureMode(hipStreamCaptureMode *mode)
+{
+    CUstreamCaptureMode exchanged = (CUstreamCaptureMode)*mode;
+    CUresult result = shim_cu.thread_exchange_capture_mode(&exchanged);
+    *mode = (hipStreamCaptureMode)exchanged;
+    return (hipError_t)result;
+}
+
 hipError_t hipEventQuery(hipEvent_t event)
 {
     SHIM_IN_CONTEXT(shim_cu.event_query((CUevent)event));

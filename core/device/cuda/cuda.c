@@ -40,21 +40,28 @@ static const char *cuda_api_error_name(int result)
 }
 
 /* One bit for each enter, the latest lowest: 1 if the driver took the context. A driver that is
- * shutting down takes none; popping then would remove the application's context. */
-static _Thread_local uint64_t entered;
+ * shutting down takes none; popping then would remove the application's context. And two bits for
+ * each, the mode of capturing before. */
+static _Thread_local uint64_t entered, modes;
 
 static void cuda_api_enter(struct gpud_gpu *gpu)
 {
     CUcontext context = ((struct cuda_device *)gpu)->context;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     entered = entered << 1 | (gpud_cu.ctx_push_current(context) == CUDA_SUCCESS);
+    gpud_cu.thread_exchange_capture_mode(&mode);
+    modes = modes << 2 | mode;
 }
 
 static void cuda_api_leave(struct gpud_gpu *gpu)
 {
     CUcontext context;
+    CUstreamCaptureMode mode = (CUstreamCaptureMode)(modes & 3);
+    gpud_cu.thread_exchange_capture_mode(&mode);
     if (entered & 1)
         gpud_cu.ctx_pop_current(&context);
     entered >>= 1;
+    modes >>= 2;
 }
 
 static int cuda_api_copy(void *stream, const struct gpud_rows *rows, bool on_gpu)

@@ -77,6 +77,7 @@ typedef enum CUGPUDirectRDMAWritesOrdering_enum {
     CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE = 0,
     CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER = 100,
 } CUGPUDirectRDMAWritesOrdering;
+typedef enum CUstreamCaptureMode_enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 } CUstreamCaptureMode;
 typedef enum CUflushGPUDirectRDMAWritesScope_enum {
     CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER = 100,
     CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES = 200,
@@ -324,7 +325,9 @@ typedef union CUstreamBatchMemOpParams_union {
     FUNCTION(event_create, cuEventCreate, (CUevent * event, unsigned flags))                       \
     FUNCTION(event_destroy, cuEventDestroy_v2, (CUevent event))                                    \
     FUNCTION(event_record, cuEventRecord, (CUevent event, CUstream stream))                        \
-    FUNCTION(event_query, cuEventQuery, (CUevent event))
+    FUNCTION(event_query, cuEventQuery, (CUevent event))                                           \
+    FUNCTION(thread_exchange_capture_mode, cuThreadExchangeStreamCaptureMode,                      \
+             (CUstreamCaptureMode * mode))
 
 #define CUDA_DRIVER_MEMBER(member, symbol, arguments) CUresult(*member) arguments;
 struct cuda_driver {

@@ -86,6 +86,7 @@ enum gpud_gpu_attribute { /* of a pointer */
 #define GPUD_GPU_HOST_MAPPED 2
 #define GPUD_GPU_REGISTER_PORTABLE 1
 #define GPUD_GPU_REGISTER_MAPPED 2
+#define GPUD_GPU_CAPTURE_RELAXED 2
 
 /* --- the calls ------------------------------------------------------------------------------ */
 
@@ -117,6 +118,7 @@ enum gpud_gpu_attribute { /* of a pointer */
     CALL(event_destroy, (void *event))                                                             \
     CALL(event_record, (void *event, void *stream))                                                \
     CALL(event_query, (void *event))                                                               \
+    CALL(thread_exchange_capture_mode, (int *mode))                                                \
     /* Physical allocations: NULL where an old runtime has none, and then granularity is 0. */     \
     CALL(mem_get_allocation_granularity,                                                           \
          (size_t *granularity, const struct gpud_gpu_allocation *what, int option))                \

@@ -72,7 +72,11 @@ struct gpud_gpu_driver {
 
     /* NULL: the driver has no name for the result. */
     const char *(*error_name)(int result);
-    /* Bracket every call of the driver by a thread; they nest. */
+    /* Bracket every call of the driver by a thread; they nest, 32 deep at most. In between the
+     * thread captures in relaxed mode: while an application captures a graph in the global one, the
+     * default, a query or an allocation of another thread fails with 900 and makes the capture
+     * invalid (observed of CUDA, driver 580). Ours cannot be part of it: they use streams of their
+     * own. */
     void (*enter)(struct gpud_gpu *gpu);
     void (*leave)(struct gpud_gpu *gpu);
     /* on_gpu: both ends are memory of GPUs, and it is one row. */

@@ -75,6 +75,7 @@ typedef enum hipPointer_attribute {
     HIP_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
 } hipPointer_attribute;
 
+typedef enum hipStreamCaptureMode { hipStreamCaptureModeRelaxed = 2 } hipStreamCaptureMode;
 typedef enum hipMemcpyKind { hipMemcpyDefault = 4 } hipMemcpyKind;
 typedef enum hipMemAllocationType { hipMemAllocationTypePinned = 1 } hipMemAllocationType;
 typedef enum hipMemLocationType { hipMemLocationTypeDevice = 1 } hipMemLocationType;
@@ -159,7 +160,9 @@ typedef struct hipMemAccessDesc {
     FUNCTION(event_create, hipEventCreateWithFlags, (hipEvent_t * event, unsigned flags))         \
     FUNCTION(event_destroy, hipEventDestroy, (hipEvent_t event))                                  \
     FUNCTION(event_record, hipEventRecord, (hipEvent_t event, hipStream_t stream))                \
-    FUNCTION(event_query, hipEventQuery, (hipEvent_t event))
+    FUNCTION(event_query, hipEventQuery, (hipEvent_t event))                                      \
+    FUNCTION(thread_exchange_capture_mode, hipThreadExchangeStreamCaptureMode,                    \
+             (hipStreamCaptureMode * mode))
 
 /* Functions that some of these versions lack; NULL then. */
 #define HIP_DRIVER_OPTIONAL(FUNCTION)                                                            \

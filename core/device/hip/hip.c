@@ -46,11 +46,14 @@ static const char *hip_api_error_name(int result)
     return runtime.get_error_name ? runtime.get_error_name((hipError_t)result) : NULL;
 }
 
-/* The runtime keeps a current device for each thread. It is the application's, so it is restored.
- * -1: nothing to restore. */
+/* The runtime keeps a current device and a mode of capturing for each thread. They are the
+ * application's, so they are restored. */
 #define NESTED_MAX 16
 
-static _Thread_local int before[NESTED_MAX];
+static _Thread_local struct {
+    int device; /* -1: nothing to restore */
+    hipStreamCaptureMode mode;
+} before[NESTED_MAX];
 static _Thread_local unsigned nested;
 
 static void hip_api_enter(struct gpud_gpu *gpu)
@@ -60,12 +63,17 @@ static void hip_api_enter(struct gpud_gpu *gpu)
         current = -1;
     else
         runtime.set_device(ordinal);
-    before[nested++ % NESTED_MAX] = current;
+    hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
+    runtime.thread_exchange_capture_mode(&mode);
+    before[nested % NESTED_MAX].device = current;
+    before[nested++ % NESTED_MAX].mode = mode;
 }
 
 static void hip_api_leave(struct gpud_gpu *gpu)
 {
-    int current = before[--nested % NESTED_MAX];
+    nested--;
+    runtime.thread_exchange_capture_mode(&before[nested % NESTED_MAX].mode);
+    int current = before[nested % NESTED_MAX].device;
     if (current >= 0)
         runtime.set_device(current);
 }
