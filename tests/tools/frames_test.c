@@ -53,11 +53,17 @@ static void test_damage(void)
         CHECK_EQUAL(seen(&layout, &job, 3), pictures[i].picture);
         job.full = true;
         CHECK_EQUAL(seen(&layout, &job, 2), pictures[i].picture);
-        job.full = job.fills = false;
-        CHECK_EQUAL(seen(&layout, &job, 2),
-                    pictures[i].planes * (uint64_t)BENCH_MARKS_SIZE + BENCH_ROW);
+        job.fills = false;
+        CHECK_EQUAL(seen(&layout, &job, 2), pictures[i].picture);
+        job.full = false;
+        CHECK_EQUAL(seen(&layout, &job, 2), pictures[i].planes * (uint64_t)BENCH_MARKS_SIZE +
+                                                layout.planes * (uint64_t)BENCH_ROW);
     }
+    /* A mark at the end of a row needs a row that is longer than one at its start. */
     struct gpud_layout small;
+    struct bench_job job = {.warmup = 2, .frames = 8};
+    CHECK_EQUAL(gpud_layout_init(&small, "UYVY", 8, 22, 0, NULL), GPUD_OK);
+    CHECK_EQUAL(seen(&small, &job, 2), BENCH_MARKS_SIZE);
     CHECK_EQUAL(gpud_layout_init(&small, "UYVY", 64, 7, 0, NULL), GPUD_OK);
     CHECK(!bench_is_marked(&small.plane[0]), "seven rows are too few");
     CHECK_EQUAL(gpud_layout_init(&small, "UYVY", 6, 8, 0, NULL), GPUD_OK);
@@ -98,6 +104,36 @@ static void test_torn(void)
     SAY("frames of two halves are torn");
 }
 
+static void swap(const struct gpud_layout *layout, uint64_t a, uint64_t b, uint64_t size)
+{
+    memcpy(other, frame, layout->size);
+    memcpy(frame + a, other + b, size);
+    memcpy(frame + b, other + a, size);
+}
+
+/* Parts of a frame where others of it belong. */
+static void test_swapped(void)
+{
+    struct gpud_layout layout;
+    CHECK_EQUAL(gpud_layout_init(&layout, "I420", 640, 180, 0, NULL), GPUD_OK);
+    const struct gpud_plane *y = &layout.plane[0], *u = &layout.plane[1], *v = &layout.plane[2];
+    for (int how = 0; how < 3; how++) {
+        struct bench_job job = {.frames = 8, .full = how == 1, .fills = how == 2};
+        bench_frame_mark(frame, &layout, &job, 10);
+        swap(&layout, u->offset, v->offset, (uint64_t)u->stride * u->rows);
+        CHECK(!whole(&layout, &job, 10), "the planes U and V are swapped");
+    }
+    const struct bench_job job = {.frames = 8, .full = true};
+    for (uint64_t row = 1; row < y->rows; row++) {
+        bench_frame_mark(frame, &layout, &job, 10);
+        swap(&layout, y->offset + BENCH_ROW, y->offset + row * y->stride + BENCH_ROW,
+             y->row_bytes - BENCH_ROW);
+        CHECK(!whole(&layout, &job, 10), "row %llu is swapped with the first",
+              (unsigned long long)row);
+    }
+    SAY("swapped planes are seen, in full swapped rows");
+}
+
 static void test_stats(void)
 {
     int64_t ns[1000];
@@ -122,6 +158,7 @@ int main(void)
     test_damage();
     test_filled();
     test_torn();
+    test_swapped();
     test_stats();
     return 0;
 }

@@ -395,16 +395,18 @@ bool bench_describe_ours(struct bench_job *job);
 /* === marks of frames ========================================================================== */
 /* They tell a frame's receiver which frame it is and whether it is whole: 16 bytes at the start of
  * eight rows of each plane, from the first row to about the last, so that a GPU writes or reads
- * those of a plane by one strided copy. They hold the frame's index, and so show whether all parts
- * of a frame belong together. A plane that is too small has none. Where only CPUs take part the
- * frame's last 16 bytes are a mark, too.
+ * those of a plane by one strided copy. They hold the frame's index, the plane and the row, and so
+ * show whether all parts of a frame belong together. A plane that is too small has none. Where only
+ * CPUs take part the last 16 bytes of each plane are a mark, too.
  *
  * With --verify full every frame, and where a GPU takes part some frames of a run, are also filled
- * with a byte that depends on the index, and every byte is checked. */
+ * with a byte that depends on the index, where only CPUs take part on plane and row as well, and
+ * every byte is checked. */
 
 #define BENCH_ROWS 8
 #define BENCH_ROW 16
 #define BENCH_MARKS_SIZE (BENCH_ROWS * BENCH_ROW)
+#define BENCH_FRAME_MARKS (GPUD_PLANES_MAX * BENCH_MARKS_SIZE) /* room for those of all planes */
 #define BENCH_FILLED_FRAMES 8 /* of the measured section where a GPU takes part */
 
 /* Whether the GPU itself works on frames on this device of the job. Elements support CUDA's memory
@@ -418,14 +420,14 @@ bool bench_is_marked(const struct gpud_plane *plane);
 uint64_t bench_marks_pitch(const struct gpud_plane *plane);
 
 /* The marks of a plane, one after the other. */
-void bench_marks_make(void *marks, uint64_t index);
+void bench_marks_make(void *marks, uint32_t plane, uint64_t index);
 
-/* false: not the marks of one frame. *index is that of the first. */
-bool bench_marks_check(const void *marks, uint64_t *index);
+/* false: not the marks of that plane of one frame. *index is that of the first. */
+bool bench_marks_check(const void *marks, uint32_t plane, uint64_t *index);
 
 /* Whether this frame is filled, and checked to the last byte. */
 bool bench_is_filled(const struct bench_job *job, uint64_t index);
-uint8_t bench_filler(uint64_t index);
+uint8_t bench_filler(uint64_t index); /* by a GPU */
 
 /* Marks and checks by the CPU; check_marks() leaves out what fills a frame. */
 void bench_frame_mark(void *frame, const struct gpud_layout *layout, const struct bench_job *job,

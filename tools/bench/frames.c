@@ -46,21 +46,27 @@ uint64_t bench_marks_pitch(const struct gpud_plane *plane)
     return plane->stride * (uint64_t)((plane->rows - 1) / (BENCH_ROWS - 1));
 }
 
-void bench_marks_make(void *marks, uint64_t index)
+/* Mark i of a plane; after the last one, that at its end. */
+static struct row mark_of(uint32_t plane, uint32_t i, uint64_t index)
+{
+    return (struct row){.magic = MAGIC, .number = plane * (BENCH_ROWS + 1) + i, .index = index};
+}
+
+void bench_marks_make(void *marks, uint32_t plane, uint64_t index)
 {
     for (uint32_t i = 0; i < BENCH_ROWS; i++) {
-        const struct row row = {.magic = MAGIC, .number = i, .index = index};
+        const struct row row = mark_of(plane, i, index);
         memcpy((char *)marks + i * BENCH_ROW, &row, BENCH_ROW);
     }
 }
 
-bool bench_marks_check(const void *marks, uint64_t *index)
+bool bench_marks_check(const void *marks, uint32_t plane, uint64_t *index)
 {
     char made[BENCH_MARKS_SIZE];
     struct row first;
     memcpy(&first, marks, sizeof(first));
     *index = first.index;
-    bench_marks_make(made, first.index);
+    bench_marks_make(made, plane, first.index);
     return memcmp(marks, made, sizeof(made)) == 0;
 }
 
@@ -77,34 +83,49 @@ uint8_t bench_filler(uint64_t index)
     return (uint8_t)(index * 151 + 17);
 }
 
-/* Where the last mark of a frame lies, which is that of a row behind all others; 0: it has none,
- * since a GPU takes part, or every byte is checked. */
-static size_t tail_of(const struct gpud_layout *layout, const struct bench_job *job)
+/* Where only CPUs fill frames each row has a byte of its own. */
+static uint8_t filler_of(const struct bench_job *job, uint64_t index, uint32_t plane, uint64_t y)
 {
-    const struct gpud_plane *last = &layout->plane[layout->planes - 1];
-    if (job->fills || job->full || last->row_bytes < BENCH_ROW)
+    return (uint8_t)(bench_filler(index) + (job->fills ? 0 : plane * 85 + y * 7 + y / 256 * 13));
+}
+
+/* Where the mark at a plane's end lies; 0: it has none, since a GPU takes part, or every byte is
+ * checked. */
+static size_t tail_of(const struct gpud_plane *plane, const struct bench_job *job)
+{
+    if (job->fills || job->full || plane->row_bytes < 2 * BENCH_ROW)
         return 0;
-    return (size_t)(last->offset + (uint64_t)last->stride * (last->rows - 1) + last->row_bytes -
+    return (size_t)(plane->offset + (uint64_t)plane->stride * (plane->rows - 1) + plane->row_bytes -
                     BENCH_ROW);
+}
+
+static void fill(void *frame, const struct gpud_layout *layout, const struct bench_job *job,
+                 uint64_t index)
+{
+    for (uint32_t p = 0; p < layout->planes; p++) {
+        const struct gpud_plane *plane = &layout->plane[p];
+        for (uint64_t y = 0; y < plane->rows; y++)
+            memset((char *)frame + plane->offset + y * plane->stride, filler_of(job, index, p, y),
+                   (size_t)plane->row_bytes);
+    }
 }
 
 void bench_frame_mark(void *frame, const struct gpud_layout *layout, const struct bench_job *job,
                       uint64_t index)
 {
-    char marks[BENCH_MARKS_SIZE];
     if (bench_is_filled(job, index))
-        memset(frame, bench_filler(index), layout->size);
-    bench_marks_make(marks, index);
+        fill(frame, layout, job, index);
     for (uint32_t p = 0; p < layout->planes; p++) {
         const struct gpud_plane *plane = &layout->plane[p];
-        for (uint32_t i = 0; bench_is_marked(plane) && i < BENCH_ROWS; i++)
-            memcpy((char *)frame + plane->offset + i * bench_marks_pitch(plane),
-                   marks + i * BENCH_ROW, BENCH_ROW);
+        const struct row last = mark_of(p, BENCH_ROWS, index);
+        size_t tail = tail_of(plane, job);
+        for (uint32_t i = 0; bench_is_marked(plane) && i < BENCH_ROWS; i++) {
+            const struct row row = mark_of(p, i, index);
+            memcpy((char *)frame + plane->offset + i * bench_marks_pitch(plane), &row, BENCH_ROW);
+        }
+        if (tail)
+            memcpy((char *)frame + tail, &last, BENCH_ROW);
     }
-    const struct row last = {.magic = MAGIC, .number = BENCH_ROWS, .index = index};
-    size_t tail = tail_of(layout, job);
-    if (tail)
-        memcpy((char *)frame + tail, &last, sizeof(last));
 }
 
 bool bench_frame_check_marks(const void *frame, const struct gpud_layout *layout, uint64_t *index)
@@ -118,7 +139,7 @@ bool bench_frame_check_marks(const void *frame, const struct gpud_layout *layout
         for (uint32_t i = 0; i < BENCH_ROWS; i++)
             memcpy(marks + i * BENCH_ROW,
                    (const char *)frame + plane->offset + i * bench_marks_pitch(plane), BENCH_ROW);
-        if (!bench_marks_check(marks, index) || (p > 0 && *index != first))
+        if (!bench_marks_check(marks, p, index) || (p > 0 && *index != first))
             return false;
         first = *index;
     }
@@ -130,15 +151,16 @@ bool bench_frame_check(const void *frame, const struct gpud_layout *layout,
 {
     if (!bench_frame_check_marks(frame, layout, index))
         return false;
-    const struct row last = {.magic = MAGIC, .number = BENCH_ROWS, .index = *index};
-    size_t tail = tail_of(layout, job);
-    if (!bench_is_filled(job, *index))
-        return !tail || memcmp((const char *)frame + tail, &last, sizeof(last)) == 0;
-    uint8_t filler = bench_filler(*index);
+    bool filled = bench_is_filled(job, *index);
     for (uint32_t p = 0; p < layout->planes; p++) {
         const struct gpud_plane *plane = &layout->plane[p];
+        const struct row last = mark_of(p, BENCH_ROWS, *index);
+        size_t tail = tail_of(plane, job);
+        if (tail && memcmp((const char *)frame + tail, &last, BENCH_ROW) != 0)
+            return false;
         uint64_t pitch = bench_marks_pitch(plane);
-        for (uint64_t y = 0; y < plane->rows; y++) {
+        for (uint64_t y = 0; filled && y < plane->rows; y++) {
+            uint8_t filler = filler_of(job, *index, p, y);
             uint64_t from = y * plane->stride;
             bool marked = bench_is_marked(plane) && from % pitch == 0 && from / pitch < BENCH_ROWS;
             uint64_t skip = marked ? BENCH_ROW : 0, size = plane->row_bytes - skip;

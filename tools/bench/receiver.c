@@ -145,7 +145,6 @@ void bench_result_subtract(struct bench_result *now, const struct bench_result *
  * are there, when later frames come or at the end. The CPU does not wait. */
 
 #define PENDING_MAX 1024 /* frames with pending marks; about as many as a driver queues */
-#define FRAME_MARKS (GPUD_PLANES_MAX * BENCH_MARKS_SIZE) /* bytes for those of a frame */
 
 static struct reader {
     const struct raw_driver *driver;
@@ -158,7 +157,7 @@ static struct reader {
     struct pending {
         struct frame_times times; /* seen: 0 without --fps */
         uint64_t reported_drops;
-        uint32_t planes; /* with marks, one behind the other */
+        bool marked[GPUD_PLANES_MAX]; /* the planes with marks, of which the first is one */
     } pending[PENDING_MAX];
     uint64_t head, tail; /* frames checked; frames enqueued */
     struct whole {
@@ -178,19 +177,21 @@ static void reader_open(const struct raw_driver *driver, unsigned gpu)
 
 static uint64_t rows_of(uint64_t number)
 {
-    return number % PENDING_MAX * FRAME_MARKS;
+    return number % PENDING_MAX * BENCH_FRAME_MARKS;
 }
 
 static void reader_take_arrived(bool all_there)
 {
     for (; reader.head < reader.tail; reader.head++) {
         const struct pending *pending = &reader.pending[reader.head % PENDING_MAX];
-        char marks[FRAME_MARKS];
+        char marks[BENCH_FRAME_MARKS];
         uint64_t index, first = 0;
         bool good = true;
         memcpy(marks, reader.rows + rows_of(reader.head), sizeof(marks));
-        for (uint32_t p = 0; p < pending->planes; p++) {
-            good = good && bench_marks_check(marks + p * BENCH_MARKS_SIZE, &index) &&
+        for (uint32_t p = 0; p < GPUD_PLANES_MAX; p++) {
+            if (!pending->marked[p])
+                continue;
+            good = good && bench_marks_check(marks + p * BENCH_MARKS_SIZE, p, &index) &&
                    (p == 0 || index == first);
             first = index;
         }
@@ -232,12 +233,13 @@ static size_t reader_wait(size_t most)
  * take longer. */
 static int64_t reader_wait_for_gpu(raw_stream stream)
 {
-    volatile uint32_t *word = (void *)(reader.rows + PENDING_MAX * FRAME_MARKS);
+    volatile uint32_t *word = (void *)(reader.rows + PENDING_MAX * BENCH_FRAME_MARKS);
     int64_t start = clock_now();
     if (reader.has_words) {
         bench_must_gpu(reader.driver, BENCH_MARKING "writing a word",
                        raw_write_value(reader.driver, stream,
-                                       reader.address + PENDING_MAX * FRAME_MARKS, ++reader.words));
+                                       reader.address + PENDING_MAX * BENCH_FRAME_MARKS,
+                                       ++reader.words));
         while (*word != reader.words)
             if (clock_now() - start > BENCH_STEP_TIMEOUT)
                 bench_die(GPUD_TIMEOUT, "the GPU waits for a frame that does not come");
@@ -286,7 +288,7 @@ static void reader_add(raw_stream stream, raw_address address, const struct gpud
     if (!reader.rows) {
         unsigned frames = bench_job.full ? 1 : bench_job.fills ? BENCH_FILLED_FRAMES : 0;
         reader.rows =
-            bench_gpu_pinned(reader.driver, PENDING_MAX * FRAME_MARKS + 64, &reader.address);
+            bench_gpu_pinned(reader.driver, PENDING_MAX * BENCH_FRAME_MARKS + 64, &reader.address);
         reader.has_words = reader.driver->has_words(reader.gpu);
         for (unsigned i = 0; i < frames; i++) {
             struct whole *whole = &reader.whole[i];
@@ -300,7 +302,7 @@ static void reader_add(raw_stream stream, raw_address address, const struct gpud
     uint64_t expected = counters.last + (reader.tail - reader.head) + 1;
     int64_t start = clock_now(), probed = counters.probe_ns;
     uint64_t rows = rows_of(reader.tail);
-    memset(reader.rows + rows, 0, FRAME_MARKS);
+    memset(reader.rows + rows, 0, BENCH_FRAME_MARKS);
     struct pending *pending = &reader.pending[reader.tail++ % PENDING_MAX];
     *pending = (struct pending){.times = {.acquired = acquired, .submitted = submitted},
                                 .reported_drops = reported_drops};
@@ -309,14 +311,16 @@ static void reader_add(raw_stream stream, raw_address address, const struct gpud
     /* The marks come last: once they are there, the frame is no longer read. */
     if (bench_is_filled(&bench_job, expected))
         reader_fetch_whole(stream, address, layout);
-    for (uint32_t p = 0; p < layout->planes; p++)
-        if (bench_is_marked(&layout->plane[p]))
+    for (uint32_t p = 0; p < layout->planes; p++) {
+        const struct gpud_plane *plane = &layout->plane[p];
+        pending->marked[p] = bench_is_marked(plane);
+        if (pending->marked[p])
             bench_must_gpu(reader.driver, BENCH_MARKING "copying marks out of a frame",
-                           reader.driver->copy_rows(reader.address + rows +
-                                                        pending->planes++ * BENCH_MARKS_SIZE,
-                                                    BENCH_ROW, address + layout->plane[p].offset,
-                                                    bench_marks_pitch(&layout->plane[p]), BENCH_ROW,
-                                                    BENCH_ROWS, stream));
+                           reader.driver->copy_rows(reader.address + rows + p * BENCH_MARKS_SIZE,
+                                                    BENCH_ROW, address + plane->offset,
+                                                    bench_marks_pitch(plane), BENCH_ROW, BENCH_ROWS,
+                                                    stream));
+    }
     counters.marking_ns += clock_now() - start - (counters.probe_ns - probed);
     /* The last frame ends the measured section, so its marks are awaited. */
     if (expected >= (uint64_t)bench_job.warmup + bench_job.frames)

@@ -44,21 +44,24 @@ static void mark_by_gpu(const struct raw_driver *driver, raw_stream stream, raw_
                         const struct gpud_layout *of, uint64_t index)
 {
     if (!marks)
-        marks = bench_gpu_pinned(driver, MARKS_MAX * BENCH_MARKS_SIZE, &marks_address);
+        marks = bench_gpu_pinned(driver, MARKS_MAX * BENCH_FRAME_MARKS, &marks_address);
     /* The copies from these marks must be done before they are overwritten. */
     if (marks_made > 0 && marks_made % (MARKS_MAX / 2) == 0)
         bench_gpu_finish(driver, stream);
-    uint64_t offset = marks_made++ % MARKS_MAX * BENCH_MARKS_SIZE;
-    bench_marks_make(marks + offset, index);
+    uint64_t offset = marks_made++ % MARKS_MAX * BENCH_FRAME_MARKS;
     if (bench_is_filled(&bench_job, index))
         bench_must_gpu(driver, BENCH_MARKING "filling a frame",
                        driver->memset_d8_async(address, bench_filler(index), of->size, stream));
-    for (uint32_t p = 0; p < of->planes; p++)
-        if (bench_is_marked(&of->plane[p]))
-            bench_must_gpu(driver, BENCH_MARKING "copying marks into a frame",
-                           driver->copy_rows(
-                               address + of->plane[p].offset, bench_marks_pitch(&of->plane[p]),
-                               marks_address + offset, BENCH_ROW, BENCH_ROW, BENCH_ROWS, stream));
+    for (uint32_t p = 0; p < of->planes; p++, offset += BENCH_MARKS_SIZE) {
+        const struct gpud_plane *plane = &of->plane[p];
+        if (!bench_is_marked(plane))
+            continue;
+        bench_marks_make(marks + offset, p, index);
+        bench_must_gpu(driver, BENCH_MARKING "copying marks into a frame",
+                       driver->copy_rows(address + plane->offset, bench_marks_pitch(plane),
+                                         marks_address + offset, BENCH_ROW, BENCH_ROW, BENCH_ROWS,
+                                         stream));
+    }
 }
 
 /* === the core ================================================================================ */
