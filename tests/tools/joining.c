@@ -4,19 +4,19 @@
 /* Whether a receiver that connects delays the others' frames: while a sender sends at a pace to one
  * receiver that stays, others connect in turn, take a few frames and leave. Shown are the times
  * from one frame to the next, at the sender between returns of submit, and at the receiver that
- * stays between hand-overs. That every frame is whole and none is missing is checked. */
+ * stays between hand-overs; then what this process takes of a processor while no frame comes. That
+ * every frame is whole and none is missing is checked. */
 #include "clock.h"
+#include "folder.h"
 #include "stats.h"
 
 #include <glib.h>
 #include <gpudirect/gpudirect.h>
 #include <gpudirect/layout.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PATIENCE (30 * GPUD_SEC)
 #define TAKEN 5 /* by each receiver that leaves */
@@ -28,32 +28,15 @@ struct intervals {
     unsigned warmup;
 };
 
-static gchar *from, *to, address[64];
+static const char *address;
+static gchar *from, *to;
 static gint joins = 20, width = 1920, height = 1080;
 static gdouble fps = 200;
 static struct gpud_layout layout;
 static struct gpud_sender *sender;
 static struct intervals sent = {.warmup = 32}, received = {.warmup = 32};
+static _Atomic uint64_t frames_sent;
 static atomic_bool stop; /* all have left */
-
-G_NORETURN static void die(const char *format, ...) G_GNUC_PRINTF(1, 2);
-
-static void die(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs("tools-joining: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    _exit(EXIT_FAILURE);
-}
-
-static void must(const char *what, enum gpud_status status, const struct gpud_error *error)
-{
-    if (status != GPUD_OK)
-        die("%s: %s", what, error->reason);
-}
 
 static void add_interval(struct intervals *intervals)
 {
@@ -77,7 +60,7 @@ static void *send_all(void *user)
 {
     struct gpud_error error = {.reason = ""};
     int64_t start = clock_now();
-    for (uint64_t number = 1; !atomic_load(&stop); number++) {
+    for (uint64_t number = 1; !atomic_load(&stop); frames_sent = number++) {
         struct gpud_frame *frame;
         void *data;
         clock_sleep_until(start + (int64_t)((double)number * 1e9 / fps));
@@ -89,12 +72,11 @@ static void *send_all(void *user)
         must("sending", gpud_sender_submit(sender, &frame, PATIENCE, &error), &error);
         add_interval(&sent);
     }
-    must("the end", gpud_sender_send_eos(sender, &error), &error);
     return NULL;
 }
 
-/* false: the sender has ended. */
-static bool take(struct gpud_receiver *receiver, uint64_t *last)
+/* false: the sender has ended. next: the number of the frame that is due; 0: any. */
+static bool take(struct gpud_receiver *receiver, uint64_t *next)
 {
     struct gpud_error error = {.reason = ""};
     struct gpud_frame *frame;
@@ -107,9 +89,10 @@ static bool take(struct gpud_receiver *receiver, uint64_t *last)
     uint64_t number = number_at(data, 0);
     if (number != number_at(data, layout.size - sizeof(number)))
         die("frame %llu is torn", (unsigned long long)number);
-    if (*last && number != *last + 1)
-        die("frame %llu comes after %llu", (unsigned long long)number, (unsigned long long)*last);
-    *last = number;
+    if (*next && number != *next)
+        die("frame %llu comes where %llu is due", (unsigned long long)number,
+            (unsigned long long)*next);
+    *next = number + 1;
     gpud_frame_unmap(frame);
     gpud_frame_release(&frame);
     return true;
@@ -128,12 +111,33 @@ static struct gpud_receiver *open_receiver(struct gpud_context *context, unsigne
     return receiver;
 }
 
+/* From the first frame to the last. */
 static void *stay(void *user)
 {
-    uint64_t last = 0;
-    while (take(user, &last))
+    uint64_t next = 1;
+    while (take(user, &next))
         add_interval(&received);
+    uint64_t count = atomic_load(&frames_sent);
+    if (next != count + 1)
+        die("%llu frames came of %llu", (unsigned long long)next - 1, (unsigned long long)count);
     return NULL;
+}
+
+/* Once frames have come by it. */
+static void add_route(GString *routes, struct gpud_receiver *receiver)
+{
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+    gpud_receiver_get_info(receiver, &info);
+    g_string_append_printf(routes, "%s%s", routes->len ? "," : "", info.path);
+}
+
+/* Percent of a processor that all threads of this process take. */
+static double measure_idle(void)
+{
+    clock_sleep_until(clock_now() + GPUD_SEC / 2);
+    int64_t start = clock_now(), cpu = clock_cpu_time();
+    clock_sleep_until(start + 2 * GPUD_SEC);
+    return 100 * (double)(clock_cpu_time() - cpu) / (double)(clock_now() - start);
 }
 
 static void print_row(const char *who, const struct intervals *intervals)
@@ -167,8 +171,7 @@ int main(int argc, char **argv)
     to = to ? to : g_strdup("host");
     if (joins < 1 || !(fps > 0))
         die("--join and --fps are more than 0");
-    gchar *directory = g_dir_make_tmp("gpudirect-joining-XXXXXX", NULL);
-    g_snprintf(address, sizeof(address), "unix:%s/link", directory ? directory : ".");
+    address = folder_open();
     sent.ns = g_array_new(FALSE, FALSE, sizeof(int64_t));
     received.ns = g_array_new(FALSE, FALSE, sizeof(int64_t));
 
@@ -188,31 +191,40 @@ int main(int argc, char **argv)
     must("connecting", gpud_sender_wait(sender, 1, PATIENCE, &error), &error);
     GThread *sending = g_thread_new("send", send_all, NULL);
     clock_sleep_until(clock_now() + (int64_t)(40 * 1e9 / fps)); /* the warm-up */
+    gchar **devices = g_strsplit(to, ",", -1);
+    GString *routes = g_string_new(NULL); /* by device */
+    add_route(routes, staying);
     for (gint i = 0; i < joins; i++) {
-        uint64_t last = 0;
+        uint64_t next = 0;
         struct gpud_receiver *guest = open_receiver(context[2], (unsigned)i + 1);
         for (int taken = 0; taken < TAKEN; taken++)
-            if (!take(guest, &last))
+            if (!take(guest, &next))
                 die("the sender has ended");
+        if (i + 1 < (gint)g_strv_length(devices))
+            add_route(routes, guest);
         gpud_receiver_destroy(&guest);
     }
     atomic_store(&stop, true);
     g_thread_join(sending);
+    double idle = measure_idle();
+    must("the end", gpud_sender_send_eos(sender, &error), &error);
     g_thread_join(receiving);
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gpud_sender_get_info(sender, &info);
     if (info.dropped > 0)
         die("%llu frames were dropped", (unsigned long long)info.dropped);
-    printf("%s to %s by %s, %dx%d UYVY at %g/s: %d joined and left\n", from, to, info.path, width,
+    printf("%s to %s by %s, %dx%d UYVY at %g/s: %d joined and left\n", from, to, routes->str, width,
            height, fps, joins);
     printf("  %-20s%10s%10s%10s%10s\n", "intervals, us", "p50", "p99", "p99.9", "max");
     print_row("sender", &sent);
     print_row("receiver that stays", &received);
+    printf("  without frames: %.2f %% of a processor\n", idle);
+    g_strfreev(devices);
+    g_string_free(routes, TRUE);
     gpud_receiver_destroy(&staying);
     gpud_sender_destroy(&sender);
     for (size_t i = 0; i < G_N_ELEMENTS(context); i++)
         gpud_context_destroy(&context[i]);
-    if (directory)
-        rmdir(directory);
+    folder_remove();
     return EXIT_SUCCESS;
 }

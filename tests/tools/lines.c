@@ -8,19 +8,18 @@
  * they come: by a reader that reads at once, and by one that takes as long for a picture as the
  * writer, like an output at the picture's rate. Every stripe is checked. */
 #include "ceilings/ceilings.h"
-#include "stats.h"
 #include "clock.h"
+#include "folder.h"
+#include "stats.h"
 
 #include <glib.h>
 #include <gpudirect/gpudirect.h>
 #include <gpudirect/layout.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #ifdef GPUD_WITH_OPENCL
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -32,7 +31,7 @@
 
 struct job {
     gchar *from, *to, *route; /* route: NULL: the best */
-    gchar address[64];
+    const char *address;
     gint width, height, lines, frames, warmup, slots;
     gdouble fps;
     int64_t period; /* ns for a picture */
@@ -43,25 +42,6 @@ struct figures {
     double first;          /* p50, from the first stripe written to the same one read */
     double last, last_p99; /* from the last stripe written to all of them read */
 };
-
-G_NORETURN static void die(const char *format, ...) G_GNUC_PRINTF(1, 2);
-
-static void die(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs("tools-lines: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    _exit(EXIT_FAILURE);
-}
-
-static void must(const char *what, enum gpud_status status, const struct gpud_error *error)
-{
-    if (status != GPUD_OK)
-        die("%s: %s", what, error->reason);
-}
 
 /* === stripes ================================================================================= */
 
@@ -644,8 +624,7 @@ int main(int argc, char **argv)
         die("--from %s: this writer takes a target alone there, without --to and --route",
             job.from);
     job.period = (int64_t)(1e9 / job.fps);
-    gchar *directory = g_dir_make_tmp("gpudirect-lines-XXXXXX", NULL);
-    g_snprintf(job.address, sizeof(job.address), "unix:%s/link", directory ? directory : ".");
+    job.address = folder_open();
     char route[32] = "";
     struct figures figures[2][2]
                           [2]; /* by a link and by a target; whole and by lines; a slow reader */
@@ -656,17 +635,16 @@ int main(int argc, char **argv)
             if (has_target(&job))
                 figures[1][by_lines][paced] = run_scene(&job, true, by_lines, paced, NULL);
         }
-    if (directory)
-        rmdir(directory);
+    folder_remove();
     printf("%s to %s%s%s, %dx%d UYVY, written in %.1f ms, in %d stripes\n", job.from, job.to,
            route[0] ? " by " : "", route, job.width, job.height, (double)job.period / 1e6,
            job.lines);
     for (size_t way = 0; way < 2; way++) {
         if (way == 0 ? !has_link(&job) : !has_target(&job))
             continue;
-        printf("  %-46s%10s%12s\n", way == 0 ? "link" : "target", "whole", "by lines");
+        printf("  %-46s%12s%14s\n", way == 0 ? "link" : "target", "whole", "by lines");
         for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
-            printf("    %-44s%7.2f ms%9.2f ms\n", rows[i].what,
+            printf("    %-44s%9.4f ms%11.4f ms\n", rows[i].what,
                    value_of(&figures[way][0][rows[i].paced], i),
                    value_of(&figures[way][1][rows[i].paced], i));
     }

@@ -100,16 +100,17 @@ def cpu_seconds(pid):
 
 
 def idle_percent(*args, receivers=1, seconds=2):
-    """What the sender and the receivers of a run take of a processor, each, while they are connected and no frame
-    comes: the first one is due after five seconds."""
-    bench = Running(*args, "--receivers", str(receivers), "--warmup", "0", "--frames", "2", "--fps", "0.2")
+    """What the sender and the receivers of a run take of a processor, each, after a frame, while none comes: one is
+    due every five seconds."""
+    bench = Running(*args, "--receivers", str(receivers), "--warmup", "0", "--frames", "3", "--fps", "0.2")
     family = bench.wait_for_receivers(receivers)
-    time.sleep(1)
+    time.sleep(6)
     begun, before = time.monotonic(), {pid: cpu_seconds(pid) for pids in family.values() for pid in pids}
     time.sleep(seconds)
     passed = time.monotonic() - begun
     percent = {role: max(100 * (cpu_seconds(pid) - before[pid]) / passed for pid in pids)
                for role, pids in family.items()}
     bench.process.send_signal(signal.SIGTERM)
-    bench.end()
+    status, err = bench.end()
+    check(status == 1 and "interrupted by signal 15" in err, f"an idle bench ends with {status}: {err}")
     return percent
