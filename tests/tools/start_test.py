@@ -18,7 +18,7 @@ if subprocess.run(["gst-inspect-1.0", "videotestsrc"], stdout=subprocess.DEVNULL
 
 SMALL = "video/x-raw,format=UYVY,width=320,height=180,framerate=60/1"
 
-sides = measure(runs=1, caps=SMALL)
+sides = measure(runs=2, caps=SMALL)
 for side, times in zip(("sender", "receiver"), sides):
     print(side, times)
     check(set(times) == {*STAGES, "devices", "all", "own"}, f"{side} has {sorted(times)}")
@@ -26,6 +26,8 @@ for side, times in zip(("sender", "receiver"), sides):
         check(times[stage] > 0, f"{side}: {stage} took {times[stage]} ms")
     total = sum(times[stage] for stage in STAGES)
     check(abs(times["all"] - total) < 0.01, f"{side}: {times['all']} ms in all, the stages {total} ms")
+    own = total - times["process"] - times["gstreamer"] - times["devices"]
+    check(abs(times["own"] - own) < 0.01, f"{side}: {times['own']} ms of our own, should be {own} ms")
 check(sides[1]["offer"] > 0 and sides[1]["link"] > 0, "a connection took no time")
 
 for ends, text in ((("nonsense:0", "host"), "the sender ended before its first picture"),

@@ -10,9 +10,11 @@ GStreamer's start; that start is known from when the lines arrive here.
 """
 
 import argparse
+import ctypes
 import os
 import re
 import select
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -34,6 +36,8 @@ STAGES = {
 STAMP = re.compile(r"(\d+):(\d\d):(\d\d\.\d+) +(\d+) ")
 DEVICE = re.compile(r"device: \S+ driver in ([\d.]+) ms, opened in ([\d.]+) ms")
 PATIENCE = 60
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
 
 
 class Program:
@@ -45,7 +49,11 @@ class Program:
         env |= {"GST_DEBUG": DEBUG, "GST_DEBUG_NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
         self.begin = time.monotonic()
         self.process = subprocess.Popen(["gst-launch-1.0", "-q", *words], env=env, stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE)
+                                        stderr=subprocess.PIPE, preexec_fn=self.end_with_parent)
+
+    @staticmethod
+    def end_with_parent():
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
     def __enter__(self):
         return self
@@ -77,12 +85,12 @@ class Program:
     def wait_for(self, stage, *others):
         """Reads all logs until that stage of this one has ended."""
         deadline = time.monotonic() + PATIENCE
+        programs = {program.process.stderr: program for program in (self, *others)}
         while stage not in self.ends:
-            programs = {program.process.stderr: program for program in (self, *others)}
-            for log in select.select(list(programs), [], [], 1)[0]:
-                if not programs[log].read() and programs[log] is self:
-                    raise RuntimeError(f"the {('sender', 'receiver')[self.side]} ended before its first picture: "
-                                       f"{self.last}")
+            for program in map(programs.get, select.select(list(programs), [], [], 1)[0]):
+                if not program.read():
+                    raise RuntimeError(f"the {('sender', 'receiver')[program.side]} ended before its first picture: "
+                                       f"{program.last}")
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{STAGES[stage][0]!r} was not reached in time; the program says: {self.last}")
 
@@ -94,8 +102,7 @@ class Program:
             end = program.offset + program.ends[name]
             found[name] = max(end - before, 0) * 1000
             before = max(before, end)
-        return found | {"devices": self.devices_ms, "all": sum(found.values()), "own": sum(found.values())
-                        - found["process"] - found["gstreamer"] - self.devices_ms}
+        return found | {"devices": self.devices_ms}
 
 
 def measure_once(source, to, caps, folder):
@@ -115,11 +122,15 @@ def measure_once(source, to, caps, folder):
 
 
 def measure(source="host", to="host", runs=5, caps="video/x-raw,format=UYVY,width=3840,height=2160,framerate=60/1"):
-    """Medians over the runs, of the sender and of the receiver."""
+    """Medians over the runs, of the sender and of the receiver, and their sums."""
     with tempfile.TemporaryDirectory() as folder:
         all_runs = [measure_once(source, to, caps, folder) for _ in range(runs)]
-    return [{key: statistics.median(run[side][key] for run in all_runs) for key in all_runs[0][side]}
-            for side in range(2)]
+    sides = [{key: statistics.median(run[side][key] for run in all_runs) for key in all_runs[0][side]}
+             for side in range(2)]
+    for times in sides:
+        times["all"] = sum(times[stage] for stage in STAGES)
+        times["own"] = times["all"] - times["process"] - times["gstreamer"] - times["devices"]
+    return sides
 
 
 def main():
