@@ -26,7 +26,9 @@
 struct job {
     const char *address;
     gchar *to, *route, *format; /* NULL: the host, the best, the card's choice */
-    gint width, height, fps;    /* 0: the card's choice */
+    gchar *fps;                 /* NULL: the card's choice */
+    guint fps_num, fps_den;
+    gint width, height; /* 0: the card's choice */
     gint frames, warmup, timeout;
 };
 
@@ -302,8 +304,8 @@ static enum gpud_status configure(struct gpud_capture *capture, const struct job
     } else if (info.signal_width || !found) {
         mode.width_min = mode.height_min = 0; /* the signal's own */
     }
-    mode.fps_num = job->fps ? (uint32_t)job->fps : job->width ? 0 : mode.fps_num;
-    mode.fps_den = job->fps || job->width || !mode.fps_den ? 1 : mode.fps_den;
+    mode.fps_num = job->fps ? job->fps_num : job->width ? 0 : mode.fps_num;
+    mode.fps_den = job->fps ? job->fps_den : job->width || !mode.fps_den ? 1 : mode.fps_den;
     const struct gpud_capture_config config = {.size = sizeof(config), .mode = &mode};
     return gpud_capture_configure(capture, &config, error);
 }
@@ -509,6 +511,15 @@ static void print_report(const struct job *job, const struct result *result)
     json_print(builder, true);
 }
 
+static bool parse_rate(struct job *job)
+{
+    char end;
+    job->fps_den = 1;
+    return !job->fps || ((sscanf(job->fps, "%u%c", &job->fps_num, &end) == 1 ||
+                          sscanf(job->fps, "%u/%u%c", &job->fps_num, &job->fps_den, &end) == 2) &&
+                         job->fps_num > 0 && job->fps_den > 0);
+}
+
 int main(int argc, char **argv)
 {
     struct job job = {.frames = 300, .warmup = 32, .timeout = 60};
@@ -519,7 +530,7 @@ int main(int argc, char **argv)
         {"format", 0, 0, G_OPTION_ARG_STRING, &job.format, "GStreamer's name of it", "FORMAT"},
         {"width", 0, 0, G_OPTION_ARG_INT, &job.width, "With --height (the signal's)", "PIXELS"},
         {"height", 0, 0, G_OPTION_ARG_INT, &job.height, "(the signal's)", "PIXELS"},
-        {"fps", 0, 0, G_OPTION_ARG_INT, &job.fps, "Frames a second (the fastest)", "RATE"},
+        {"fps", 0, 0, G_OPTION_ARG_STRING, &job.fps, "60 or 60000/1001 (the fastest)", "RATE"},
         {"frames", 0, 0, G_OPTION_ARG_INT, &job.frames, "Frames to measure (300)", "N"},
         {"warmup", 0, 0, G_OPTION_ARG_INT, &job.warmup, "Frames before those (32)", "N"},
         {"timeout", 0, 0, G_OPTION_ARG_INT, &job.timeout, "For one frame (60)", "SECONDS"},
@@ -530,9 +541,12 @@ int main(int argc, char **argv)
     g_option_context_add_main_entries(context, entries, NULL);
     bool good = g_option_context_parse(context, &argc, &argv, &wrong);
     g_option_context_free(context);
-    if (!good || argc != 2 || !job.width != !job.height || job.frames < 2 || job.warmup < 0) {
+    if (!good || argc != 2 || !job.width != !job.height || job.frames < 2 || job.warmup < 0 ||
+        !parse_rate(&job)) {
         fprintf(stderr, "tools-capture-age: %s\n",
-                good ? "an address, frames, and --width and --height together" : wrong->message);
+                good ? "an address, frames, --width and --height together, and a rate like 60 or "
+                       "60000/1001"
+                     : wrong->message);
         return EXIT_USAGE;
     }
     struct gpud_error error = {.reason = ""};
@@ -548,7 +562,14 @@ int main(int argc, char **argv)
         return status == GPUD_INVALID ? EXIT_USAGE : EXIT_FAILURE;
     }
     print_report(&job, result);
-    bool damaged = result->corrupted || (!result->no_clock && result->right < result->frames);
+    uint64_t wrong_numbers = result->no_clock ? 0 : result->frames - result->right;
+    bool damaged = result->corrupted || wrong_numbers;
+    if (damaged)
+        fprintf(stderr,
+                "tools-capture-age: damage: the card reported %llu of %llu frames as corrupted, "
+                "and %llu show another number than the driver's\n",
+                (unsigned long long)result->corrupted, (unsigned long long)result->frames,
+                (unsigned long long)wrong_numbers);
     g_free(result);
     return damaged ? EXIT_DAMAGE : EXIT_SUCCESS;
 }

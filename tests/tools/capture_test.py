@@ -80,4 +80,8 @@ print(run("v4l2://" + CARD, "--frames", "60").stdout)
 for address, status, words in (("v4l2:///dev/video7", 1, "modprobe vivid"), ("video0", 2, "v4l2:///dev/video0")):
     check(words in run(address, status=status).stderr, address)
 check("together" in run("v4l2://" + CARD, "--width", "320", status=2).stderr, "width")
+for rate in ("0", "60/0", "60000/1001/1", "fast"):
+    check("60000/1001" in run("v4l2://" + CARD, "--fps", rate, status=2).stderr, rate)
+told = json.loads(run("v4l2://" + CARD, "--frames", "10", "--fps", "60000/1001").stdout)
+check(told["frames"] == 10, told)
 print("ok")
