@@ -324,9 +324,10 @@ void bench_children_isolate(void);
 enum bench_stage { BENCH_IS_READY, BENCH_IS_FINISHED };
 
 /* Handles the messages of all children until `needed` of them, from `first` on, have come to this
- * stage. false: a failure, a signal to this process, or the deadline. */
+ * stage. false: a failure, a signal to this process, or the deadline, for the reason `late`. */
+#define BENCH_TOO_LONG " took too long: see --timeout"
 bool bench_wait(struct bench_child *children, size_t count, size_t first, size_t needed,
-                enum bench_stage stage, int64_t deadline, const char *what);
+                enum bench_stage stage, int64_t deadline, const char *late);
 
 /* Handles one message. false: a failure, or not a valid message. */
 bool bench_handle(struct bench_child *child, struct bench_packet *packet);

@@ -129,7 +129,7 @@ static bool wake_child(const struct bench_job *job, struct bench_page *page,
                                              : "the process to be woken does not answer");
     }
     good = good && bench_wait(&echo, 1, 0, 1, BENCH_IS_FINISHED, clock_now() + BENCH_STEP_TIMEOUT,
-                              "waking");
+                              "the process that was woken does not report");
     if (good) {
         struct stats_latency latency = stats_latency_of(echo.latencies, echo.result.latencies);
         bool slow = bench_paced_time(job, 1) > SLOWEST;
@@ -246,7 +246,7 @@ static bool measure_words(const struct bench_job *wanted, struct bench_ceilings 
         atomic_store(&page->stop, true);
         /* Wait even without an answer: the other process reports the cause. */
         good = bench_wait(&child, 1, 0, 1, BENCH_IS_FINISHED, clock_now() + BENCH_STEP_TIMEOUT,
-                          "answering words") &&
+                          "the process that answers words does not report") &&
                (answers || bench_fail(GPUD_PEER, "%s",
                                       bench_caught_signal()
                                           ? "interrupted"
@@ -263,6 +263,8 @@ static bool measure_words(const struct bench_job *wanted, struct bench_ceilings 
 }
 
 /* === a network card ========================================================================== */
+
+#define LOOK ": does the card work with rping, or with smaller frames?"
 
 uint32_t bench_raw_paced(const struct bench_job *job)
 {
@@ -289,7 +291,7 @@ static bool run_writes(struct bench_child *children, struct bench_job *job)
     int64_t duration = 18 * BENCH_STEP_TIMEOUT;
     if (!bench_start(&children[0], "raw-writer", 0, job) ||
         !bench_wait(children, 1, 0, 1, BENCH_IS_READY, clock_now() + 2 * BENCH_STEP_TIMEOUT,
-                    "opening the network card"))
+                    "the network card could not be opened in time" LOOK))
         return false;
     job->raw_port = children[0].port;
     if (job->remote)
@@ -299,7 +301,7 @@ static bool run_writes(struct bench_child *children, struct bench_job *job)
     if (job->fps_num)
         duration += bench_paced_time(job, bench_raw_paced(job) + BENCH_RAW_WARMUP);
     return bench_wait(children, 2, 0, 2, BENCH_IS_FINISHED, clock_now() + duration,
-                      "measuring the network card");
+                      "plain writes by the network card took too long" LOOK);
 }
 
 /* With a pace, and within one host (one clock), it is the latency until the write wakes the other
@@ -334,7 +336,7 @@ static bool measure_gpus(const struct bench_job *job, struct bench_raw_gpu *raw)
     struct bench_child child = {.pid = 0};
     bool good = bench_start(&child, "raw", 0, job) &&
                 bench_wait(&child, 1, 0, 1, BENCH_IS_FINISHED, clock_now() + 6 * BENCH_STEP_TIMEOUT,
-                           "measuring the driver");
+                           "the GPU's driver alone took too long: see dmesg");
     *raw = child.result.raw;
     return bench_stop_all(&child, 1, good, 0);
 }

@@ -61,6 +61,19 @@ static void check_completion(const struct ibv_wc *completion)
         bench_die(GPUD_PEER, REACHES "%s", ibv_wc_status_str(completion->status));
 }
 
+/* Calls that wait for this descriptor have no deadline of their own. */
+static void await(int fd, int64_t patience, const char *late)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    int64_t deadline = clock_now() + patience;
+    while (poll(&ready, 1, 1000) <= 0)
+        if (clock_now() > deadline)
+            bench_die(GPUD_TIMEOUT,
+                      REACHES "%s within %d s: does the card work with rping, or with smaller "
+                              "frames?",
+                      late, (int)(patience / GPUD_SEC));
+}
+
 static void init(uint16_t port)
 {
     if (!bench_network_resolve(bench_job.network, port, &address))
@@ -128,7 +141,18 @@ static void complete_frame(void)
     int got = 0;
     while (got == 0 && clock_now() - start < SPIN)
         got = ibv_poll_cq(id->send_cq, 1, &completion);
-    check("ibv_poll_cq", (got ? got : rdma_get_send_comp(id, &completion)) > 0);
+    while (got == 0) {
+        struct ibv_cq *cq;
+        void *user;
+        check("ibv_req_notify_cq", ibv_req_notify_cq(id->send_cq, 0) == 0);
+        got = ibv_poll_cq(id->send_cq, 1, &completion);
+        if (got)
+            break;
+        await(id->send_cq_channel->fd, 6 * BENCH_STEP_TIMEOUT, "a frame was not written");
+        check("ibv_get_cq_event", ibv_get_cq_event(id->send_cq_channel, &cq, &user) == 0);
+        ibv_ack_cq_events(cq, 1);
+    }
+    check("ibv_poll_cq", got > 0);
     check_completion(&completion);
     done++;
 }
@@ -178,6 +202,7 @@ static uint32_t accept_target(struct rdma_cm_id *listener)
 {
     struct ibv_device_attr card;
     struct ibv_port_attr port;
+    await(listener->channel->fd, 2 * BENCH_STEP_TIMEOUT, "no target connected");
     check("rdma_get_request", rdma_get_request(listener, &id) == 0);
     const struct rdma_conn_param *asked = &id->event->param.conn;
     if (asked->private_data && asked->private_data_len >= sizeof(target))

@@ -286,7 +286,8 @@ static bool run_children(struct bench_child *children, size_t count, struct benc
     size_t half = count / 2;
     for (size_t i = 0; i < count; i++) {
         if (i == half) {
-            if (!bench_wait(children, half, 0, half, BENCH_IS_READY, deadline, "opening"))
+            if (!bench_wait(children, half, 0, half, BENCH_IS_READY, deadline,
+                            "opening" BENCH_TOO_LONG))
                 return false;
             for (size_t sender = 0; sender < half; sender++)
                 children[sender].ready = false; /* it listens; ready when it is connected */
@@ -295,12 +296,14 @@ static bool run_children(struct bench_child *children, size_t count, struct benc
         if (!bench_start(&children[i], i < half ? "channel-senders" : "channel-receivers", 0, job))
             return false;
     }
-    if (!bench_wait(children, count, 0, count, BENCH_IS_READY, deadline, "connecting"))
+    if (!bench_wait(children, count, 0, count, BENCH_IS_READY, deadline,
+                    "connecting" BENCH_TOO_LONG))
         return false;
     for (size_t i = 0; i < half; i++)
         if (!bench_send(children[i].fd, BENCH_GO, NULL, 0))
             return false;
-    return bench_wait(children, count, 0, count, BENCH_IS_FINISHED, deadline, "sending");
+    return bench_wait(children, count, 0, count, BENCH_IS_FINISHED, deadline,
+                      "sending" BENCH_TOO_LONG);
 }
 
 static bool measure(const struct bench_options *options, uint32_t channels, struct row *row)

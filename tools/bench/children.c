@@ -639,7 +639,7 @@ static bool read_child(struct bench_child *child)
 }
 
 bool bench_wait(struct bench_child *children, size_t count, size_t first, size_t needed,
-                enum bench_stage stage, int64_t deadline, const char *what)
+                enum bench_stage stage, int64_t deadline, const char *late)
 {
     for (;;) {
         struct pollfd fds[CHILDREN_MAX];
@@ -652,7 +652,7 @@ bool bench_wait(struct bench_child *children, size_t count, size_t first, size_t
         if (bench_interrupted())
             return false;
         if (left <= 0)
-            return bench_fail(GPUD_TIMEOUT, "%s took too long: see --timeout", what);
+            return bench_fail(GPUD_TIMEOUT, "%s", late);
         for (size_t i = 0; i < count; i++)
             fds[i] =
                 (struct pollfd){.fd = children[i].finished ? -1 : children[i].fd, .events = POLLIN};

@@ -187,17 +187,19 @@ static bool run_children(struct bench_child *child, struct bench_job *job, int64
         struct bench_child *own = &child[job->number];
         job->standby = job->failover_standby && job->number == BACKUP;
         if (!bench_start(own, "failover-sender", job->number + 1, job) ||
-            !bench_wait(own, 1, 0, 1, BENCH_IS_READY, deadline, "opening"))
+            !bench_wait(own, 1, 0, 1, BENCH_IS_READY, deadline, "opening" BENCH_TOO_LONG))
             return false;
         own->ready = false;
     }
     if (!bench_start(&child[RECEIVER], "failover-receiver", 0, job) ||
-        !bench_wait(child, BACKUP + 1, MAIN, 2, BENCH_IS_READY, deadline, "connecting"))
+        !bench_wait(child, BACKUP + 1, MAIN, 2, BENCH_IS_READY, deadline,
+                    "connecting" BENCH_TOO_LONG))
         return false;
     int64_t first = clock_now() + 100 * GPUD_MSEC;
     return bench_send(child[MAIN].fd, BENCH_GO, &first, sizeof(first)) &&
            bench_send(child[BACKUP].fd, BENCH_GO, &first, sizeof(first)) &&
-           bench_wait(&child[BACKUP], 2, 0, 2, BENCH_IS_FINISHED, deadline, "sending");
+           bench_wait(&child[BACKUP], 2, 0, 2, BENCH_IS_FINISHED, deadline,
+                      "sending" BENCH_TOO_LONG);
 }
 
 int bench_failover_measure(const struct bench_options *options)

@@ -217,7 +217,7 @@ static bool wait_for_one(struct bench_child *sender, bool elements, struct bench
         return false;
     if (ready > 0 && fds[1].revents) {
         if (!bench_wait(sender, 1, 0, 1, BENCH_IS_READY, clock_now() + GPUD_SEC,
-                        "starting the sender"))
+                        "starting the sender" BENCH_TOO_LONG))
             return false;
         if (!elements) /* a sink is ready before it has receivers */
             return bench_fail(GPUD_PEER,
@@ -429,7 +429,7 @@ static bool run_child(struct bench_child *child, const char *role, int64_t durat
         if (bench_interrupted())
             return false;
         if (clock_now() > deadline)
-            return bench_fail(GPUD_TIMEOUT, "the %s took too long: see --timeout", child->role);
+            return bench_fail(GPUD_TIMEOUT, "the %s took too long", child->role);
         if (ready > 0 && fds[0].revents && !forward(child))
             return false;
         if (ready > 0 && fds[1].revents && !child->finished) {

@@ -82,7 +82,7 @@ static bool run_processes(struct bench_processes *processes, struct bench_job *j
     struct bench_child *child = processes->child, *sender = &child[0];
     if (!bench_start(&child[processes->count++], "sender", 0, job) ||
         !bench_wait(sender, 1, 0, 1, BENCH_IS_READY, clock_now() + job->patience,
-                    "starting the sender"))
+                    "starting the sender" BENCH_TOO_LONG))
         return false;
     sender->ready = false;
     if (!start_receivers(processes, job))
@@ -90,18 +90,19 @@ static bool run_processes(struct bench_processes *processes, struct bench_job *j
     size_t count = processes->count;
     int64_t deadline = clock_now() + timeout;
     if (!bench_wait(child, count, 0, count, BENCH_IS_READY,
-                    clock_now() + job->patience + BENCH_STEP_TIMEOUT, "connecting the receivers"))
+                    clock_now() + job->patience + BENCH_STEP_TIMEOUT,
+                    "connecting the receivers" BENCH_TOO_LONG))
         return false;
     /* No more receivers connect: so even a killed coordinator leaves nothing behind. */
     bench_remove_directory(directory);
     sender->ready = false;
     bench_send(sender->fd, BENCH_GO, NULL, 0);
-    if (!bench_wait(child, count, 0, 1, BENCH_IS_FINISHED, deadline, "sending"))
+    if (!bench_wait(child, count, 0, 1, BENCH_IS_FINISHED, deadline, "sending" BENCH_TOO_LONG))
         return false;
     for (size_t i = 1; i < count; i++)
         bench_send(child[i].fd, BENCH_STOP, NULL, 0);
     if (!bench_wait(child, count, 0, count, BENCH_IS_FINISHED, clock_now() + 2 * BENCH_STEP_TIMEOUT,
-                    "receiving"))
+                    "the receivers do not report what they measured"))
         return false;
     bench_send(sender->fd, BENCH_STOP, NULL, 0);
     return true;
