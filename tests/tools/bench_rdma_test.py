@@ -146,6 +146,9 @@ for more in (["--verify", "full"], ["--elements"], ["--runs", "2"]):
         for side in (mine, theirs):
             side.pop("machine")
         check(mine == theirs, f"the two sides report different things: {mine}, {theirs}")
+idle = idle_percent(*sending, other=receiving)
+check(0 <= idle["sender"] and 0 <= idle["receiver"], f"two benches without frames: {idle} % of a processor")
+print(f"two benches without frames: {idle}")
 
 # Another key: both say why, and end.
 with open("/tmp/other", "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as key:

@@ -99,18 +99,23 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def idle_percent(*args, receivers=1, seconds=2):
+def idle_percent(*args, receivers=1, seconds=2, other=()):
     """What the sender and the receivers of a run take of a processor, each, after a frame, while none comes: one is
-    due every five seconds."""
-    bench = Running(*args, "--receivers", str(receivers), "--warmup", "0", "--frames", "3", "--fps", "0.2")
-    family = bench.wait_for_receivers(receivers)
+    due every five seconds. other: of a second bench, which has the receivers."""
+    benches = [Running(*args, "--receivers", str(receivers), "--warmup", "0", "--frames", "3", "--fps", "0.2")]
+    if other:
+        benches.append(Running(*other))
+    wait_for("the receivers", lambda: len(children(benches[-1].process.pid).get("receiver", [])) == receivers)
+    wait_for("the frames", lambda: not os.listdir(benches[0].folder.name))
+    family = children(benches[0].process.pid) | children(benches[-1].process.pid)
     time.sleep(6)
     begun, before = time.monotonic(), {pid: cpu_seconds(pid) for pids in family.values() for pid in pids}
     time.sleep(seconds)
     passed = time.monotonic() - begun
     percent = {role: max(100 * (cpu_seconds(pid) - before[pid]) / passed for pid in pids)
                for role, pids in family.items()}
-    bench.process.send_signal(signal.SIGTERM)
-    status, err = bench.end()
-    check(status == 1 and "interrupted by signal 15" in err, f"an idle bench ends with {status}: {err}")
+    benches[0].process.send_signal(signal.SIGTERM)
+    for bench in benches:
+        status, err = bench.end()
+        check(status == 1 and "interrupted by signal 15" in err, f"an idle bench ends with {status}: {err}")
     return percent

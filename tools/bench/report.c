@@ -8,7 +8,8 @@
  *     --compare   {"ours": {as above}, "peer": {as above}, "ratio": {KEY: NUMBER}}
  *
  * What is unknown is null. tools/schema/bench.json describes all keys: a new one needs an entry
- * there, and a test compares them. From 0.2.0 on no key goes, or changes its name or its meaning. */
+ * there, and a test compares them. From 0.2.0 on no key goes, or changes its name, type, unit or
+ * meaning. */
 #include "bench.h"
 
 #include <math.h>
