@@ -6,9 +6,10 @@
 import json
 import os
 import sys
+import time
 
 import schemas
-from tool import BENCH, check, run, skip
+from tool import BENCH, Running, check, children, cpu_percent, run, skip, wait_for
 
 PATIENCE = 150
 SENDS = os.environ.get("GPUDIRECT_HOST") == "1"
@@ -35,3 +36,17 @@ for what, more in (("frames", ["--verify", "full"]), ("elements", ["--elements"]
     check(result["latency_us"]["p50"] is None, f"{what}: a latency by two clocks, {result['latency_us']}")
     print(f"{what}: {result['fps']:.1f} frames/s, {result['ceiling_ratio']:.2f} of plain writes, {cpu} us a frame")
     sys.stdout.flush()
+
+# Without frames: each host looks at its own process, after a frame; one is due every five seconds.
+OWN = "sender" if SENDS else "receiver"
+bench = Running("--timeout", str(PATIENCE), "--psk-file", "/tmp/key",
+                *([*mine, "--warmup", "0", "--frames", "3", "--fps", "0.2"] if SENDS else ["--receive", LINK]))
+wait_for("the process", lambda: OWN in children(bench.process.pid), PATIENCE)
+if SENDS:
+    wait_for("the frames", lambda: not os.listdir(bench.folder.name), PATIENCE)
+time.sleep(6)
+idle = cpu_percent({OWN: children(bench.process.pid)[OWN]})
+status, err = bench.end()
+check(status == 0, f"a bench with few frames ends with {status}: {err}")
+check(0 <= idle[OWN], f"{idle} % of a processor")
+print(f"without frames: {idle} % of a processor")

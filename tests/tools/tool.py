@@ -99,7 +99,16 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def idle_percent(*args, receivers=1, seconds=2, other=()):
+def cpu_percent(family, seconds=2):
+    """What the processes of each role take of a processor, at most."""
+    begun, before = time.monotonic(), {pid: cpu_seconds(pid) for pids in family.values() for pid in pids}
+    time.sleep(seconds)
+    passed = time.monotonic() - begun
+    return {role: max(100 * (cpu_seconds(pid) - before[pid]) / passed for pid in pids)
+            for role, pids in family.items()}
+
+
+def idle_percent(*args, receivers=1, other=()):
     """What the sender and the receivers of a run take of a processor, each, after a frame, while none comes: one is
     due every five seconds. other: of a second bench, which has the receivers."""
     benches = [Running(*args, "--receivers", str(receivers), "--warmup", "0", "--frames", "3", "--fps", "0.2")]
@@ -109,11 +118,7 @@ def idle_percent(*args, receivers=1, seconds=2, other=()):
     wait_for("the frames", lambda: not os.listdir(benches[0].folder.name))
     family = children(benches[0].process.pid) | children(benches[-1].process.pid)
     time.sleep(6)
-    begun, before = time.monotonic(), {pid: cpu_seconds(pid) for pids in family.values() for pid in pids}
-    time.sleep(seconds)
-    passed = time.monotonic() - begun
-    percent = {role: max(100 * (cpu_seconds(pid) - before[pid]) / passed for pid in pids)
-               for role, pids in family.items()}
+    percent = cpu_percent(family)
     benches[0].process.send_signal(signal.SIGTERM)
     ends = [bench.end() for bench in benches]
     check(all(status == 1 for status, _ in ends) and "interrupted by signal 15" in ends[0][1],
