@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -164,6 +165,58 @@ guint64 ends_stat_of(GstElement *element, const gchar *field)
     return value;
 }
 
+guint64 ends_stat_in(GstElement *element, const gchar *sender, const gchar *field)
+{
+    g_autoptr(GstStructure) stats = NULL, one = NULL;
+    guint64 value = 0;
+
+    g_object_get(element, "stats", &stats, NULL);
+    if (gst_structure_get(stats, sender, GST_TYPE_STRUCTURE, &one, NULL))
+        fail_unless(gst_structure_get_uint64(one, field, &value), "no \"%s\" of %s", field, sender);
+    return value;
+}
+
+gchar *ends_stat_text(GstElement *element, const gchar *field)
+{
+    g_autoptr(GstStructure) stats = NULL;
+
+    g_object_get(element, "stats", &stats, NULL);
+    const gchar *text = gst_structure_get_string(stats, field);
+    return g_strdup(text ? text : "");
+}
+
+gboolean ends_stat_is(GstElement *element, const gchar *field, const gchar *text)
+{
+    g_autofree gchar *is = ends_stat_text(element, field);
+
+    return g_str_equal(is, text);
+}
+
+void ends_check_stat(GstElement *element, const gchar *field, const gchar *text)
+{
+    g_autofree gchar *is = ends_stat_text(element, field);
+
+    fail_unless(g_str_equal(is, text), "%s is \"%s\", not \"%s\"", field, is, text);
+}
+
+gboolean ends_stat_true(GstElement *element, const gchar *field)
+{
+    g_autoptr(GstStructure) stats = NULL;
+    gboolean is = FALSE;
+
+    g_object_get(element, "stats", &stats, NULL);
+    fail_unless(gst_structure_get_boolean(stats, field, &is), "no \"%s\" in the stats", field);
+    return is;
+}
+
+gchar *ends_text(GstElement *element, const gchar *property)
+{
+    gchar *text = NULL;
+
+    g_object_get(element, property, &text, NULL);
+    return text;
+}
+
 void ends_wait_clients(GstHarness *sink, guint count)
 {
     guint clients = G_MAXUINT;
@@ -301,6 +354,18 @@ void ends_take(GstHarness *src, const gchar *caps, guint seed)
     ends_check_picture(buffer, caps, seed);
 }
 
+void ends_skip(GstHarness *src, guint count)
+{
+    while (count-- > 0)
+        gst_buffer_unref(ends_pull(src));
+}
+
+void ends_drop(GstHarness *src)
+{
+    while (gst_harness_buffers_in_queue(src))
+        gst_buffer_unref(gst_harness_pull(src));
+}
+
 GstEvent *ends_wait_event(GstHarness *src, GstEventType type)
 {
     for (int i = 0; i < ENDS_WAIT * 100; i++) {
@@ -364,6 +429,40 @@ void ends_stop(EndsPipeline *pipeline)
     gst_object_unref(pipeline);
 }
 
+GstElement *ends_in(EndsPipeline *pipeline, const gchar *name)
+{
+    g_autoptr(GstElement) element = gst_bin_get_by_name(GST_BIN(pipeline), name);
+
+    fail_unless(element != NULL, "there is no %s", name);
+    return element;
+}
+
+void ends_on_buffer(EndsPipeline *pipeline, const gchar *name, GCallback call, gpointer user)
+{
+    GstElement *sink = ends_in(pipeline, name);
+
+    g_object_set(sink, "signal-handoffs", TRUE, NULL);
+    g_signal_connect(sink, "handoff", call, user);
+}
+
+void ends_play(EndsPipeline *pipeline)
+{
+    fail_if(gst_element_set_state(pipeline, GST_STATE_PLAYING) == GST_STATE_CHANGE_FAILURE);
+}
+
+void ends_wait_end(EndsPipeline *pipeline, guint seconds)
+{
+    g_autoptr(GstMessage) end =
+        ends_wait_message(GST_ELEMENT_BUS(pipeline), GST_MESSAGE_EOS | GST_MESSAGE_ERROR, seconds);
+    g_autoptr(GError) error = NULL;
+    g_autofree gchar *debug = NULL;
+
+    fail_unless(end != NULL, "the stream does not end within %u s", seconds);
+    if (GST_MESSAGE_TYPE(end) == GST_MESSAGE_ERROR)
+        gst_message_parse_error(end, &error, &debug);
+    fail_if(error, "%s: %s", error ? error->message : "", debug);
+}
+
 void ends_fail_on_errors(EndsPipeline *pipeline)
 {
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
@@ -418,6 +517,13 @@ GError *ends_wait_error(GstBus *bus, GstMessageType types, guint seconds)
     else
         gst_message_parse_info(message, &error, NULL);
     return error;
+}
+
+void ends_expect(GstBus *bus, GstMessageType types, guint seconds, const gchar *text)
+{
+    g_autoptr(GError) error = ends_wait_error(bus, types, seconds);
+
+    fail_unless(strstr(error->message, text), "\"%s\" does not say \"%s\"", error->message, text);
 }
 
 GPid ends_spawn(const gchar *format, ...)

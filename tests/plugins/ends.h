@@ -83,9 +83,20 @@ GstHarness *ends_src_at(const gchar *address, const gchar *properties);
 /* The element itself, which the harness holds in a bin: of several the one named `end`. */
 GstElement *ends_element(GstHarness *harness);
 
-/* A number of the element's stats. */
+/* A number of the element's stats; one of its sender "main" or "backup" in them, 0: there is none
+ * yet; a text of them, "": there is none (g_free it); a truth, which must be in them. */
 guint64 ends_stat(GstHarness *harness, const gchar *field);
 guint64 ends_stat_of(GstElement *element, const gchar *field);
+guint64 ends_stat_in(GstElement *element, const gchar *sender, const gchar *field);
+gchar *ends_stat_text(GstElement *element, const gchar *field);
+gboolean ends_stat_true(GstElement *element, const gchar *field);
+
+/* Whether a text of the stats is this one, and an assertion that it is. */
+gboolean ends_stat_is(GstElement *element, const gchar *field, const gchar *text);
+void ends_check_stat(GstElement *element, const gchar *field, const gchar *text);
+
+/* A text that is a property of the element; g_free it. */
+gchar *ends_text(GstElement *element, const gchar *property);
 
 /* Waits so many seconds at most until the condition holds, and may then no longer hold; what
  * follows it is said where it did not. */
@@ -124,6 +135,10 @@ GstBuffer *ends_pull(GstHarness *src);
 void ends_push(GstHarness *sink, const gchar *caps, guint seed);
 void ends_take(GstHarness *src, const gchar *caps, guint seed);
 
+/* Takes so many more, whatever they are; and drops those that have arrived. */
+void ends_skip(GstHarness *src, guint count);
+void ends_drop(GstHarness *src);
+
 /* The next event of this type; others are dropped. */
 GstEvent *ends_wait_event(GstHarness *src, GstEventType type);
 
@@ -137,6 +152,15 @@ typedef GstElement EndsPipeline;
 GstElement *ends_pipeline(const gchar *format, ...) G_GNUC_PRINTF(1, 2);
 void ends_stop(EndsPipeline *pipeline);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(EndsPipeline, ends_stop)
+
+/* An element in it, which it keeps; and a call for each buffer that its fakesink of that name
+ * shows, as of the signal `handoff`. */
+GstElement *ends_in(EndsPipeline *pipeline, const gchar *name);
+void ends_on_buffer(EndsPipeline *pipeline, const gchar *name, GCallback call, gpointer user);
+
+/* It plays; and comes to its end within so many seconds, without an error. */
+void ends_play(EndsPipeline *pipeline);
+void ends_wait_end(EndsPipeline *pipeline, guint seconds);
 
 /* An error that the pipeline has posted ends the test. */
 void ends_fail_on_errors(EndsPipeline *pipeline);
@@ -154,6 +178,9 @@ GstMessage *ends_wait_message(GstBus *bus, GstMessageType types, guint seconds);
 
 /* The next error, warning or info within so many seconds, which must come. */
 GError *ends_wait_error(GstBus *bus, GstMessageType types, guint seconds);
+
+/* The same, whose sentence must contain the text. */
+void ends_expect(GstBus *bus, GstMessageType types, guint seconds, const gchar *text);
 
 /* Another process with this pipeline; one that sends a programme's pictures by the clock, see
  * instants.c; and their end. A sender that is started anew with the instant behind the last one
