@@ -97,46 +97,23 @@ TEST(test_names_of_pipelines)
     check_names(address, program_invocation_short_name, "pipeline-of-studio2");
 }
 
-struct gate {
-    GMutex lock;
-    GCond changed;
-    gboolean inside, open, gone;
-};
+static gint inside, open, gone; /* atomic */
 
-static void gate_set(struct gate *gate, gboolean *what)
+/* In a call from the sink, until the test lets it go on. */
+static void stand(void)
 {
-    g_mutex_lock(&gate->lock);
-    *what = TRUE;
-    g_cond_broadcast(&gate->changed);
-    g_mutex_unlock(&gate->lock);
+    g_atomic_int_set(&inside, TRUE);
+    ENDS_UNTIL(10, g_atomic_int_get(&open));
 }
 
-static gboolean gate_wait(struct gate *gate, const gboolean *what, gint64 microseconds)
+static void stand_in_handler(GstElement *element, guint64 id, GstStructure *peer, gpointer user)
 {
-    gint64 deadline = g_get_monotonic_time() + microseconds;
-
-    g_mutex_lock(&gate->lock);
-    while (!*what && g_cond_wait_until(&gate->changed, &gate->lock, deadline))
-        ;
-    gboolean set = *what;
-    g_mutex_unlock(&gate->lock);
-    return set;
+    stand();
 }
 
-static void stand_at(struct gate *gate)
+static void element_gone(gpointer user, GObject *element)
 {
-    gate_set(gate, &gate->inside);
-    fail_unless(gate_wait(gate, &gate->open, 10 * G_TIME_SPAN_SECOND));
-}
-
-static void stand_in_handler(GstElement *element, guint64 id, GstStructure *peer, gpointer gate)
-{
-    stand_at(gate);
-}
-
-static void element_gone(gpointer gate, GObject *element)
-{
-    gate_set(gate, &((struct gate *)gate)->gone);
+    g_atomic_int_set(&gone, TRUE);
 }
 
 /* A handler that runs longer than the pipeline lives is not waited for. */
@@ -144,33 +121,31 @@ TEST(test_signal_handler_outlives_the_bin)
 {
     GstHarness *sink = ends_sink(NULL);
     GstElement *element = ends_element(sink);
-    struct gate gate = {.inside = FALSE};
 
-    g_signal_connect(element, "client-connected", G_CALLBACK(stand_in_handler), &gate);
-    g_object_weak_ref(G_OBJECT(element), element_gone, &gate);
+    inside = open = gone = FALSE;
+    g_signal_connect(element, "client-connected", G_CALLBACK(stand_in_handler), NULL);
+    g_object_weak_ref(G_OBJECT(element), element_gone, NULL);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     GstHarness *src = ends_src(NULL);
-    fail_unless(gate_wait(&gate, &gate.inside, 5 * G_TIME_SPAN_SECOND));
+    ENDS_UNTIL(5, g_atomic_int_get(&inside));
     ends_close(sink);
     ends_close(src);
-    fail_if(gate.gone);
-    gate_set(&gate, &gate.open);
-    fail_unless(gate_wait(&gate, &gate.gone, 5 * G_TIME_SPAN_SECOND));
+    fail_if(g_atomic_int_get(&gone));
+    g_atomic_int_set(&open, TRUE);
+    ENDS_UNTIL(5, g_atomic_int_get(&gone));
 }
 
-static GstBusSyncReply stand_in_message(GstBus *bus, GstMessage *message, gpointer gate)
+static GstBusSyncReply stand_in_message(GstBus *bus, GstMessage *message, gpointer user)
 {
     if (gst_message_has_name(message, "gpudirect-client-connected"))
-        stand_at(gate);
+        stand();
     return GST_BUS_PASS;
 }
 
 static gpointer stop(gpointer element)
 {
-    struct gate *gate = g_object_get_data(element, "gate");
-
     gst_element_set_state(element, GST_STATE_NULL);
-    gate_set(gate, &gate->gone);
+    g_atomic_int_set(&gone, TRUE);
     return NULL;
 }
 
@@ -180,16 +155,16 @@ TEST(test_stop_waits_for_a_message)
     g_autofree gchar *address = ends_address();
     g_autoptr(GstHarness) sink = ends_sink_at(address, NULL);
     g_autoptr(GstBus) bus = ends_bus(sink);
-    struct gate gate = {.inside = FALSE};
 
-    gst_bus_set_sync_handler(bus, stand_in_message, &gate, NULL);
-    g_object_set_data(G_OBJECT(sink->element), "gate", &gate);
+    inside = open = gone = FALSE;
+    gst_bus_set_sync_handler(bus, stand_in_message, NULL, NULL);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_src_at(address, NULL);
-    fail_unless(gate_wait(&gate, &gate.inside, 5 * G_TIME_SPAN_SECOND));
+    ENDS_UNTIL(5, g_atomic_int_get(&inside));
     GThread *thread = g_thread_new("stop", stop, sink->element);
-    fail_if(gate_wait(&gate, &gate.gone, G_TIME_SPAN_SECOND / 4));
-    gate_set(&gate, &gate.open);
+    g_usleep(G_USEC_PER_SEC / 4);
+    fail_if(g_atomic_int_get(&gone), "stopping does not wait");
+    g_atomic_int_set(&open, TRUE);
     g_thread_join(thread);
 }
 

@@ -13,12 +13,9 @@
 
 static gboolean has_address(GstDevice *device, const gchar *address)
 {
-    GstStructure *properties = gst_device_get_properties(device);
-    gboolean same =
-        properties && g_strcmp0(gst_structure_get_string(properties, "address"), address) == 0;
+    g_autoptr(GstStructure) properties = gst_device_get_properties(device);
 
-    g_clear_pointer(&properties, gst_structure_free);
-    return same;
+    return properties && g_strcmp0(gst_structure_get_string(properties, "address"), address) == 0;
 }
 
 /* The channel among devices, which are freed. */
@@ -39,9 +36,17 @@ static GstDevice *pick(GList *devices, const gchar *address)
 static gboolean has_caps(GstDevice *device, const gchar *text)
 {
     g_autoptr(GstCaps) caps = gst_device_get_caps(device), wanted = gst_caps_from_string(text);
-    gboolean there = gst_caps_is_fixed(caps) && gst_caps_is_subset(caps, wanted);
 
-    return there;
+    return gst_caps_is_fixed(caps) && gst_caps_is_subset(caps, wanted);
+}
+
+static void check_element(GstDevice *device, const gchar *wanted)
+{
+    g_autoptr(GstElement) element = gst_device_create_element(device, NULL);
+    g_autofree gchar *address = ends_text(element, "address");
+
+    fail_unless_equals_string(GST_OBJECT_NAME(gst_element_get_factory(element)), "gpudirectsrc");
+    fail_unless_equals_string(address, wanted);
 }
 
 /* The next message of the type about the channel. */
@@ -73,6 +78,19 @@ static GstDevice *wait_for(GstDeviceMonitor *monitor, GstMessageType type, const
     return device;
 }
 
+/* As it has this format: it may have been seen before. */
+static void wait_for_caps(GstDeviceMonitor *monitor, GstMessageType type, const gchar *address,
+                          const gchar *caps)
+{
+    GstDevice *device = wait_for(monitor, type, address);
+
+    while (!has_caps(device, caps)) {
+        gst_object_unref(device);
+        device = wait_for(monitor, GST_MESSAGE_DEVICE_CHANGED, address);
+    }
+    gst_object_unref(device);
+}
+
 static GstHarness *sending(const gchar *address, const gchar *caps)
 {
     GstHarness *sink = ends_sink_at(address, "wait-for-connection=false");
@@ -99,11 +117,7 @@ TEST(test_probe)
     g_autoptr(GstStructure) properties = gst_device_get_properties(device);
     fail_unless(gst_structure_get_int64(properties, "pid", &pid) && pid == getpid());
     fail_unless_equals_string(gst_structure_get_string(properties, "program"), "gst-devices");
-    GstElement *element = gst_device_create_element(device, NULL);
-    g_autofree gchar *address = NULL;
-    g_object_get(element, "address", &address, NULL);
-    fail_unless_equals_string(address, "studio-7");
-    gst_object_unref(element);
+    check_element(device, "studio-7");
     gst_object_unref(device);
 }
 
@@ -120,19 +134,10 @@ TEST(test_monitor)
     for (guint i = 0; i < G_N_ELEMENTS(addresses); i++) {
         const gchar *address = addresses[i];
         GstHarness *sink = sending(address, CAPS_SMALL);
-        device = wait_for(monitor, GST_MESSAGE_DEVICE_ADDED, address);
-        gst_object_unref(device);
-
+        gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_ADDED, address));
         gst_harness_set_src_caps_str(sink, CAPS_OTHER);
         ends_push(sink, CAPS_OTHER, 2);
-        /* It may have been seen before it had its first format. */
-        device = wait_for(monitor, GST_MESSAGE_DEVICE_CHANGED, address);
-        while (!has_caps(device, CAPS_OTHER)) {
-            gst_object_unref(device);
-            device = wait_for(monitor, GST_MESSAGE_DEVICE_CHANGED, address);
-        }
-        gst_object_unref(device);
-
+        wait_for_caps(monitor, GST_MESSAGE_DEVICE_CHANGED, address, CAPS_OTHER);
         ends_close(sink);
         gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, address));
         fail_if(pick(gst_device_monitor_get_devices(monitor), address), "it is still listed");
@@ -150,12 +155,7 @@ TEST(test_killed)
     for (guint i = 0; i < 3; i++) {
         GPid pid =
             ends_spawn("videotestsrc is-live=true ! " CAPS_OTHER " ! gpudirectsink address=victim");
-        GstDevice *device = wait_for(monitor, GST_MESSAGE_DEVICE_ADDED, "victim");
-        while (!has_caps(device, CAPS_OTHER)) {
-            gst_object_unref(device);
-            device = wait_for(monitor, GST_MESSAGE_DEVICE_CHANGED, "victim");
-        }
-        gst_object_unref(device);
+        wait_for_caps(monitor, GST_MESSAGE_DEVICE_ADDED, "victim", CAPS_OTHER);
         kill(pid, SIGKILL);
         gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, "victim"));
         waitpid(pid, NULL, 0);
@@ -178,11 +178,7 @@ TEST(test_target)
         fail_unless_equals_string(gst_structure_get_name(properties), "gpudirect-target");
         fail_unless_equals_string(gst_structure_get_string(properties, "kind"), "host");
         fail_unless(gst_structure_get_int64(properties, "pid", &pid) && pid == getpid());
-        GstElement *element = gst_device_create_element(device, NULL);
-        g_autofree gchar *address = NULL;
-        g_object_get(element, "address", &address, NULL);
-        fail_unless_equals_string(address, "target:sdi");
-        gst_object_unref(element);
+        check_element(device, "target:sdi");
         gst_element_set_state(pipeline, GST_STATE_NULL);
         gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, "target:sdi"));
     }

@@ -26,7 +26,6 @@ static struct {
     gchar *addresses[2];
     GPid pids[2];
     GstElement *pipeline, *src;
-    GstBus *bus;
     gchar *directory, *file;
     struct view view;
     const gchar *senders; /* their properties */
@@ -94,22 +93,12 @@ static void await_steps(void)
 
 static gboolean is_active(const gchar *name)
 {
-    g_autoptr(GstStructure) stats = NULL;
-
-    g_object_get(scene.src, "stats", &stats, NULL);
-    return g_strcmp0(gst_structure_get_string(stats, "active"), name) == 0;
+    return ends_stat_is(scene.src, "active", name);
 }
 
 static guint64 count_of(guint which, const gchar *field)
 {
-    g_autoptr(GstStructure) stats = NULL, one = NULL;
-    guint64 count = 0;
-
-    g_object_get(scene.src, "stats", &stats, NULL);
-    fail_unless(
-        gst_structure_get(stats, which ? "backup" : "main", GST_TYPE_STRUCTURE, &one, NULL) &&
-        gst_structure_get_uint64(one, field, &count));
-    return count;
+    return ends_stat_in(scene.src, which ? "backup" : "main", field);
 }
 
 /* --- a recording -------------------------------------------------------------------------- */
@@ -130,32 +119,19 @@ static void count_recorded(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpo
 static void read_recording(struct view *recorded)
 {
     g_autoptr(EndsPipeline) player = ends_pipeline("filesrc location=%s ! matroskademux ! fakesink "
-                                                   "name=end sync=false signal-handoffs=true",
+                                                   "name=end sync=false",
                                                    scene.file);
-    g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(player), "end");
-    g_autoptr(GstBus) bus = gst_element_get_bus(player);
 
     memset(recorded, 0, sizeof(*recorded));
-    g_signal_connect(end, "handoff", G_CALLBACK(count_recorded), recorded);
-    gst_element_set_state(player, GST_STATE_PLAYING);
-    g_autoptr(GstMessage) last = ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
-    fail_unless(last && GST_MESSAGE_TYPE(last) == GST_MESSAGE_EOS, "the recording cannot be read");
+    ends_on_buffer(player, "end", G_CALLBACK(count_recorded), recorded);
+    ends_play(player);
+    ends_wait_end(player, 20);
 }
 
 static void make_file(void)
 {
     scene.directory = g_dir_make_tmp("everyday-XXXXXX", NULL);
     scene.file = g_build_filename(scene.directory, "recording.mkv", NULL);
-}
-
-static void remove_file(void)
-{
-    if (scene.file)
-        g_remove(scene.file);
-    if (scene.directory)
-        g_rmdir(scene.directory);
-    g_free(scene.file);
-    g_free(scene.directory);
 }
 
 /* --- a scene: a receiver of two senders --------------------------------------------------- */
@@ -194,13 +170,11 @@ static void open_scene(const gchar *senders)
     scene.pipeline =
         ends_pipeline("gpudirectsrc name=src address=%s backup-address=%s slots=32 "
                       "add-reference-timestamp-meta=true ! tee name=t t. ! queue ! fakesink "
-                      "name=view sync=false signal-handoffs=true t. ! " RECORDER,
+                      "name=view sync=false t. ! " RECORDER,
                       scene.addresses[0], scene.addresses[1], scene.file);
-    scene.src = gst_bin_get_by_name(GST_BIN(scene.pipeline), "src");
-    scene.bus = gst_element_get_bus(scene.pipeline);
-    g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(scene.pipeline), "view");
-    g_signal_connect(end, "handoff", G_CALLBACK(see), &scene.view);
-    gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
+    scene.src = ends_in(scene.pipeline, "src");
+    ends_on_buffer(scene.pipeline, "view", G_CALLBACK(see), &scene.view);
+    ends_play(scene.pipeline);
 }
 
 static void open_with_both(const gchar *senders)
@@ -216,10 +190,7 @@ static void open_with_both(const gchar *senders)
 static void end_stream(void)
 {
     gst_element_send_event(scene.pipeline, gst_event_new_eos());
-    g_autoptr(GstMessage) last =
-        ends_wait_message(scene.bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
-    ends_fail_on_errors(scene.pipeline);
-    fail_unless(last && GST_MESSAGE_TYPE(last) == GST_MESSAGE_EOS, "the stream does not end");
+    ends_wait_end(scene.pipeline, 20);
 }
 
 static void close_scene(void)
@@ -230,10 +201,11 @@ static void close_scene(void)
         end(i);
         g_free(scene.addresses[i]);
     }
-    remove_file();
-    gst_object_unref(scene.src);
-    gst_object_unref(scene.bus);
     gst_object_unref(scene.pipeline);
+    g_remove(scene.file);
+    g_rmdir(scene.directory);
+    g_free(scene.file);
+    g_free(scene.directory);
 }
 
 /* --- a source with a backup --------------------------------------------------------------- */
@@ -330,7 +302,8 @@ TEST(test_lost_in_pause)
 static void await_info(void)
 {
     for (guint i = 0; i < 100; i++) {
-        g_autoptr(GError) error = ends_wait_error(scene.bus, GST_MESSAGE_INFO, 20);
+        g_autoptr(GError) error =
+            ends_wait_error(GST_ELEMENT_BUS(scene.pipeline), GST_MESSAGE_INFO, 20);
         if (strstr(error->message, scene.addresses[0]))
             return;
     }
@@ -386,8 +359,7 @@ static void restart_both(void)
 static void await_loss(void)
 {
     kill_both();
-    g_autoptr(GError) warning = ends_wait_error(scene.bus, GST_MESSAGE_WARNING, 20);
-    fail_unless(strstr(warning->message, "main:"), "\"%s\"", warning->message);
+    ends_expect(GST_ELEMENT_BUS(scene.pipeline), GST_MESSAGE_WARNING, 20, "main:");
 }
 
 static void pause_and_play(void)
@@ -426,15 +398,6 @@ TEST(test_ended, .times = 2 * G_N_ELEMENTS(moments))
 
 /* --- a sink that stands by ---------------------------------------------------------------- */
 
-static gboolean stands_by(GstElement *sink)
-{
-    g_autoptr(GstStructure) stats = NULL;
-    gboolean stands = FALSE;
-
-    g_object_get(sink, "stats", &stats, NULL);
-    return gst_structure_get_boolean(stats, "stands-by", &stands) && stands;
-}
-
 /* A pipeline that stands by for the sender pids[0], with a recorder beside. */
 static GstHarness *open_standby(const gchar *source, gboolean queued)
 {
@@ -442,29 +405,16 @@ static GstHarness *open_standby(const gchar *source, gboolean queued)
     make_file();
     scene.pids[0] = ends_spawn_instants(ends_own(), CAPS_SMALL, "standby=true", 0);
     GstHarness *src = ends_src("on-eos=wait");
-    gst_buffer_unref(ends_pull(src));
+    ends_skip(src, 1);
     scene.pipeline =
         ends_pipeline("%s ! " CAPS_SMALL " ! tee name=t t. ! %s gpudirectsink name=src address=%s "
                       "standby=true async=%s t. ! " RECORDER,
                       source, queued ? "queue !" : "identity !", ends_own(),
                       queued ? "true" : "false", scene.file);
-    scene.src = gst_bin_get_by_name(GST_BIN(scene.pipeline), "src");
-    scene.bus = gst_element_get_bus(scene.pipeline);
-    gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
-    ENDS_UNTIL(20, stands_by(scene.src));
+    scene.src = ends_in(scene.pipeline, "src");
+    ends_play(scene.pipeline);
+    ENDS_UNTIL(20, ends_stat_true(scene.src, "stands-by"));
     return src;
-}
-
-static void drop_received(GstHarness *src)
-{
-    while (gst_harness_buffers_in_queue(src))
-        gst_buffer_unref(gst_harness_pull(src));
-}
-
-static void await_received(GstHarness *src, guint count)
-{
-    while (count-- > 0)
-        gst_buffer_unref(ends_pull(src));
 }
 
 /* The recording has each picture of the source, however the sink waits and takes over: behind a
@@ -478,16 +428,13 @@ TEST(test_standby_beside_recorder, .times = 3)
     GstHarness *src = open_standby(source, __i__ < 2);
 
     if (live) {
-        await_received(src, 5);
+        ends_skip(src, 5);
         kill_first();
-        drop_received(src);
-        await_received(src, 5);
-        fail_if(stands_by(scene.src));
+        ends_drop(src);
+        ends_skip(src, 5);
+        fail_if(ends_stat_true(scene.src, "stands-by"));
     }
-    g_autoptr(GstMessage) last =
-        ends_wait_message(scene.bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 30);
-    ends_fail_on_errors(scene.pipeline);
-    fail_unless(last && GST_MESSAGE_TYPE(last) == GST_MESSAGE_EOS);
+    ends_wait_end(scene.pipeline, 30);
     read_recording(&recorded);
     fail_unless_equals_int(recorded.pictures, 100);
     close_scene();
@@ -498,19 +445,19 @@ TEST(test_standby_paused)
     GstHarness *src = open_standby("videotestsrc is-live=true", TRUE);
 
     pause_for(2);
-    await_received(src, 5);
+    ends_skip(src, 5);
     gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
-    fail_unless(stands_by(scene.src));
+    fail_unless(ends_stat_true(scene.src, "stands-by"));
     pause_for(1);
     kill_first();
-    drop_received(src);
+    ends_drop(src);
     gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
-    await_received(src, 5);
-    fail_if(stands_by(scene.src));
+    ends_skip(src, 5);
+    fail_if(ends_stat_true(scene.src, "stands-by"));
     pause_for(1); /* the receiver stays */
-    drop_received(src);
+    ends_drop(src);
     gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
-    await_received(src, 5);
+    ends_skip(src, 5);
     fail_unless_equals_uint64(ends_stat(src, "reconnects"), 1);
     close_scene();
 }
@@ -524,11 +471,11 @@ TEST(test_standby_stopped, .times = 4)
     if (__i__ % 2)
         end_stream();
     gst_element_set_state(scene.pipeline, GST_STATE_NULL);
-    drop_received(src);
-    await_received(src, 3);
+    ends_drop(src);
+    ends_skip(src, 3);
     fail_unless_equals_uint64(ends_stat(src, "reconnects"), 0);
     gst_element_set_state(scene.pipeline, GST_STATE_PLAYING); /* once more */
-    ENDS_UNTIL(20, stands_by(scene.src));
+    ENDS_UNTIL(20, ends_stat_true(scene.src, "stands-by"));
     close_scene();
 }
 
@@ -541,16 +488,16 @@ TEST(test_first_restarted, .times = 3)
     kill_first();
     scene.pids[0] = ends_spawn_instants(ends_own(), CAPS_SMALL, "standby=true", 0);
     ENDS_UNTIL(20, ends_stat(src, "reconnects") == 1);
-    drop_received(src);
-    await_received(src, 5);
-    gboolean waits = stands_by(scene.src);
+    ends_drop(src);
+    ends_skip(src, 5);
+    gboolean waits = ends_stat_true(scene.src, "stands-by");
     if (waits)
         kill_first();
     else
         gst_element_set_state(scene.pipeline, GST_STATE_NULL);
     ENDS_UNTIL(20, ends_stat(src, "reconnects") == 2);
-    drop_received(src);
-    await_received(src, 5);
+    ends_drop(src);
+    ends_skip(src, 5);
     close_scene();
 }
 

@@ -19,47 +19,24 @@ static const gchar *device;
 
 /* --- what holds a call of the core's --------------------------------------------------------- */
 
-#define DEADLINE (30 * G_TIME_SPAN_SECOND)
-
 static struct gate {
-    GMutex lock;
-    GCond changed;
-    gboolean closed; /* threads wait at it */
-    guint inside;
+    gint closed; /* atomic: threads wait at it */
+    gint inside; /* atomic: how many came since it was set */
 } submit_gate, map_gate, look_gate;
 
 static __thread gboolean is_branch, is_watcher;
 
 static void gate_set(struct gate *gate, gboolean closed)
 {
-    g_mutex_lock(&gate->lock);
-    gate->closed = closed;
-    gate->inside = 0;
-    g_cond_broadcast(&gate->changed);
-    g_mutex_unlock(&gate->lock);
+    g_atomic_int_set(&gate->inside, 0);
+    g_atomic_int_set(&gate->closed, closed);
 }
 
 static void gate_pass(struct gate *gate)
 {
-    g_mutex_lock(&gate->lock);
-    gate->inside++;
-    g_cond_broadcast(&gate->changed);
-    while (gate->closed)
-        g_cond_wait(&gate->changed, &gate->lock);
-    g_mutex_unlock(&gate->lock);
-}
-
-/* FALSE: no thread arrived. */
-static gboolean gate_wait_inside(struct gate *gate)
-{
-    gint64 deadline = g_get_monotonic_time() + DEADLINE;
-    gboolean in_time = TRUE;
-
-    g_mutex_lock(&gate->lock);
-    while (!gate->inside && in_time)
-        in_time = g_cond_wait_until(&gate->changed, &gate->lock, deadline);
-    g_mutex_unlock(&gate->lock);
-    return in_time;
+    g_atomic_int_inc(&gate->inside);
+    while (g_atomic_int_get(&gate->closed))
+        g_usleep(1000);
 }
 
 enum gpud_status __real_gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
@@ -113,37 +90,15 @@ void __wrap_gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_
 struct job {
     GstHarness *sink;
     GstBuffer *buffer;
-    GMutex lock;
-    GCond changed;
-    gboolean done;
+    gint done; /* atomic */
 };
-
-static void job_done(struct job *job)
-{
-    g_mutex_lock(&job->lock);
-    job->done = TRUE;
-    g_cond_broadcast(&job->changed);
-    g_mutex_unlock(&job->lock);
-}
-
-static gboolean job_wait(struct job *job)
-{
-    gint64 deadline = g_get_monotonic_time() + DEADLINE;
-    gboolean in_time = TRUE;
-
-    g_mutex_lock(&job->lock);
-    while (!job->done && in_time)
-        in_time = g_cond_wait_until(&job->changed, &job->lock, deadline);
-    g_mutex_unlock(&job->lock);
-    return in_time;
-}
 
 static gpointer send(gpointer user)
 {
     struct job *job = user;
 
     fail_unless_equals_int(gst_harness_push(job->sink, gst_buffer_ref(job->buffer)), GST_FLOW_OK);
-    job_done(job);
+    g_atomic_int_set(&job->done, TRUE);
     return NULL;
 }
 
@@ -153,13 +108,12 @@ static gpointer look(gpointer user)
 
     is_branch = TRUE;
     ends_check_picture(job->buffer, CAPS_SMALL, 1);
-    job_done(job);
+    g_atomic_int_set(&job->done, TRUE);
     return NULL;
 }
 
 struct stage {
     GstHarness *sink, *src;
-    GstBufferPool *pool;
     struct job sends, looks; /* both of one buffer, a slot */
 };
 
@@ -170,21 +124,10 @@ static void stage_open(struct stage *stage)
     *stage = (struct stage){.sink = ends_sink_at(address, properties),
                             .src = ends_src_at(address, NULL)};
     ends_start(stage->sink, CAPS_SMALL);
-    stage->pool = ends_pool(stage->sink, CAPS_SMALL);
-    stage->sends.buffer = ends_acquire(stage->pool);
+    stage->sends.buffer = ends_acquire(ends_pool(stage->sink, CAPS_SMALL));
     ends_paint(stage->sends.buffer, CAPS_SMALL, 1);
     stage->sends.sink = stage->sink;
     stage->looks.buffer = stage->sends.buffer;
-}
-
-static void stage_close(struct stage *stage)
-{
-    gst_clear_buffer(&stage->sends.buffer);
-}
-
-static void expect_picture(struct stage *stage)
-{
-    ends_take(stage->src, CAPS_SMALL, 1);
 }
 
 TEST(test_map_during_submit)
@@ -194,16 +137,16 @@ TEST(test_map_during_submit)
     stage_open(&stage);
     gate_set(&submit_gate, TRUE);
     GThread *sends = g_thread_new("sends", send, &stage.sends);
-    fail_unless(gate_wait_inside(&submit_gate), "nothing is submitted");
+    ENDS_UNTIL(30, g_atomic_int_get(&submit_gate.inside), "nothing is submitted");
     GThread *looks = g_thread_new("looks", look, &stage.looks);
-    fail_unless(job_wait(&stage.looks), "mapping the slot waits for the submit");
-    fail_if(stage.sends.done);
+    ENDS_UNTIL(30, g_atomic_int_get(&stage.looks.done), "mapping the slot waits for the submit");
+    fail_if(g_atomic_int_get(&stage.sends.done));
     gate_set(&submit_gate, FALSE);
-    expect_picture(&stage);
+    ends_take(stage.src, CAPS_SMALL, 1);
     g_thread_join(sends);
     g_thread_join(looks);
     fail_unless_equals_uint64(ends_stat(stage.sink, "copies-cpu"), 0);
-    stage_close(&stage);
+    gst_buffer_unref(stage.sends.buffer);
 }
 
 TEST(test_submit_during_map)
@@ -213,16 +156,16 @@ TEST(test_submit_during_map)
     stage_open(&stage);
     gate_set(&map_gate, TRUE);
     GThread *looks = g_thread_new("looks", look, &stage.looks);
-    fail_unless(gate_wait_inside(&map_gate), "nothing is mapped");
+    ENDS_UNTIL(30, g_atomic_int_get(&map_gate.inside), "nothing is mapped");
     GThread *sends = g_thread_new("sends", send, &stage.sends);
-    fail_unless(job_wait(&stage.sends), "the sink waits for the map");
-    expect_picture(&stage);
-    fail_if(stage.looks.done);
+    ENDS_UNTIL(30, g_atomic_int_get(&stage.sends.done), "the sink waits for the map");
+    ends_take(stage.src, CAPS_SMALL, 1);
+    fail_if(g_atomic_int_get(&stage.looks.done));
     gate_set(&map_gate, FALSE);
     g_thread_join(sends);
     g_thread_join(looks);
     fail_unless_equals_uint64(ends_stat(stage.sink, "copies-cpu"), 0);
-    stage_close(&stage);
+    gst_buffer_unref(stage.sends.buffer);
 }
 
 /* --- queries --------------------------------------------------------------------------------- */
@@ -236,36 +179,31 @@ static gpointer watch(gpointer sink)
     return NULL;
 }
 
-struct stream {
-    GstHarness *sink;
-    struct job job;
-};
-
 /* Pictures, another format and pictures of it, an interruption. */
 static gpointer stream(gpointer user)
 {
-    struct stream *stream = user;
+    struct job *job = user;
 
-    gst_harness_push(stream->sink, ends_picture(CAPS_SMALL, 1));
-    gst_harness_set_src_caps_str(stream->sink, CAPS_OTHER);
-    gst_harness_push(stream->sink, ends_picture(CAPS_OTHER, 2));
-    gst_harness_push_event(stream->sink, gst_event_new_flush_start());
-    gst_harness_push_event(stream->sink, gst_event_new_flush_stop(TRUE));
-    job_done(&stream->job);
+    gst_harness_push(job->sink, ends_picture(CAPS_SMALL, 1));
+    gst_harness_set_src_caps_str(job->sink, CAPS_OTHER);
+    gst_harness_push(job->sink, ends_picture(CAPS_OTHER, 2));
+    gst_harness_push_event(job->sink, gst_event_new_flush_start());
+    gst_harness_push_event(job->sink, gst_event_new_flush_stop(TRUE));
+    g_atomic_int_set(&job->done, TRUE);
     return NULL;
 }
 
 TEST(test_stream_during_stats)
 {
     g_autofree gchar *properties = g_strdup_printf("device=%s wait-for-connection=false", device);
-    struct stream streams = {.sink = ends_sink_at("watched", properties)};
+    struct job streams = {.sink = ends_sink_at("watched", properties)};
 
     gst_harness_set_src_caps_str(streams.sink, CAPS_SMALL);
     gate_set(&look_gate, TRUE);
     GThread *watches = g_thread_new("watches", watch, ends_element(streams.sink));
-    fail_unless(gate_wait_inside(&look_gate), "there is no query");
+    ENDS_UNTIL(30, g_atomic_int_get(&look_gate.inside), "there is no query");
     GThread *thread = g_thread_new("streams", stream, &streams);
-    fail_unless(job_wait(&streams.job), "the stream waits for the query");
+    ENDS_UNTIL(30, g_atomic_int_get(&streams.done), "the stream waits for the query");
     gate_set(&look_gate, FALSE);
     g_thread_join(watches);
     g_thread_join(thread);

@@ -17,7 +17,8 @@
 
 static struct {
     const gchar *caps;
-    gchar *addresses[2], *more[2];
+    const gchar *more[2];
+    gchar *programmes[2], *addresses[2];
     GPid pids[2];
     EndsPipeline *pipeline;
     GstElement *src;
@@ -104,25 +105,16 @@ static void start(guint which)
                                          "slots=64 slow-receiver=block", first, scene.more[which]);
 }
 
-/* Not the stats of a source in a programme, which has none itself. */
+/* Not of a source in a programme, where no element is `src`. */
 static guint64 count_of(guint which, const gchar *field)
 {
-    g_autoptr(GstStructure) stats = NULL, one = NULL;
-    guint64 count = 0;
-
-    g_object_get(scene.src, "stats", &stats, NULL);
-    fail_unless(gst_structure_get(stats, which == MAIN ? "main" : "backup", GST_TYPE_STRUCTURE,
-                                  &one, NULL) &&
-                gst_structure_get_uint64(one, field, &count));
-    return count;
+    return ends_stat_in(scene.src, which == MAIN ? "main" : "backup", field);
 }
 
-static gboolean is_active(const gchar *name)
+/* Until that sender's units come, all of which are right. */
+static void await_active(const gchar *name)
 {
-    g_autoptr(GstStructure) stats = NULL;
-
-    g_object_get(scene.src, "stats", &stats, NULL);
-    return g_strcmp0(gst_structure_get_string(stats, "active"), name) == 0;
+    ENDS_UNTIL(60, units() && ends_stat_is(scene.src, "active", name));
 }
 
 static void await_units(guint64 more)
@@ -132,27 +124,35 @@ static void await_units(guint64 more)
     ENDS_UNTIL(60, units() >= wanted);
 }
 
-#define RECEIVER "slots=64 ! fakesink name=end sync=false async=false signal-handoffs=true"
-
-static void open_scene(const gchar *caps, const gchar *main, const gchar *backup)
+/* The senders, each at a stream of that name. */
+static void prepare(const gchar *caps, const gchar *main, const gchar *backup, const gchar *name)
 {
     memset(&scene, 0, sizeof(scene));
     g_mutex_init(&scene.lock);
     scene.caps = caps;
-    scene.more[MAIN] = g_strdup(main);
-    scene.more[BACKUP] = g_strdup(backup);
+    scene.more[MAIN] = main;
+    scene.more[BACKUP] = backup;
     for (guint i = 0; i < 2; i++) {
-        g_autofree gchar *name = ends_address();
-        scene.addresses[i] = g_strconcat(name, "/stream", NULL);
+        scene.programmes[i] = ends_address();
+        scene.addresses[i] = g_strconcat(scene.programmes[i], "/", name, NULL);
     }
+}
+
+static void play(EndsPipeline *pipeline)
+{
+    scene.pipeline = pipeline;
+    ends_on_buffer(pipeline, "end", G_CALLBACK(take), NULL);
+    ends_play(pipeline);
+}
+
+static void open_scene(const gchar *caps, const gchar *main, const gchar *backup)
+{
+    prepare(caps, main, backup, "stream");
     start(MAIN);
-    scene.pipeline =
-        ends_pipeline("gpudirectsrc name=src address=%s backup-address=%s on-eos=wait " RECEIVER,
-                      scene.addresses[MAIN], scene.addresses[BACKUP]);
-    scene.src = gst_bin_get_by_name(GST_BIN(scene.pipeline), "src");
-    g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(scene.pipeline), "end");
-    g_signal_connect(end, "handoff", G_CALLBACK(take), NULL);
-    gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
+    play(ends_pipeline("gpudirectsrc name=src address=%s backup-address=%s on-eos=wait slots=64 ! "
+                       "fakesink name=end sync=false async=false",
+                       scene.addresses[MAIN], scene.addresses[BACKUP]));
+    scene.src = ends_in(scene.pipeline, "src");
     await_units(1);
     start(BACKUP);
     ENDS_UNTIL(60, units() > 0 && count_of(BACKUP, "frames") > 2 && is_settled());
@@ -162,13 +162,12 @@ static void close_scene(void)
 {
     units();
     ends_fail_on_errors(scene.pipeline);
-    gst_object_unref(scene.src);
     ends_stop(scene.pipeline);
     for (guint i = 0; i < 2; i++) {
         if (scene.pids[i])
             ends_kill(scene.pids[i]);
         g_free(scene.addresses[i]);
-        g_free(scene.more[i]);
+        g_free(scene.programmes[i]);
     }
     g_mutex_clear(&scene.lock);
 }
@@ -177,16 +176,16 @@ static void close_scene(void)
 static void lose_each(guint64 more)
 {
     ends_kill(scene.pids[MAIN]);
-    ENDS_UNTIL(60, units() && is_active("backup"));
+    await_active("backup");
     await_units(more);
     start(MAIN);
-    ENDS_UNTIL(60, units() && is_active("main"));
+    await_active("main");
     await_units(more);
     kill(scene.pids[MAIN], SIGSTOP);
-    ENDS_UNTIL(60, units() && is_active("backup"));
+    await_active("backup");
     await_units(more);
     kill(scene.pids[MAIN], SIGCONT);
-    ENDS_UNTIL(60, units() && is_active("main"));
+    await_active("main");
     await_units(more);
     ends_kill(scene.pids[BACKUP]);
     await_units(more);
@@ -226,38 +225,23 @@ TEST(test_programme)
     static const gchar video[] = "video/x-raw,format=UYVY,width=64,height=16,framerate=25/1";
     GPid pictures[2];
 
-    memset(&scene, 0, sizeof(scene));
-    g_mutex_init(&scene.lock);
-    scene.caps = SOUND;
-    g_autofree gchar *name = ends_address(), *spare = ends_address();
-    const gchar *names[] = {name, spare};
+    prepare(SOUND, "480 0", "1024 100", "sound");
     for (guint i = 0; i < 2; i++) {
-        scene.more[i] = g_strdup(i ? "1024 100" : "480 0");
-        scene.addresses[i] = g_strconcat(names[i], "/sound", NULL);
-        pictures[i] = ends_spawn_instants(names[i], video, "slots=32 slow-receiver=block", 0);
+        pictures[i] =
+            ends_spawn_instants(scene.programmes[i], video, "slots=32 slow-receiver=block", 0);
         start(i);
     }
-    scene.pipeline = ends_pipeline("gpudirectprogramsrc name=p address=%s backup-address=%s "
-                                   "p. ! queue ! audio/x-raw ! fakesink name=end sync=false "
-                                   "async=false signal-handoffs=true "
-                                   "p. ! queue ! video/x-raw ! fakesink sync=false async=false",
-                                   name, spare);
-    g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(scene.pipeline), "end");
-    g_signal_connect(end, "handoff", G_CALLBACK(take), NULL);
-    gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
+    play(ends_pipeline("gpudirectprogramsrc name=p address=%s backup-address=%s "
+                       "p. ! queue ! audio/x-raw ! fakesink name=end sync=false async=false "
+                       "p. ! queue ! video/x-raw ! fakesink sync=false async=false",
+                       scene.programmes[MAIN], scene.programmes[BACKUP]));
     ENDS_UNTIL(60, units() > 48000);
     ends_kill(scene.pids[MAIN]);
     await_units(48000);
-    units();
-    ends_fail_on_errors(scene.pipeline);
-    ends_stop(scene.pipeline);
-    ends_kill(scene.pids[BACKUP]);
-    for (guint i = 0; i < 2; i++) {
+    scene.pids[MAIN] = 0;
+    close_scene();
+    for (guint i = 0; i < 2; i++)
         ends_kill(pictures[i]);
-        g_free(scene.addresses[i]);
-        g_free(scene.more[i]);
-    }
-    g_mutex_clear(&scene.lock);
 }
 
 ENDS_MAIN(90)
