@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #define FRAMES 200
 #define DEADLINE 40 /* s; of every wait */
@@ -20,14 +19,12 @@
 struct plant {
     gchar *address;
     GstElement *pipeline, *sink;
-    GstBus *bus;
     gint recorded; /* atomic */
 };
 
-static GstPadProbeReturn count(GstPad *pad, GstPadProbeInfo *info, gpointer frames)
+static void record(GstElement *recorder, GstBuffer *buffer, GstPad *pad, gint *frames)
 {
-    g_atomic_int_inc((gint *)frames);
-    return GST_PAD_PROBE_OK;
+    g_atomic_int_inc(frames);
 }
 
 /* A camera, a recorder, and a branch on air. */
@@ -40,11 +37,8 @@ static void plant_open(struct plant *plant, const gchar *camera, const gchar *pr
         "name=recorder sync=false async=false t. ! queue ! gpudirectsink name=sink async=false "
         "sync=false address=%s %s",
         FRAMES, camera, plant->address, properties);
-    plant->sink = gst_bin_get_by_name(GST_BIN(plant->pipeline), "sink");
-    plant->bus = gst_element_get_bus(plant->pipeline);
-    g_autoptr(GstElement) recorder = gst_bin_get_by_name(GST_BIN(plant->pipeline), "recorder");
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(recorder, "sink");
-    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count, &plant->recorded, NULL);
+    plant->sink = ends_in(plant->pipeline, "sink");
+    ends_on_buffer(plant->pipeline, "recorder", G_CALLBACK(record), &plant->recorded);
 }
 
 static void plant_wait_clients(struct plant *plant, guint count)
@@ -62,36 +56,17 @@ static void plant_wait_recorded(struct plant *plant, gint frames)
                "the recorder stands still: it has %d frames of %d", plant->recorded, frames);
 }
 
-static void plant_wait_end(struct plant *plant)
-{
-    g_autoptr(GstMessage) message =
-        ends_wait_message(plant->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, DEADLINE);
-
-    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS,
-                "no end of the stream: the recorder has %d frames",
-                g_atomic_int_get(&plant->recorded));
-}
-
 static void plant_close(struct plant *plant)
 {
-    gst_element_set_state(plant->pipeline, GST_STATE_NULL);
-    gst_object_unref(plant->bus);
-    gst_object_unref(plant->sink);
-    gst_object_unref(plant->pipeline);
+    ends_stop(plant->pipeline);
     g_free(plant->address);
 }
 
 static void expect_stats(struct plant *plant, gboolean live, const gchar *policy, gboolean wait)
 {
-    g_autoptr(GstStructure) stats = NULL;
-    gboolean is_live = -1, waits = -1;
-
-    g_object_get(plant->sink, "stats", &stats, NULL);
-    gst_structure_get(stats, "live", G_TYPE_BOOLEAN, &is_live, "wait-for-connection",
-                      G_TYPE_BOOLEAN, &waits, NULL);
-    fail_unless_equals_int(is_live, live);
-    fail_unless_equals_int(waits, wait);
-    fail_unless_equals_string(gst_structure_get_string(stats, "slow-receiver"), policy);
+    fail_unless_equals_int(ends_stat_true(plant->sink, "live"), live);
+    fail_unless_equals_int(ends_stat_true(plant->sink, "wait-for-connection"), wait);
+    ends_check_stat(plant->sink, "slow-receiver", policy);
 }
 
 /* --- receivers ---------------------------------------------------------------------------- */
@@ -133,8 +108,7 @@ static void viewer_tell(struct viewer *viewer, const gchar *word)
 
 static void viewer_kill(struct viewer *viewer)
 {
-    kill(viewer->pid, SIGKILL);
-    waitpid(viewer->pid, NULL, 0);
+    ends_kill(viewer->pid);
     fclose(viewer->from);
     close(viewer->to);
 }
@@ -142,16 +116,6 @@ static void viewer_kill(struct viewer *viewer)
 /* --- live --------------------------------------------------------------------------------- */
 
 enum fate { FINE, STOPPED, PAUSED, GONE };
-
-static void meet(struct viewer *viewer, enum fate fate)
-{
-    if (fate == STOPPED)
-        kill(viewer->pid, SIGSTOP);
-    else if (fate == PAUSED)
-        viewer_tell(viewer, "pause");
-    else if (fate == GONE)
-        kill(viewer->pid, SIGKILL);
-}
 
 /* Healthy receivers get a ring of 64 frames: more than a second, for which a busy machine may not
  * schedule a process. */
@@ -167,12 +131,14 @@ static void go_on_air(guint receivers, enum fate fate)
         viewer_start(&viewers[i], &plant,
                      i == 0 && fate != FINE ? "slots=4" : "slots=64 start=oldest");
     plant_wait_clients(&plant, receivers);
-    gst_element_set_state(plant.pipeline, GST_STATE_PLAYING);
+    ends_play(plant.pipeline);
     plant_wait_recorded(&plant, FRAMES / 4);
     expect_stats(&plant, TRUE, "drop-oldest", FALSE);
-    if (receivers > 0)
-        meet(&viewers[0], fate);
-    plant_wait_end(&plant);
+    if (fate == PAUSED)
+        viewer_tell(&viewers[0], "pause");
+    else if (fate != FINE)
+        kill(viewers[0].pid, fate == STOPPED ? SIGSTOP : SIGKILL);
+    ends_wait_end(plant.pipeline, DEADLINE);
     fail_unless_equals_int(g_atomic_int_get(&plant.recorded), FRAMES);
     for (guint i = fate == FINE ? 0 : 1; i < receivers; i++)
         viewer_expect(&viewers[i], "end 200 0");
@@ -201,7 +167,7 @@ TEST(test_not_live)
     struct plant plant;
 
     plant_open(&plant, "", "");
-    gst_element_set_state(plant.pipeline, GST_STATE_PLAYING);
+    ends_play(plant.pipeline);
     plant_wait_recorded(&plant, 1);
     g_usleep(300000); /* a frame that is not waited with would be gone by now */
     expect_stats(&plant, FALSE, "block", TRUE);
@@ -211,7 +177,7 @@ TEST(test_not_live)
     g_usleep(300000);
     viewer_tell(&viewer, "play");
     viewer_expect(&viewer, "end 200 0");
-    plant_wait_end(&plant);
+    ends_wait_end(plant.pipeline, DEADLINE);
     viewer_kill(&viewer);
     plant_close(&plant);
 }
@@ -222,13 +188,13 @@ TEST(test_explicit)
     struct plant plant;
 
     plant_open(&plant, "is-live=true", "slow-receiver=block wait-for-connection=true");
-    gst_element_set_state(plant.pipeline, GST_STATE_PLAYING);
+    ends_play(plant.pipeline);
     plant_wait_recorded(&plant, 1);
     expect_stats(&plant, TRUE, "block", TRUE);
     plant_close(&plant);
     plant_open(&plant, "", "slow-receiver=drop-newest wait-for-connection=false");
-    gst_element_set_state(plant.pipeline, GST_STATE_PLAYING);
-    plant_wait_end(&plant);
+    ends_play(plant.pipeline);
+    ends_wait_end(plant.pipeline, DEADLINE);
     expect_stats(&plant, FALSE, "drop-newest", FALSE);
     fail_unless_equals_int(g_atomic_int_get(&plant.recorded), FRAMES);
     plant_close(&plant);
@@ -244,7 +210,7 @@ TEST(test_end_ends_every_wait, .times = 4)
 
     plant_open(&plant, __i__ % 2 ? "is-live=true" : "",
                "slow-receiver=block wait-for-connection=true");
-    gst_element_set_state(plant.pipeline, GST_STATE_PLAYING);
+    ends_play(plant.pipeline);
     if (__i__ >= 2) {
         viewer_start(&viewer, &plant, "! identity sleep-time=10000");
         plant_wait_clients(&plant, 1);
@@ -253,7 +219,7 @@ TEST(test_end_ends_every_wait, .times = 4)
     plant_wait_recorded(&plant, 1);
     g_usleep(500000); /* long enough to be blocked, mostly; else the end comes all the sooner */
     fail_unless(gst_element_send_event(plant.pipeline, gst_event_new_eos()));
-    plant_wait_end(&plant);
+    ends_wait_end(plant.pipeline, DEADLINE);
     if (__i__ >= 2)
         viewer_kill(&viewer);
     plant_close(&plant);
@@ -266,8 +232,8 @@ static void resume(const gchar *policy, const gchar *start, guint pictures, guin
     g_autoptr(GstHarness) sink = ends_sink(policy), src = ends_src(start);
 
     ends_start(sink, CAPS_SMALL);
-    gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
-    gst_buffer_unref(ends_pull(src));
+    ends_push(sink, CAPS_SMALL, 0);
+    ends_skip(src, 1);
     gst_element_set_state(src->element, GST_STATE_PAUSED);
     for (guint i = 1; i <= pictures; i++)
         ends_push(sink, CAPS_SMALL, i);
@@ -280,7 +246,7 @@ static void resume(const gchar *policy, const gchar *start, guint pictures, guin
     }
     fail_unless_equals_uint64(ends_stat(src, "dropped"), begin - 1);
     fail_unless_equals_uint64(ends_stat(src, "frames"), 1 + pictures - (begin - 1));
-    gst_harness_push(sink, ends_picture(CAPS_SMALL, 99));
+    ends_push(sink, CAPS_SMALL, 99);
     g_autoptr(GstBuffer) next = ends_pull(src);
     ends_check_picture(next, CAPS_SMALL, 99);
     fail_if(GST_BUFFER_FLAG_IS_SET(next, GST_BUFFER_FLAG_DISCONT));
@@ -293,16 +259,6 @@ TEST(test_start_after_a_pause)
     resume("slow-receiver=drop-oldest", NULL, 20, 20);
     resume("slow-receiver=drop-oldest", "start=oldest", 20, 17);
     resume("slow-receiver=block", NULL, 4, 1);
-}
-
-static void begin_again(GstHarness *sink)
-{
-    GstSegment segment;
-
-    gst_harness_push_event(sink, gst_event_new_flush_start());
-    gst_harness_push_event(sink, gst_event_new_flush_stop(TRUE));
-    gst_segment_init(&segment, GST_FORMAT_TIME);
-    gst_harness_push_event(sink, gst_event_new_segment(&segment));
 }
 
 /* A receiver that waits at the end goes on with what the sender sends then, and with the next
@@ -323,8 +279,13 @@ TEST(test_receiver_outlives_senders)
             gst_buffer_unref(buffer);
             gst_event_unref(ends_wait_event(src, GST_EVENT_SEGMENT));
             gst_harness_push_event(sink, gst_event_new_eos());
-            if (k == 0)
-                begin_again(sink);
+            if (k == 0) {
+                GstSegment segment;
+                gst_harness_push_event(sink, gst_event_new_flush_start());
+                gst_harness_push_event(sink, gst_event_new_flush_stop(TRUE));
+                gst_segment_init(&segment, GST_FORMAT_TIME);
+                gst_harness_push_event(sink, gst_event_new_segment(&segment));
+            }
         }
     }
     GstMessage *bad = ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_ERROR, 0);
@@ -357,9 +318,6 @@ static gint push_frames(GstHarness *sink, guint count)
 TEST(test_silent_upstream)
 {
     GstHarness *sink = ends_sink("wait-for-connection=false");
-    GstElement *element = ends_element(sink);
-    g_autoptr(GstStructure) stats = NULL;
-    gboolean live;
 
     gst_pad_set_query_function(sink->srcpad, answer);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
@@ -369,8 +327,7 @@ TEST(test_silent_upstream)
     g_atomic_int_set(&answers, TRUE);
     push_frames(sink, 64);
     fail_unless_equals_int(push_frames(sink, 64), 0); /* it is known */
-    g_object_get(element, "stats", &stats, NULL);
-    fail_unless(gst_structure_get_boolean(stats, "live", &live) && live);
+    fail_unless(ends_stat_true(ends_element(sink), "live"));
 }
 
 ENDS_MAIN(60)

@@ -60,21 +60,51 @@ void card_set(const gchar *name, gint value)
     close(fd);
 }
 
+/* --- pipelines ---------------------------------------------------------------------------- */
+
+GstElement *launch(const gchar *format, ...)
+{
+    g_autoptr(GError) error = NULL;
+    va_list args;
+
+    va_start(args, format);
+    g_autofree gchar *text = g_strdup_vprintf(format, args);
+    va_end(args);
+    GstElement *pipeline = gst_parse_launch(text, &error);
+    check(pipeline && !error, "%s: %s", text, error ? error->message : "");
+    return pipeline;
+}
+
+GstMessage *await_message(GstElement *pipeline, GstMessageType types)
+{
+    return gst_bus_timed_pop_filtered(GST_ELEMENT_BUS(pipeline), CARD_WAIT, types);
+}
+
+void await_end(GstElement *pipeline, const gchar *what)
+{
+    g_autoptr(GstMessage) message = await_message(pipeline, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
+
+    check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "%s", what);
+}
+
 /* --- pictures ----------------------------------------------------------------------------- */
 
 struct taking {
-    struct picture *picture;
-    GstElement *pipeline;
-    guint left;
+    struct picture *next;
+    guint skip, left;
 };
 
 static void on_picture(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct taking *taking)
 {
     GstMapInfo map;
 
-    if (taking->left == 0 || --taking->left > 0)
+    if (taking->skip > 0) {
+        taking->skip--;
         return;
-    struct picture *picture = taking->picture;
+    }
+    if (taking->left == 0)
+        return;
+    struct picture *picture = taking->next++;
     check(gst_buffer_map(buffer, &map, GST_MAP_READ), "a picture cannot be read");
     picture->bytes = g_bytes_new(map.data, map.size);
     gst_buffer_unmap(buffer, &map);
@@ -82,38 +112,32 @@ static void on_picture(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct 
     picture->pts = GST_BUFFER_PTS(buffer);
     picture->offset = GST_BUFFER_OFFSET(buffer);
     picture->flags = GST_BUFFER_FLAGS(buffer);
-    gst_element_post_message(
-        sink, gst_message_new_application(GST_OBJECT(sink), gst_structure_new_empty("taken")));
+    if (--taking->left == 0)
+        gst_element_post_message(
+            sink, gst_message_new_application(GST_OBJECT(sink), gst_structure_new_empty("taken")));
 }
 
-gboolean card_take(const gchar *source, const gchar *rest, guint count, struct picture *last,
-                   gchar **text)
+gboolean card_take(const gchar *source, const gchar *rest, guint skip, guint count,
+                   struct picture *pictures, gchar **text)
 {
-    g_autofree gchar *launch = g_strdup_printf(
-        "%s ! %s ! fakesink name=sink signal-handoffs=true sync=false", source, rest);
-    GError *error = NULL;
-    g_autoptr(GstElement) pipeline = gst_parse_launch(launch, &error);
-    struct taking taking = {last, pipeline, count};
-
-    check(pipeline && !error, "%s: %s", launch, error ? error->message : "");
-    memset(last, 0, sizeof(*last));
-    *text = NULL;
+    g_autoptr(GError) error = NULL;
+    struct taking taking = {pictures, skip, count};
+    g_autoptr(GstElement) pipeline =
+        launch("%s ! %s ! fakesink name=sink signal-handoffs=true sync=false", source, rest);
     g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
-    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+
+    memset(pictures, 0, count * sizeof(*pictures));
+    *text = NULL;
     g_signal_connect(sink, "handoff", G_CALLBACK(on_picture), &taking);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    GstMessage *message = gst_bus_timed_pop_filtered(
-        bus, CARD_WAIT, GST_MESSAGE_APPLICATION | GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
+    g_autoptr(GstMessage) message =
+        await_message(pipeline, GST_MESSAGE_APPLICATION | GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
     gboolean taken = message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_APPLICATION;
-    if (message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) {
+    if (message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
         gst_message_parse_error(message, &error, NULL);
-        *text = g_strdup(error->message);
-        g_clear_error(&error);
-    } else if (!taken) {
-        *text = g_strdup("nothing came");
-    }
+    if (!taken)
+        *text = g_strdup(error ? error->message : "nothing came");
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    g_clear_pointer(&message, gst_message_unref);
     return taken;
 }
 

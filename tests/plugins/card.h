@@ -19,6 +19,15 @@ void card_select(enum card_input input);
 void card_set(const gchar *control, gint value);
 void card_set_standard(guint64 standard);
 
+/* A pipeline by its launch line, not started. */
+GstElement *launch(const gchar *format, ...) G_GNUC_PRINTF(1, 2);
+
+/* Its next message of these types; NULL: none comes. */
+GstMessage *await_message(GstElement *pipeline, GstMessageType types);
+
+/* It comes to its end, without an error; else the test ends with the sentence. */
+void await_end(GstElement *pipeline, const gchar *what);
+
 /* A picture that came out of a pipeline. */
 struct picture {
     GstCaps *caps;
@@ -29,10 +38,10 @@ struct picture {
 };
 void picture_clear(struct picture *picture);
 
-/* Runs "SOURCE ! REST ! fakesink" until that many pictures came, and gives the last of them. FALSE:
- * an error came first, *text is its sentence (g_free it). */
-gboolean card_take(const gchar *source, const gchar *rest, guint count, struct picture *last,
-                   gchar **text);
+/* Runs "SOURCE ! REST ! fakesink", and gives so many pictures, behind those that are skipped.
+ * FALSE: an error came first, or nothing; *text is its sentence (g_free it). */
+gboolean card_take(const gchar *source, const gchar *rest, guint skip, guint count,
+                   struct picture *pictures, gchar **text);
 
 /* Ends the test with a sentence where it is not so. */
 void check(gboolean good, const gchar *format, ...) G_GNUC_PRINTF(2, 3);

@@ -22,10 +22,9 @@ struct cost {
 };
 
 struct watch {
-    GstElement *sink;
     guint seen;
-    gint64 cpu;   /* ns at the end of the warm-up, then of all frames after it */
-    gint64 *ages; /* ns */
+    gint64 cpu;    /* ns at the end of the warm-up, then of all frames after it */
+    gdouble *ages; /* ns */
 };
 
 static gint64 clock_ns(clockid_t clock)
@@ -44,8 +43,8 @@ static void on_frame(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct wa
         watch->cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     if (seen < WARM_UP || seen >= WARM_UP + frames)
         return;
-    GstClockTime captured = gst_element_get_base_time(watch->sink) + GST_BUFFER_PTS(buffer);
-    watch->ages[seen - WARM_UP] = clock_ns(CLOCK_MONOTONIC) - (gint64)captured;
+    GstClockTime captured = gst_element_get_base_time(sink) + GST_BUFFER_PTS(buffer);
+    watch->ages[seen - WARM_UP] = (gdouble)(clock_ns(CLOCK_MONOTONIC) - (gint64)captured);
     if (seen < WARM_UP + frames - 1)
         return;
     watch->cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - watch->cpu;
@@ -53,9 +52,9 @@ static void on_frame(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct wa
         sink, gst_message_new_application(GST_OBJECT(sink), gst_structure_new_empty("enough")));
 }
 
-static gint compare_ages(gconstpointer a, gconstpointer b)
+static gint compare_values(gconstpointer a, gconstpointer b)
 {
-    gint64 x = *(const gint64 *)a, y = *(const gint64 *)b;
+    gdouble x = *(const gdouble *)a, y = *(const gdouble *)b;
 
     return x < y ? -1 : x > y;
 }
@@ -63,43 +62,31 @@ static gint compare_ages(gconstpointer a, gconstpointer b)
 /* The clock is the system's for both, so that a picture's time is the driver's stamp. */
 static void measure(const gchar *source, struct cost *cost)
 {
-    g_autofree gchar *launch =
-        g_strdup_printf("%s ! video/x-raw,format=UYVY,width=320,height=180,framerate=60/1 ! "
-                        "fakesink name=sink sync=false signal-handoffs=true "
-                        "enable-last-sample=false",
-                        source);
     GError *error = NULL;
-    g_autoptr(GstElement) pipeline = gst_parse_launch(launch, &error);
-
-    check(pipeline && !error, "%s: %s", launch, error ? error->message : "");
-    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
-    struct watch watch = {.sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink"),
-                          .ages = g_new0(gint64, frames)};
+    g_autoptr(GstElement) pipeline =
+        launch("%s ! video/x-raw,format=UYVY,width=320,height=180,framerate=60/1 ! fakesink "
+               "name=sink sync=false signal-handoffs=true enable-last-sample=false",
+               source);
+    struct watch watch = {.ages = g_new0(gdouble, frames)};
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
     g_autoptr(GstClock) clock = gst_system_clock_obtain();
     gst_pipeline_use_clock(GST_PIPELINE(pipeline), clock);
-    g_signal_connect(watch.sink, "handoff", G_CALLBACK(on_frame), &watch);
+    g_signal_connect(sink, "handoff", G_CALLBACK(on_frame), &watch);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(
-        bus, CARD_WAIT + frames * GST_SECOND / 10, GST_MESSAGE_APPLICATION | GST_MESSAGE_ERROR);
+    g_autoptr(GstMessage) message =
+        gst_bus_timed_pop_filtered(GST_ELEMENT_BUS(pipeline), CARD_WAIT + frames * GST_SECOND / 10,
+                                   GST_MESSAGE_APPLICATION | GST_MESSAGE_ERROR);
     if (message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
         gst_message_parse_error(message, &error, NULL);
     check(message && !error, "%s: %s", source, error ? error->message : "no frames");
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    qsort(watch.ages, frames, sizeof(*watch.ages), compare_ages);
+    qsort(watch.ages, frames, sizeof(*watch.ages), compare_values);
     cost->cpu = (gdouble)watch.cpu / frames / 1000;
-    cost->latency = (gdouble)watch.ages[frames / 2] / 1000;
+    cost->latency = watch.ages[frames / 2] / 1000;
     g_free(watch.ages);
-    gst_object_unref(watch.sink);
 }
 
 /* --- the table ---------------------------------------------------------------------------- */
-
-static gint compare_values(gconstpointer a, gconstpointer b)
-{
-    gdouble x = *(const gdouble *)a, y = *(const gdouble *)b;
-
-    return x < y ? -1 : x > y;
-}
 
 static struct cost median(const struct cost *of)
 {

@@ -44,13 +44,14 @@ static ino_t inode(int fd)
     return file.st_ino;
 }
 
-static void set_fence(int dmabuf, guint32 access)
+/* On a buffer's dma-buf. */
+static void set_fence(GstBuffer *buffer, guint32 access)
 {
     fence = eventfd(0, EFD_CLOEXEC);
     fail_unless(fence >= 0);
     fence_for = access;
     g_atomic_int_set(&fence_waits, 0);
-    fenced = inode(dmabuf);
+    fenced = inode(gst_dmabuf_memory_get_fd(gst_buffer_peek_memory(buffer, 0)));
 }
 
 static void pass_fence(void)
@@ -100,14 +101,6 @@ int ioctl(int fd, unsigned long request, ...)
 }
 
 /* --- pictures ----------------------------------------------------------------------------- */
-
-static gchar *text_of(GstElement *element, const gchar *property)
-{
-    gchar *text;
-
-    g_object_get(element, property, &text, NULL);
-    return text;
-}
 
 /* What is written to this memory as a driver would do it. */
 static guint8 *pages_of(GstBuffer *buffer)
@@ -216,7 +209,7 @@ TEST(test_into_slots, .times = G_N_ELEMENTS(spellings))
         ends_take(src, CAPS_SMALL, i);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
-    g_autofree gchar *reason = text_of(ends_element(sink), "fallback-reason");
+    g_autofree gchar *reason = ends_text(ends_element(sink), "fallback-reason");
     fail_unless_equals_string(reason, "");
 }
 
@@ -237,7 +230,7 @@ TEST(test_foreign, .times = 2)
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 20);
     fail_unless(g_atomic_int_get(&element_syncs) >= 40, "caches are not kept right");
-    g_autofree gchar *reason = text_of(ends_element(sink), "fallback-reason");
+    g_autofree gchar *reason = ends_text(ends_element(sink), "fallback-reason");
     fail_unless(strstr(reason, "copies pictures from dma-bufs"), "%s", reason);
     no_fences = FALSE;
 }
@@ -262,8 +255,7 @@ TEST(test_unfinished, .times = 2)
 
     ends_start(sink, __i__ ? CAPS_SMALL : IN_DMABUFS);
     struct pushed pushed = {sink, foreign(&pages)};
-    set_fence(gst_dmabuf_memory_get_fd(gst_buffer_peek_memory(pushed.buffer, 0)),
-              DMA_BUF_SYNC_READ);
+    set_fence(pushed.buffer, DMA_BUF_SYNC_READ);
     GThread *thread = g_thread_new("push", push, &pushed);
     ENDS_UNTIL(5, g_atomic_int_get(&fence_waits) > 2, "the sink does not wait for the writer");
     paint(pages, 7);
@@ -283,10 +275,9 @@ TEST(test_never_finished)
 
     ends_start(sink, IN_DMABUFS);
     GstBuffer *buffer = foreign(&pages);
-    set_fence(gst_dmabuf_memory_get_fd(gst_buffer_peek_memory(buffer, 0)), DMA_BUF_SYNC_READ);
+    set_fence(buffer, DMA_BUF_SYNC_READ);
     fail_unless_equals_int(gst_harness_push(sink, buffer), GST_FLOW_OK);
-    g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_WARNING, 5);
-    fail_unless(strstr(error->message, "is not finished"), "%s", error->message);
+    ends_expect(bus, GST_MESSAGE_WARNING, 5, "is not finished");
     fail_unless_equals_uint64(ends_stat(sink, "dropped-malformed"), 1);
     clear_fence();
     ends_push(sink, CAPS_SMALL, 8);
@@ -306,22 +297,16 @@ static void on_buffer(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer
     g_async_queue_push(buffers, gst_buffer_ref(buffer));
 }
 
-static void out_start_with(struct out *out, const gchar *properties, const gchar *filter)
+static void out_start(struct out *out, const gchar *properties, const gchar *filter)
 {
     out->pipeline = ends_pipeline("gpudirectsrc name=src slots=4 address=%s %s ! "
-                                  "capsfilter caps=%s ! fakesink name=sink sync=false async=false "
-                                  "enable-last-sample=false signal-handoffs=true",
+                                  "capsfilter caps=\"%s\" ! fakesink name=sink sync=false "
+                                  "async=false enable-last-sample=false",
                                   ends_own(), properties, filter);
-    out->src = gst_bin_get_by_name(GST_BIN(out->pipeline), "src");
+    out->src = ends_in(out->pipeline, "src");
     out->buffers = g_async_queue_new_full((GDestroyNotify)gst_buffer_unref);
-    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(out->pipeline), "sink");
-    g_signal_connect(sink, "handoff", G_CALLBACK(on_buffer), out->buffers);
-    gst_element_set_state(out->pipeline, GST_STATE_PLAYING);
-}
-
-static void out_start(struct out *out, const gchar *filter)
-{
-    out_start_with(out, "", filter);
+    ends_on_buffer(out->pipeline, "sink", G_CALLBACK(on_buffer), out->buffers);
+    ends_play(out->pipeline);
 }
 
 static GstBuffer *out_take(struct out *out)
@@ -334,18 +319,8 @@ static GstBuffer *out_take(struct out *out)
 
 static void out_stop(struct out *out)
 {
-    gst_element_set_state(out->pipeline, GST_STATE_NULL);
+    ends_stop(out->pipeline);
     g_async_queue_unref(out->buffers);
-    gst_object_unref(out->src);
-    gst_object_unref(out->pipeline);
-}
-
-static void expect_use(GstElement *src, const gchar *use)
-{
-    g_autoptr(GstStructure) stats = NULL;
-
-    g_object_get(src, "stats", &stats, NULL);
-    fail_unless_equals_string(gst_structure_get_string(stats, "dmabufs"), use);
 }
 
 /* Of a ring that this process may only read: in copies, while downstream holds some, too. */
@@ -355,7 +330,7 @@ TEST(test_out_as_copies, .times = G_N_ELEMENTS(spellings))
     struct out out;
     GstBuffer *held[3];
 
-    out_start(&out, spellings[__i__]);
+    out_start(&out, "", spellings[__i__]);
     ends_start(sink, CAPS_SMALL);
     for (guint i = 0; i < 30; i++) {
         ends_push(sink, CAPS_SMALL, i);
@@ -370,8 +345,8 @@ TEST(test_out_as_copies, .times = G_N_ELEMENTS(spellings))
     }
     for (guint i = 0; i < G_N_ELEMENTS(held); i++)
         ends_check_picture(held[(30 + i) % 3], CAPS_SMALL, 27 + i);
-    expect_use(out.src, "copies");
-    g_autofree gchar *reason = text_of(out.src, "fallback-reason");
+    ends_check_stat(out.src, "dmabufs", "copies");
+    g_autofree gchar *reason = ends_text(out.src, "fallback-reason");
     fail_unless(strstr(reason, "has no dma-bufs"), "%s", reason);
     for (guint i = 0; i < G_N_ELEMENTS(held); i++)
         gst_buffer_unref(held[i]);
@@ -384,12 +359,12 @@ TEST(test_out_reader)
     GstHarness *sink = ends_sink(NULL);
     struct out out;
 
-    out_start(&out, IN_DMABUFS);
+    out_start(&out, "", IN_DMABUFS);
     ends_start(sink, CAPS_SMALL);
     ends_push(sink, CAPS_SMALL, 1);
     GstBuffer *buffer = out_take(&out);
     guint8 *read = pages_of(buffer);
-    set_fence(gst_dmabuf_memory_get_fd(gst_buffer_peek_memory(buffer, 0)), DMA_BUF_SYNC_WRITE);
+    set_fence(buffer, DMA_BUF_SYNC_WRITE);
     gst_buffer_unref(buffer);
     for (guint i = 2; i < 20; i++) {
         ends_push(sink, CAPS_SMALL, i);
@@ -409,7 +384,7 @@ TEST(test_out_lost, .times = 2)
     GstHarness *sink = ends_sink(NULL);
     struct out out;
 
-    out_start_with(&out, __i__ ? "on-disconnect=black" : "on-disconnect=freeze", IN_DMABUFS);
+    out_start(&out, __i__ ? "on-disconnect=black" : "on-disconnect=freeze", IN_DMABUFS);
     ends_start(sink, CAPS_SMALL);
     ends_push(sink, CAPS_SMALL, 5);
     gst_buffer_unref(out_take(&out));
@@ -433,14 +408,13 @@ TEST(test_out_unwanted)
     for (guint i = 0; i < G_N_ELEMENTS(filters); i++) {
         GstHarness *sink = ends_sink(NULL);
         struct out out;
-        g_autofree gchar *quoted = g_strdup_printf("\"%s\"", filters[i]);
-        out_start(&out, quoted);
+        out_start(&out, "", filters[i]);
         ends_start(sink, CAPS_SMALL);
         ends_push(sink, CAPS_SMALL, i);
         g_autoptr(GstBuffer) buffer = out_take(&out);
         fail_if(gst_is_dmabuf_memory(gst_buffer_peek_memory(buffer, 0)));
         ends_check_picture(buffer, CAPS_SMALL, i);
-        expect_use(out.src, "none");
+        ends_check_stat(out.src, "dmabufs", "none");
         out_stop(&out);
         ends_close_all();
     }
@@ -481,12 +455,12 @@ TEST(test_out_slots)
         fail_unless(gst_buffer_memcmp(wanted, 0, pages_of(buffer), PICTURE_SIZE) == 0);
         ends_check_picture(buffer, CAPS_SMALL, i);
     }
-    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(line.pipeline), "src");
-    expect_use(src, "slots");
+    GstElement *src = ends_in(line.pipeline, "src");
+    ends_check_stat(src, "dmabufs", "slots");
     fail_unless_equals_uint64(ends_stat_of(src, "copies-cpu"), 0);
     fail_unless_equals_int(dmabuf_count, 4 + 2); /* and those that answer whether there are any */
 
-    set_fence(gst_dmabuf_memory_get_fd(gst_buffer_peek_memory(buffer, 0)), DMA_BUF_SYNC_WRITE);
+    set_fence(buffer, DMA_BUF_SYNC_WRITE);
     GThread *thread = g_thread_new("reader", give_back, buffer);
     ENDS_UNTIL(20, g_atomic_int_get(&fence_waits) > 0, "nobody waits for the fence");
     g_atomic_int_set(&released, TRUE);

@@ -3,12 +3,177 @@
 
 /* gpudirectsrc on the kernel's test card in the guest: its handling of the driver's timestamps, and
  * of each error that can be injected, errors_test TIMES times each. */
-#include "cardrun.h"
+#include "card.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define FRAME (GST_SECOND / 60)
+
+/* --- the source, each of whose buffers is looked at as it passes --------------------------- */
+
+struct run {
+    GstElement *pipeline, *src;
+    GstBus *bus;
+
+    GMutex lock;
+    guint frames;          /* since it was started */
+    guint corrupted;       /* flagged */
+    guint64 offset;        /* the driver's number of the last one */
+    guint64 gaps;          /* of these numbers */
+    guint64 told, untold;  /* frames lost by the last QoS message, and by the first frame's */
+    guint64 missing;       /* that no message told of, or too many: 0, or the test fails */
+    GstClockTime pts;      /* of the last one */
+    GstClockTime captured; /* its reference timestamp; NONE: it has none */
+    gboolean backwards;    /* a PTS was before the last one */
+    gint64 late;           /* running time beyond the last PTS, at most */
+};
+
+/* The message about frames that were lost comes before the frame that follows them. */
+static void on_frame(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct run *run)
+{
+    guint64 offset = GST_BUFFER_OFFSET(buffer);
+    GstClockTime now = gst_element_get_current_running_time(run->src);
+    g_autoptr(GstCaps) caps = gst_caps_new_empty_simple("timestamp/x-gpudirect-capture");
+    GstReferenceTimestampMeta *meta = gst_buffer_get_reference_timestamp_meta(buffer, caps);
+
+    g_mutex_lock(&run->lock);
+    if (run->frames == 0)
+        run->untold = run->told;
+    else if (offset > run->offset)
+        run->gaps += offset - run->offset - 1;
+    if (run->told - run->untold != run->gaps)
+        run->missing = run->gaps - (run->told - run->untold);
+    run->backwards |= run->frames > 0 && GST_BUFFER_PTS(buffer) < run->pts;
+    run->late = MAX(run->late, GST_CLOCK_DIFF(GST_BUFFER_PTS(buffer), now));
+    run->pts = GST_BUFFER_PTS(buffer);
+    run->offset = offset;
+    run->captured = meta ? meta->timestamp : GST_CLOCK_TIME_NONE;
+    run->corrupted += GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_CORRUPTED) != 0;
+    run->frames++;
+    g_mutex_unlock(&run->lock);
+}
+
+static GstBusSyncReply on_message(GstBus *bus, GstMessage *message, gpointer user)
+{
+    struct run *run = user;
+
+    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_QOS &&
+        GST_MESSAGE_SRC(message) == GST_OBJECT(run->src)) {
+        g_mutex_lock(&run->lock);
+        gst_message_parse_qos_stats(message, NULL, NULL, &run->told);
+        g_mutex_unlock(&run->lock);
+    }
+    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
+        return GST_BUS_PASS;
+    gst_message_unref(message);
+    return GST_BUS_DROP;
+}
+
+static void run_make(struct run *run)
+{
+    memset(run, 0, sizeof(*run));
+    g_mutex_init(&run->lock);
+    run->pipeline =
+        launch("gpudirectsrc name=src address=v4l2://" CARD " add-reference-timestamp-meta=true ! "
+               "video/x-raw,format=UYVY,width=320,height=180,framerate=60/1 ! "
+               "fakesink name=sink sync=false signal-handoffs=true");
+    run->src = gst_bin_get_by_name(GST_BIN(run->pipeline), "src");
+    run->bus = GST_ELEMENT_BUS(run->pipeline);
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(run->pipeline), "sink");
+    g_signal_connect(sink, "handoff", G_CALLBACK(on_frame), run);
+    gst_bus_set_sync_handler(run->bus, on_message, run, NULL);
+}
+
+static void run_stop(struct run *run)
+{
+    GstMessage *message;
+
+    gst_element_set_state(run->pipeline, GST_STATE_NULL);
+    while ((message = gst_bus_pop(run->bus)))
+        gst_message_unref(message);
+}
+
+static void run_clear(struct run *run)
+{
+    run_stop(run);
+    gst_bus_set_sync_handler(run->bus, NULL, NULL, NULL);
+    gst_object_unref(run->src);
+    gst_object_unref(run->pipeline);
+    g_mutex_clear(&run->lock);
+}
+
+/* From NULL to PLAYING, with counters reset. */
+static void run_start(struct run *run)
+{
+    run_stop(run);
+    g_mutex_lock(&run->lock);
+    run->frames = run->corrupted = 0;
+    run->gaps = run->told = run->untold = run->missing = 0;
+    run->backwards = FALSE;
+    run->late = 0;
+    run->captured = GST_CLOCK_TIME_NONE;
+    g_mutex_unlock(&run->lock);
+    gst_element_set_state(run->pipeline, GST_STATE_PLAYING);
+}
+
+static gchar *take_error(struct run *run)
+{
+    g_autoptr(GstMessage) message = gst_bus_pop_filtered(run->bus, GST_MESSAGE_ERROR);
+    g_autoptr(GError) error = NULL;
+
+    if (!message)
+        return NULL;
+    gst_message_parse_error(message, &error, NULL);
+    return g_strdup_printf("%s %d: %s", g_quark_to_string(error->domain), error->code,
+                           error->message);
+}
+
+/* Waits until so many more frames came; FALSE: an error came first, *text is its sentence and what
+ * it is about (g_free it). Nothing at all ends the test. */
+static gboolean run_await(struct run *run, guint more, gchar **text)
+{
+    gint64 deadline = g_get_monotonic_time() + CARD_WAIT / GST_USECOND;
+
+    g_mutex_lock(&run->lock);
+    guint wanted = run->frames + more;
+    while ((*text = take_error(run)) == NULL && run->frames < wanted &&
+           g_get_monotonic_time() < deadline) {
+        g_mutex_unlock(&run->lock);
+        g_usleep(5000);
+        g_mutex_lock(&run->lock);
+    }
+    gboolean came = run->frames >= wanted;
+    check(!run->backwards, "a time goes back");
+    check(run->missing == 0, "%" G_GINT64_FORMAT " lost frames of %" G_GUINT64_FORMAT " not told",
+          (gint64)run->missing, run->gaps);
+    g_mutex_unlock(&run->lock);
+    check(came || *text, "neither a frame nor an error");
+    if (*text)
+        check(strlen(*text) > 30, "no sentence: %s", *text);
+    return *text == NULL;
+}
+
+/* The same where an error ends the test. */
+static void run_pass(struct run *run, guint more)
+{
+    gchar *text;
+
+    gboolean came = run_await(run, more, &text);
+    check(came, "%s", text);
+}
+
+/* A field of the source's stats; NULL: none (g_free it). */
+static gchar *run_stat(struct run *run, const gchar *name)
+{
+    g_autoptr(GstStructure) stats = NULL;
+
+    g_object_get(run->src, "stats", &stats, NULL);
+    const GValue *value = gst_structure_get_value(stats, name);
+    return !value                        ? NULL
+           : G_VALUE_HOLDS_STRING(value) ? g_value_dup_string(value)
+                                         : gst_value_serialize(value);
+}
 
 static void expect_stat(struct run *run, const gchar *name, const gchar *wanted)
 {
@@ -18,18 +183,6 @@ static void expect_stat(struct run *run, const gchar *name, const gchar *wanted)
 }
 
 /* --- stamps ------------------------------------------------------------------------------- */
-
-static GstClockTime least_latency(struct run *run)
-{
-    g_autoptr(GstQuery) query = gst_query_new_latency();
-    GstClockTime min = 0;
-    gboolean live;
-
-    check(gst_element_query(run->src, query), "no latency");
-    gst_query_parse_latency(query, &live, &min, NULL);
-    check(live, "not live");
-    return min;
-}
 
 static void expect_latencies(struct run *run)
 {
@@ -45,32 +198,34 @@ static void expect_latencies(struct run *run)
     }
 }
 
-/* The picture's time is the driver's, on the pipeline's clock, and the driver's goes with it. */
-static void check_times(struct run *run)
-{
-    g_mutex_lock(&run->lock);
-    GstClockTime base = gst_element_get_base_time(run->src);
-    check(GST_CLOCK_TIME_IS_VALID(run->captured), "a buffer without the driver's time");
-    GstClockTimeDiff apart = GST_CLOCK_DIFF(base + run->pts, run->captured);
-    g_mutex_unlock(&run->lock);
-    check(ABS(apart) < GST_MSECOND, "a picture's time is %" G_GINT64_FORMAT " ns from its stamp",
-          apart);
-}
-
 static void test_stamps(void)
 {
     struct run run;
 
-    run_make(&run, "add-reference-timestamp-meta=true");
+    run_make(&run);
     card_set("Timestamp Source", 1);
     run_start(&run);
     run_pass(&run, 1);
-    check(least_latency(&run) >= FRAME - GST_MSECOND, "the first picture comes too late");
+    g_autoptr(GstQuery) query = gst_query_new_latency();
+    GstClockTime min = 0;
+    gboolean live;
+    check(gst_element_query(run.src, query), "no latency");
+    gst_query_parse_latency(query, &live, &min, NULL);
+    check(live, "not live");
+    check(min >= FRAME - GST_MSECOND, "the first picture comes too late");
     run_pass(&run, 30);
     expect_stat(&run, "stamps", "start-of-exposure");
     expect_stat(&run, "clock", "same host");
     expect_latencies(&run);
-    check_times(&run);
+    /* The picture's time is the driver's, on the pipeline's clock, and the driver's goes with it.
+     */
+    g_mutex_lock(&run.lock);
+    check(GST_CLOCK_TIME_IS_VALID(run.captured), "a buffer without the driver's time");
+    GstClockTimeDiff apart =
+        GST_CLOCK_DIFF(gst_element_get_base_time(run.src) + run.pts, run.captured);
+    g_mutex_unlock(&run.lock);
+    check(ABS(apart) < GST_MSECOND, "a picture's time is %" G_GINT64_FORMAT " ns from its stamp",
+          apart);
 
     card_set("Timestamp Source", 0);
     run_start(&run);
@@ -135,7 +290,7 @@ static void wrap_timestamp(struct run *run)
     expect_stat(run, "clock", "same host");
 }
 
-/* cardrun.c holds each gap against the messages. */
+/* on_frame() holds each gap against the messages. */
 static void drop(struct run *run)
 {
     guint64 gaps = run->gaps;
@@ -206,30 +361,26 @@ static const struct {
     {"Disconnect", disconnect},
 };
 
-static void test_errors(guint times)
+int main(int argc, char **argv)
 {
     struct run run;
 
-    run_make(&run, "add-reference-timestamp-meta=true");
+    gst_init(&argc, &argv);
+    check(argc == 2 && atoi(argv[1]) > 0, "usage: errors_test TIMES");
+    test_stamps();
+
+    run_make(&run);
     for (guint i = 0; i < G_N_ELEMENTS(errors); i++) {
         gint64 begin = g_get_monotonic_time();
-        for (guint round = 0; round < times; round++) {
+        for (gint round = 0; round < atoi(argv[1]); round++) {
             run_start(&run);
             run_pass(&run, 3);
             errors[i].inject(&run);
         }
-        g_print("%-30s %u times, %.1f s\n", errors[i].name, times,
+        g_print("%-30s %s times, %.1f s\n", errors[i].name, argv[1],
                 (gdouble)(g_get_monotonic_time() - begin) / G_TIME_SPAN_SECOND);
     }
     run_clear(&run);
-}
-
-int main(int argc, char **argv)
-{
-    gst_init(&argc, &argv);
-    check(argc == 2 && atoi(argv[1]) > 0, "usage: errors_test TIMES");
-    test_stamps();
-    test_errors((guint)atoi(argv[1]));
     g_print("ok\n");
     return 0;
 }

@@ -6,9 +6,9 @@
 
 static GstHarness *sink, *src;
 
-static void setup(void)
+static void setup(const gchar *properties)
 {
-    sink = ends_sink("wait-for-connection=false");
+    sink = ends_sink(properties);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
 }
 
@@ -24,13 +24,18 @@ static void stick(const gchar *name, gint number)
     say(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY, name, number);
 }
 
+static void frame(void)
+{
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
+    ends_skip(src, 1);
+}
+
 /* A receiver comes, and gets a frame. */
 static void join(void)
 {
     src = ends_src(NULL);
     ends_wait_clients(sink, 1);
-    gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
-    gst_buffer_unref(ends_pull(src));
+    frame();
 }
 
 /* The number that sticks to the pad downstream by this name, or -1. */
@@ -63,7 +68,7 @@ static guint count_events(GstEventType type)
 
 TEST(test_late_receiver_gets_the_last_of_each_name)
 {
-    setup();
+    setup("wait-for-connection=false");
     stick("cue", 1);
     stick("on-air", 2);
     stick("cue", 3);
@@ -85,12 +90,11 @@ TEST(test_late_receiver_gets_the_last_of_each_name)
 
 TEST(test_present_receiver_gets_each)
 {
-    setup();
+    setup("wait-for-connection=false");
     join();
     for (gint i = 0; i < 3; i++) {
         stick("cue", i);
-        gst_harness_push(sink, ends_picture(CAPS_SMALL, 2));
-        gst_buffer_unref(ends_pull(src));
+        frame();
         fail_unless_equals_int(stuck("cue"), i);
     }
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY), 3);
@@ -98,14 +102,15 @@ TEST(test_present_receiver_gets_each)
 
 #define NAMES 100
 
+/* Those of the names cue-0, cue-1, … that stick, each with its own number. */
 static guint count_stuck(void)
 {
     guint count = 0;
 
-    for (guint i = 0; i < NAMES; i++) {
-        g_autofree gchar *name = g_strdup_printf("cue-%u", i);
+    for (gint i = 0; i < NAMES; i++) {
+        g_autofree gchar *name = g_strdup_printf("cue-%d", i);
         gint number = stuck(name);
-        fail_unless(number == -1 || number == (gint)i);
+        fail_unless(number == -1 || number == i);
         count += number >= 0;
     }
     return count;
@@ -114,14 +119,13 @@ static guint count_stuck(void)
 /* Each name holds memory on both sides, for as long as the stream lasts. */
 TEST(test_names_are_bounded)
 {
-    setup();
+    setup("wait-for-connection=false");
     join();
-    for (guint i = 0; i < NAMES; i++) {
-        g_autofree gchar *name = g_strdup_printf("cue-%u", i);
-        stick(name, (gint)i);
+    for (gint i = 0; i < NAMES; i++) {
+        g_autofree gchar *name = g_strdup_printf("cue-%d", i);
+        stick(name, i);
     }
-    gst_harness_push(sink, ends_picture(CAPS_SMALL, 2));
-    gst_buffer_unref(ends_pull(src));
+    frame();
     fail_unless_equals_int(count_stuck(), 64);
 
     ends_close(src);
@@ -162,7 +166,7 @@ static void expect_title(GstTagScope scope, const gchar *wanted)
 /* The tags of the stream, and those of all that it belongs to, hold at once. */
 TEST(test_tags_of_both_scopes)
 {
-    setup();
+    setup("wait-for-connection=false");
     say_title(GST_TAG_SCOPE_STREAM, "Kamera 1");
     say_title(GST_TAG_SCOPE_GLOBAL, "Galopprennen");
     join();
@@ -176,13 +180,12 @@ TEST(test_another_address)
     gboolean is_local = !g_getenv("GPUD_TEST_ADDRESS");
     g_autofree gchar *another = ends_address();
 
-    setup();
+    setup("wait-for-connection=false");
     join();
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), 0);
     ends_sink_at(another, NULL);
     for (guint i = 0; i < 2; i++) {
-        gst_harness_push(sink, ends_picture(CAPS_SMALL, 2 + i));
-        gst_buffer_unref(ends_pull(src));
+        frame();
     }
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), is_local ? 0 : 1);
 }
@@ -190,13 +193,11 @@ TEST(test_another_address)
 /* A receiver that waits gets what is said before a file's first frame. */
 TEST(test_events_before_the_first_frame)
 {
-    sink = ends_sink(NULL);
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    setup(NULL);
     say(GST_EVENT_CUSTOM_DOWNSTREAM, "first", 1);
     say(GST_EVENT_CUSTOM_DOWNSTREAM, "second", 2);
     src = ends_src(NULL);
-    gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
-    gst_buffer_unref(ends_pull(src));
+    frame();
     for (gint i = 1; i <= 2; i++) {
         g_autoptr(GstEvent) event = ends_wait_event(src, GST_EVENT_CUSTOM_DOWNSTREAM);
         gint number;
@@ -208,13 +209,12 @@ TEST(test_events_before_the_first_frame)
 
 TEST(test_tags_with_several_values)
 {
-    setup();
+    setup("wait-for-connection=false");
     join();
     gst_harness_push_event(
         sink, gst_event_new_tag(gst_tag_list_new(GST_TAG_ARTIST, "Grete", GST_TAG_ARTIST, "Hans",
                                                  GST_TAG_TITLE, "one", GST_TAG_BITRATE, 5u, NULL)));
-    gst_harness_push(sink, ends_picture(CAPS_SMALL, 2));
-    gst_buffer_unref(ends_pull(src));
+    frame();
     g_autoptr(GstEvent) event = ends_wait_event(src, GST_EVENT_TAG);
     g_autofree gchar *second = NULL, *title = NULL;
     GstTagList *tags;
@@ -232,7 +232,7 @@ TEST(test_durations_at_double_speed)
 {
     GstSegment segment;
 
-    setup();
+    setup("wait-for-connection=false");
     src = ends_src(NULL);
     ends_wait_clients(sink, 1);
     gst_segment_init(&segment, GST_FORMAT_TIME);
@@ -255,9 +255,8 @@ TEST(test_drops_before_the_end_are_reported)
 {
     guint64 dropped = 0;
 
-    sink = ends_sink("slow-receiver=drop-newest");
+    setup("slow-receiver=drop-newest");
     g_autoptr(GstBus) bus = ends_bus(sink);
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     join();
     gst_element_set_state(src->element, GST_STATE_PAUSED);
     for (guint i = 0; i < 20; i++)
