@@ -9,26 +9,11 @@
 
 #include <string.h>
 
-static gchar *text_of(GstHarness *line, const gchar *field)
-{
-    g_autoptr(GstStructure) stats = NULL;
-
-    g_object_get(ends_element(line), "stats", &stats, NULL);
-    gchar *text = g_strdup(gst_structure_get_string(stats, field));
-    return text;
-}
-
 static void expect_place(GstHarness *src, const gchar *device, const gchar *path)
 {
-    gchar *is = text_of(src, "device");
-
-    fail_unless_equals_string(is, device);
-    g_free(is);
-    if (!path)
-        return;
-    is = text_of(src, "active-path");
-    fail_unless_equals_string(is, path);
-    g_free(is);
+    ends_check_stat(ends_element(src), "device", device);
+    if (path)
+        ends_check_stat(ends_element(src), "active-path", path);
 }
 
 static gboolean is_cuda(GstBuffer *buffer)
@@ -36,12 +21,12 @@ static gboolean is_cuda(GstBuffer *buffer)
     return gst_memory_is_type(gst_buffer_peek_memory(buffer, 0), GPU_MEMORY);
 }
 
-/* NULL: the user named the device, and there is nothing to tell. */
+/* "": the user named the device, and there is nothing to tell. */
 static void expect_reason(GstHarness *end, const gchar *says)
 {
-    g_autofree gchar *is = text_of(end, "device-reason");
+    g_autofree gchar *is = ends_stat_text(ends_element(end), "device-reason");
 
-    fail_unless(says ? is && strstr(is, says) != NULL : !is, "the reason is \"%s\", not \"%s\"", is,
+    fail_unless(says[0] ? strstr(is, says) != NULL : !is[0], "the reason is \"%s\", not \"%s\"", is,
                 says);
 }
 
@@ -79,8 +64,8 @@ static const struct {
     {"auto", "! queue", "host", "map", FALSE, HOST},
     {"cuda:0", "! capsfilter caps=video/x-raw", "host", "staged", FALSE, HOST},
     {"cuda:0", "! videoconvert ! capsfilter caps=video/x-raw", "host", "staged", FALSE, HOST},
-    {"cuda:0", "device=host", "host", "staged", FALSE, NULL},
-    {"host", "device=cuda:0", "cuda:0", "staged", TRUE, NULL},
+    {"cuda:0", "device=host", "host", "staged", FALSE, ""},
+    {"host", "device=cuda:0", "cuda:0", "staged", TRUE, ""},
     {"cuda:1", "", "cuda:1", "map", TRUE, "cuda:1: the sender has its frames there"},
 };
 
@@ -100,7 +85,7 @@ TEST(test_place, .times = G_N_ELEMENTS(cases))
     expect_reason(src, cases[__i__].says);
     expect_reason(sink, strcmp(cases[__i__].sender, "auto") == 0
                             ? "host: the elements upstream prefer no GPU's memory"
-                            : NULL);
+                            : "");
     fail_unless_equals_uint64(ends_stat(src, "frames"), FRAMES);
     if (strcmp(cases[__i__].path, "map") == 0) {
         fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
@@ -198,6 +183,9 @@ TEST(test_plain_bytes)
     GstHarness *src = line_new("gpudirectsrc name=end address=%s", ends_own());
 
     GstHarness *sink = open_sink("cuda:0");
+    g_autoptr(GstCaps) caps = gst_caps_from_string(CAPS_NV12);
+    GstVideoInfo info;
+    gst_video_info_from_caps(&info, caps);
     for (guint i = 0; i < FRAMES; i++) {
         g_autoptr(GstBuffer) sent = ends_picture(CAPS_NV12, i);
         GstMapInfo want, have;
@@ -207,9 +195,6 @@ TEST(test_plain_bytes)
         fail_unless(gst_buffer_map(sent, &want, GST_MAP_READ));
         fail_unless(gst_buffer_map(got, &have, GST_MAP_READ));
         fail_unless(have.size >= want.size);
-        GstVideoInfo info;
-        g_autoptr(GstCaps) caps = gst_caps_from_string(CAPS_NV12);
-        gst_video_info_from_caps(&info, caps);
         for (guint y = 0; y < 34; y++)
             fail_unless(memcmp(want.data + y * (guint)info.stride[0],
                                have.data + y * (guint)info.stride[0], 322) == 0,

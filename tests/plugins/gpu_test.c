@@ -60,11 +60,10 @@ static void exchange(GstHarness *sink, GstHarness *src, GstBuffer *buffer, guint
 /* 20 lent buffers and 20 foreign ones; copies: by the CPU, of both. */
 static void run(const gchar *sink_device, const gchar *src_device, const gchar *path, guint copies)
 {
-    g_autofree gchar *active = NULL;
     g_autoptr(GstHarness) sink = ends_sink(sink_device), src = ends_src(src_device);
 
     ends_start(sink, CAPS_SMALL);
-    g_object_get(ends_element(sink), "active-path", &active, NULL);
+    g_autofree gchar *active = ends_text(ends_element(sink), "active-path");
     fail_unless_equals_string(active, path);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     for (guint i = 0; i < 20; i++) {
@@ -96,12 +95,10 @@ TEST(test_device_to_another, .only_if = &can_migrate)
 TEST(test_mapped_elsewhere)
 {
     GstHarness *sink = ends_sink("device=opencl:0"), *src = ends_src(NULL);
-    GstBuffer *lent = NULL;
     GstMapInfo map;
 
     ends_start(sink, CAPS_SMALL);
-    GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
-    gst_buffer_pool_acquire_buffer(pool, &lent, NULL);
+    GstBuffer *lent = ends_acquire(ends_pool(sink, CAPS_SMALL));
     ends_paint(lent, CAPS_SMALL, 1);
     fail_unless(gst_buffer_map(lent, &map, GST_MAP_READ));
     exchange(sink, src, gst_buffer_ref(lent), 1);
@@ -133,8 +130,7 @@ TEST(test_mapped_at_the_last_moment)
     struct late_map late = {0};
 
     ends_start(sink, CAPS_SMALL);
-    GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
-    gst_buffer_pool_acquire_buffer(pool, &late.buffer, NULL);
+    late.buffer = ends_acquire(ends_pool(sink, CAPS_SMALL));
     ends_paint(late.buffer, CAPS_SMALL, 1);
     gst_debug_remove_log_function(gst_debug_log_default);
     gst_debug_set_active(TRUE);
@@ -151,16 +147,14 @@ TEST(test_require_direct)
 {
     g_autoptr(GstHarness) sink =
         ends_sink_at("direct", "device=opencl:0 wait-for-connection=false");
-    g_autoptr(GstElement) receiver =
+    g_autoptr(EndsPipeline) receiver =
         ends_pipeline("gpudirectsrc address=direct require-direct=true ! fakesink");
-    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     gst_element_set_state(receiver, GST_STATE_PLAYING);
-    g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
+    g_autoptr(GError) error = ends_wait_error(GST_ELEMENT_BUS(receiver), GST_MESSAGE_ERROR, 5);
     fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS), "%s",
                 error->message);
-    gst_element_set_state(receiver, GST_STATE_NULL);
 }
 
 int main(int argc, char **argv)

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define SINK "gpudirectsink name=end sync=false " ON_GPU " address=%s"
+
 static gboolean two_gpus;
 
 /* --- what a buffer is --------------------------------------------------------------------- */
@@ -18,7 +20,7 @@ static void open_pair(GstHarness **sink, GstHarness **src, const gchar *src_prop
     g_autofree gchar *address = ends_address();
 
     *src = line_new("gpudirectsrc name=end address=%s " ON_GPU " %s", address, src_properties);
-    *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
+    *sink = line_new(SINK, address);
     ends_start(*sink, CAPS_NV12);
 }
 
@@ -213,12 +215,16 @@ TEST(test_copies_for_hoarders_come_again)
 
 #define ROW 322 /* of CAPS_NV12's first plane */
 
-static void write_row(GstBuffer *buffer, guint8 value)
+/* Maps it so, and copies its first row from or to these bytes. */
+static void map_row(GstBuffer *buffer, GstMapFlags access, guint8 *row)
 {
     GstMapInfo map;
 
-    fail_unless(gst_buffer_map(buffer, &map, GST_MAP_WRITE));
-    memset(map.data, value, ROW);
+    fail_unless(gst_buffer_map(buffer, &map, access));
+    if (access == GST_MAP_READ)
+        memcpy(row, map.data, ROW);
+    else
+        memcpy(map.data, row, ROW);
     gst_buffer_unmap(buffer, &map);
 }
 
@@ -227,42 +233,31 @@ static void write_row(GstBuffer *buffer, guint8 value)
 TEST(test_written_in_part, .times = 2)
 {
     const gchar *caps = __i__ ? GPU_NV12 : CAPS_NV12;
-    GstHarness *sink =
-        line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
-    GstBuffer *one, *other, *copy;
-    guint8 wanted[ROW];
-    GstMapInfo map;
+    GstHarness *sink = line_new(SINK, ends_own());
+    guint8 wanted[ROW], written[ROW], got[ROW];
 
     gst_harness_set_src_caps_str(sink, caps);
     GstBufferPool *pool = ends_pool(sink, caps);
-    one = ends_acquire(pool);
-    other = ends_acquire(pool);
+    GstBuffer *one = ends_acquire(pool), *other = ends_acquire(pool);
     ends_paint(one, CAPS_NV12, 1);
     ends_paint(other, CAPS_NV12, 2);
-    fail_unless(gst_buffer_map(one, &map, GST_MAP_READ));
-    memcpy(wanted, map.data, ROW);
-    gst_buffer_unmap(one, &map);
+    map_row(one, GST_MAP_READ, wanted);
 
     /* Pages that pictures are shown in are used again: the last one held the other picture. */
     ends_check_picture(other, CAPS_NV12, 2);
-    write_row(one, 0x55);
-    fail_unless(gst_buffer_map(one, &map, GST_MAP_READ));
-    for (guint x = 0; x < ROW; x++)
-        fail_unless_equals_int(map.data[x], 0x55);
-    gst_buffer_unmap(one, &map);
-    fail_unless(gst_buffer_map(one, &map, GST_MAP_READWRITE));
-    memcpy(map.data, wanted, ROW);
-    gst_buffer_unmap(one, &map);
+    memset(written, 0x55, ROW);
+    map_row(one, GST_MAP_WRITE, written);
+    map_row(one, GST_MAP_READ, got);
+    fail_unless(memcmp(got, written, ROW) == 0, "it is not as written");
+    map_row(one, GST_MAP_READWRITE, wanted);
     ends_check_picture(one, CAPS_NV12, 1);
 
     if (__i__) { /* a copy is made by the GPU, and is a slot no more */
-        copy = gst_buffer_copy_deep(one);
-        write_row(copy, 0x77);
-        fail_unless(gst_buffer_map(copy, &map, GST_MAP_READWRITE));
-        memcpy(map.data, wanted, ROW);
-        gst_buffer_unmap(copy, &map);
+        g_autoptr(GstBuffer) copy = gst_buffer_copy_deep(one);
+        memset(written, 0x77, ROW);
+        map_row(copy, GST_MAP_WRITE, written);
+        map_row(copy, GST_MAP_READWRITE, wanted);
         ends_check_picture(copy, CAPS_NV12, 1);
-        gst_buffer_unref(copy);
     }
     gst_buffer_unref(one);
     gst_buffer_unref(other);
@@ -277,8 +272,7 @@ TEST(test_own_context)
 {
     g_autoptr(GstObject) own = lines_vendor_context();
     GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
-    GstHarness *sink =
-        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
+    GstHarness *sink = line_new(UPLOAD " ! " SINK, ends_own());
 
     g_autoptr(GstContext) context = lines_vendor_share(own);
     gst_element_set_state(sink->element, GST_STATE_NULL);
@@ -304,12 +298,11 @@ TEST(test_second_gpu, .only_if = &two_gpus)
 TEST(test_auto_second_gpu, .only_if = &two_gpus)
 {
     GstHarness *sink, *src;
-    g_autofree gchar *path = NULL;
 
     lines_run(UPLOADER_1 " ! " ONLY_GPU " !", "", "device=" GPU_1 " ! " TO_CPU, CAPS_NV12, &sink,
               &src);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
-    g_object_get(ends_element(src), "active-path", &path, NULL);
+    g_autofree gchar *path = ends_text(ends_element(src), "active-path");
     fail_unless_equals_string(path, "map");
 }
 
@@ -318,9 +311,7 @@ TEST(test_auto_second_gpu, .only_if = &two_gpus)
 TEST(test_across, .only_if = &two_gpus)
 {
     GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
-    GstHarness *sink = line_new(
-        UPLOADER_1 " ! " ONLY_GPU " ! gpudirectsink name=end sync=false " ON_GPU " address=%s",
-        ends_own());
+    GstHarness *sink = line_new(UPLOADER_1 " ! " ONLY_GPU " ! " SINK, ends_own());
     g_autoptr(GstBus) bus = ends_bus(sink);
 
     ends_start(sink, CAPS_NV12);
@@ -338,8 +329,7 @@ TEST(test_across, .only_if = &two_gpus)
 TEST(test_other_memory)
 {
     line_new("gpudirectsrc name=end address=%s " ON_GPU, ends_own());
-    GstHarness *sink =
-        line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
+    GstHarness *sink = line_new(SINK, ends_own());
     g_autoptr(GstBus) bus = ends_bus(sink);
 
     ends_start(sink, GPU_NV12);

@@ -16,7 +16,6 @@ struct waiter {
 static gpointer wait_for_memory(gpointer user)
 {
     struct waiter *waiter = user;
-
     GstMapInfo map;
 
     g_atomic_int_set(&waiter->started, TRUE);
@@ -49,7 +48,7 @@ TEST(test_order, .times = 4)
         foreign[i] = gst_harness_push_and_pull(upload, ends_picture(CAPS_NV12, i));
     /* A new link is tried out first. */
     fail_unless_equals_int(gst_harness_push(sink, gst_buffer_ref(foreign[0])), GST_FLOW_OK);
-    gst_buffer_unref(ends_pull(src));
+    ends_skip(src, 1);
     lent = ends_acquire(pool);
     /* What the CPU wrote goes up when it is first mapped for the GPU, which may wait for that. */
     for (guint i = 2; i-- > 0;)

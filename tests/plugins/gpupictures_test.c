@@ -12,9 +12,10 @@
 
 /* --- both ends in one process ------------------------------------------------------------- */
 
-static void play(GstElement *pipeline, GstState state)
+static void expect_copies(GstHarness *end, guint64 by_gpu, guint64 by_cpu)
 {
-    fail_unless(gst_element_set_state(pipeline, state) != GST_STATE_CHANGE_FAILURE);
+    fail_unless_equals_uint64(ends_stat(end, "copies-gpu"), by_gpu);
+    fail_unless_equals_uint64(ends_stat(end, "copies-cpu"), by_cpu);
 }
 
 /* The uploader writes into the ring itself, and the receiver reads from it: there is no copy. */
@@ -25,10 +26,8 @@ TEST(test_lent)
     for (guint i = 0; i < G_N_ELEMENTS(caps); i++) {
         GstHarness *sink, *src;
         lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, caps[i], &sink, &src);
-        fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
-        fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
-        fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
-        fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
+        expect_copies(sink, 0, 0);
+        expect_copies(src, 0, 0);
         ends_close(src);
         ends_close(sink);
     }
@@ -40,37 +39,33 @@ TEST(test_foreign)
     GstHarness *sink, *src;
 
     lines_run(FOREIGN " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), FRAMES);
-    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
+    expect_copies(sink, FRAMES, 0);
 }
 
 /* Memory of the CPU's goes up, memory of the GPU comes down, and neither end knows of the other. */
 TEST(test_up_and_down)
 {
-    GstHarness *sink, *src;
+    static const gchar *const cases[][3] = {
+        {"", ON_GPU, ON_GPU " ! " TO_CPU},
+        {UPLOAD " !", ON_GPU, ""},
+        {"", "", ON_GPU " ! " TO_CPU},
+        {UPLOAD " !", ON_GPU, ON_GPU " ! capsfilter caps=video/x-raw"},
+    };
 
-    lines_run("", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    ends_close(src);
-    ends_close(sink);
-    lines_run(UPLOAD " !", ON_GPU, "", CAPS_NV12, &sink, &src);
-    ends_close(src);
-    ends_close(sink);
-    lines_run("", "", ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    ends_close(src);
-    ends_close(sink);
-    lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! capsfilter caps=video/x-raw", CAPS_NV12, &sink, &src);
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        GstHarness *sink, *src;
+        lines_run(cases[i][0], cases[i][1], cases[i][2], CAPS_NV12, &sink, &src);
+        ends_close(src);
+        ends_close(sink);
+    }
 }
 
 static void expect_on_gpu(GstHarness *line)
 {
-    g_autoptr(GstStructure) stats = NULL;
+    g_autofree gchar *reason = ends_stat_text(ends_element(line), "device-reason");
 
-    g_object_get(ends_element(line), "stats", &stats, NULL);
-    const gchar *device = gst_structure_get_string(stats, "device");
-    const gchar *reason = gst_structure_get_string(stats, "device-reason");
-    fail_unless_equals_string(device, GPU_0);
-    fail_unless(reason && g_str_has_prefix(reason, GPU_0 " is the "), "the reason is \"%s\"",
-                reason);
+    ends_check_stat(ends_element(line), "device", GPU_0);
+    fail_unless(g_str_has_prefix(reason, GPU_0 " is the "), "the reason is \"%s\"", reason);
 }
 
 /* `auto` follows the caps on both ends: nothing is copied, so both are on the GPU. */
@@ -82,8 +77,7 @@ TEST(test_auto)
     expect_on_gpu(sink);
     expect_on_gpu(src);
     fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
-    fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
-    fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
+    expect_copies(src, 0, 0);
 }
 
 /* Without a GPU in the caps `auto` stays where it was. */
@@ -102,19 +96,17 @@ TEST(test_relay)
     GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, two);
     GstHarness *sink =
         line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", one);
-    g_autoptr(GstElement) relay =
+    g_autoptr(EndsPipeline) relay =
         ends_pipeline("gpudirectsrc address=%s " ON_GPU " ! gpudirectsink name=end "
                       "sync=false " ON_GPU " slow-receiver=block "
                       "wait-for-connection=true address=%s",
                       one, two);
 
-    play(relay, GST_STATE_PLAYING);
+    ends_play(relay);
     ends_start(sink, CAPS_NV12);
     lines_exchange(sink, src, CAPS_NV12, 0, FRAMES);
-    g_autoptr(GstElement) between = gst_bin_get_by_name(GST_BIN(relay), "end");
-    fail_unless_equals_uint64(ends_stat_of(between, "copies-gpu"), FRAMES);
-    fail_unless_equals_uint64(ends_stat_of(between, "copies-cpu"), 0);
-    play(relay, GST_STATE_NULL);
+    fail_unless_equals_uint64(ends_stat_of(ends_in(relay, "end"), "copies-gpu"), FRAMES);
+    fail_unless_equals_uint64(ends_stat_of(ends_in(relay, "end"), "copies-cpu"), 0);
 }
 
 /* --- changes ------------------------------------------------------------------------------ */
@@ -168,22 +160,21 @@ TEST(test_states)
 /* The same elements, up and down again, with pictures on their way. */
 TEST(test_up_down)
 {
-    g_autoptr(GstElement) sender =
+    g_autoptr(EndsPipeline) sender =
         ends_pipeline("videotestsrc is-live=true ! " CAPS_NV12 " ! " UPLOAD
                       " ! gpudirectsink address=%s sync=false " ON_GPU,
                       ends_own());
-    g_autoptr(GstElement) receiver =
+    g_autoptr(EndsPipeline) receiver =
         ends_pipeline("gpudirectsrc address=%s " ON_GPU " ! fakesink sync=false", ends_own());
 
     for (guint i = 0; i < 20; i++) {
-        play(receiver, GST_STATE_PLAYING);
-        play(sender, GST_STATE_PLAYING);
+        ends_play(receiver);
+        ends_play(sender);
         g_usleep(i % 4 * 20000);
-        play(i % 2 ? sender : receiver, GST_STATE_NULL);
+        fail_if(gst_element_set_state(i % 2 ? sender : receiver, GST_STATE_NULL) ==
+                GST_STATE_CHANGE_FAILURE);
         g_usleep(i % 3 * 10000);
     }
-    play(sender, GST_STATE_NULL);
-    play(receiver, GST_STATE_NULL);
 }
 
 /* --- two processes ------------------------------------------------------------------------ */
@@ -307,11 +298,10 @@ TEST(test_stand_ins)
 static gboolean set_slots(GstPad *pad, GstObject *parent, GstQuery *query)
 {
     g_autoptr(GstPad) peer = gst_pad_get_peer(pad);
-    GstElement *element = gst_pad_get_parent_element(peer);
+    g_autoptr(GstElement) element = gst_pad_get_parent_element(peer);
 
     if (GST_QUERY_TYPE(query) == GST_QUERY_CAPS)
         g_object_set(element, "slots", 1, NULL);
-    gst_object_unref(element);
     return gst_pad_query_default(pad, parent, query);
 }
 

@@ -120,6 +120,5 @@ guint64 hostile_resident(void)
     fail_unless(g_file_get_contents("/proc/self/status", &status, NULL, NULL));
     const gchar *line = strstr(status, "VmRSS:");
     fail_unless(line != NULL);
-    guint64 resident = g_ascii_strtoull(line + strlen("VmRSS:"), NULL, 10);
-    return resident;
+    return g_ascii_strtoull(line + strlen("VmRSS:"), NULL, 10);
 }

@@ -33,14 +33,22 @@ static void read_all(GstBuffer *buffer)
     gst_buffer_unref(buffer);
 }
 
+/* A picture of that size has come. */
+static void open_streaming(guint width, guint height)
+{
+    hostile_open(&hostile, NULL, width, height);
+    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
+    read_all(ends_pull(hostile.src));
+}
+
 /* --- another layout under the same caps --------------------------------------------------- */
 
 /* Until the receiver complains; buffers that come before must be what the caps say. Whether the
  * link is cut or the element notices, a frame of the new layout never comes. */
 static void expect_no_small_frame(void)
 {
-    GError *error = NULL;
-    GstMessage *message = NULL;
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GstMessage) message = NULL;
     GstBuffer *buffer;
 
     for (guint i = 0; i < 1000 && !message; i++) {
@@ -56,9 +64,7 @@ static void expect_no_small_frame(void)
                     error->message);
         fail_unless(strstr(error->message, "16x16") && strstr(error->message, "2048x1024"), "%s",
                     error->message);
-        g_error_free(error);
     }
-    gst_message_unref(message);
     while ((buffer = gst_harness_try_pull(hostile.src)))
         read_all(buffer);
 }
@@ -85,9 +91,7 @@ static void offer_smaller(void)
 
 TEST(test_smaller_layout_in_the_same_epoch)
 {
-    hostile_open(&hostile, NULL, 2048, 1024);
-    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
-    read_all(ends_pull(hostile.src));
+    open_streaming(2048, 1024);
     offer_smaller();
     expect_no_small_frame();
     hostile_close(&hostile);
@@ -96,9 +100,7 @@ TEST(test_smaller_layout_in_the_same_epoch)
 /* Epoch 0 is no epoch that an honest sender has. */
 TEST(test_smaller_layout_after_a_reconnect)
 {
-    hostile_open(&hostile, NULL, 2048, 1024);
-    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
-    read_all(ends_pull(hostile.src));
+    open_streaming(2048, 1024);
     raw_hang_up(&hostile.server);
     g_autoptr(GError) lost = NULL;
     fail_unless_equals_int(hostile_complaint(&hostile, &lost), GST_MESSAGE_WARNING);
@@ -185,7 +187,7 @@ TEST(test_event_flood_before_a_frame)
 /* The property on-disconnect applies. */
 TEST(test_event_flood_and_on_disconnect, .times = 2)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
 
     hostile_open(&hostile, __i__ ? "on-disconnect=eos" : "on-disconnect=error", 64, 64);
     hostile_serve(&hostile, -1, RAW_SERVER_READY);
@@ -195,7 +197,6 @@ TEST(test_event_flood_and_on_disconnect, .times = 2)
     } else {
         fail_unless_equals_int(hostile_complaint(&hostile, &error), GST_MESSAGE_ERROR);
         fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
-        g_error_free(error);
     }
     hostile_close(&hostile);
 }
@@ -242,9 +243,7 @@ TEST(test_tags_before_a_frame)
 /* Once frames flow events have a time, and all of them are handed on, however fast they come. */
 TEST(test_many_events_between_frames)
 {
-    hostile_open(&hostile, NULL, 64, 64);
-    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
-    read_all(ends_pull(hostile.src));
+    open_streaming(64, 64);
     fail_unless(send_events(EVENT_CUSTOM, "number", 2000));
     for (guint i = 0; i < 2000; i++) {
         g_autoptr(GstEvent) event = ends_wait_event(hostile.src, GST_EVENT_CUSTOM_DOWNSTREAM);
@@ -281,21 +280,18 @@ static size_t write_head(gboolean monotonic, uint64_t base_time, struct pack *pa
 static void say_segment_and_gap(gboolean monotonic, uint64_t base, uint64_t time, gdouble rate)
 {
     uint8_t bytes[GPUD_EVENT_SIZE_MAX];
-    struct pack segment = {.data = bytes, .size = sizeof(bytes)};
     uint64_t bits;
 
     memcpy(&bits, &rate, sizeof(bits));
-    write_head(monotonic, base, &segment);
-    pack_u64(&segment, time);
-    pack_u64(&segment, base);
-    pack_u64(&segment, bits);
-    hostile_event(&hostile, EVENT_SEGMENT, bytes, segment.used);
-
-    struct pack gap = {.data = bytes, .size = sizeof(bytes)};
-    write_head(monotonic, base, &gap);
-    pack_u64(&gap, time);
-    pack_u64(&gap, base);
-    hostile_event(&hostile, EVENT_GAP, bytes, gap.used);
+    for (guint i = 0; i < 2; i++) {
+        struct pack event = {.data = bytes, .size = sizeof(bytes)};
+        write_head(monotonic, base, &event);
+        pack_u64(&event, time);
+        pack_u64(&event, base);
+        if (i == 0)
+            pack_u64(&event, bits);
+        hostile_event(&hostile, i ? EVENT_GAP : EVENT_SEGMENT, bytes, event.used);
+    }
 }
 
 static gboolean is_time(GstClockTime time)
@@ -308,9 +304,7 @@ TEST(test_forged_times)
 {
     static const gdouble rates[] = {1.0, -1.0, 999999.0, -999999.0};
 
-    hostile_open(&hostile, NULL, 64, 64);
-    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
-    read_all(ends_pull(hostile.src));
+    open_streaming(64, 64);
     for (guint i = 0; i < G_N_ELEMENTS(odd_times) * G_N_ELEMENTS(odd_times) * 2; i++) {
         uint64_t a = odd_times[i % G_N_ELEMENTS(odd_times)];
         uint64_t b = odd_times[i / G_N_ELEMENTS(odd_times) % G_N_ELEMENTS(odd_times)];
@@ -321,14 +315,13 @@ TEST(test_forged_times)
         forged.meta_size = (uint32_t)write_head(monotonic, b, &meta);
         say_segment_and_gap(monotonic, b, a, rates[i % 4]);
         hostile_publish(&hostile, &forged);
-        GstBuffer *buffer = ends_pull(hostile.src);
+        g_autoptr(GstBuffer) buffer = ends_pull(hostile.src);
         fail_unless(is_time(GST_BUFFER_PTS(buffer)) && is_time(GST_BUFFER_DTS(buffer)) &&
                         is_time(GST_BUFFER_DURATION(buffer)),
                     "%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " of %" PRIu64
                     " %" PRIu64,
                     GST_BUFFER_PTS(buffer), GST_BUFFER_DTS(buffer), GST_BUFFER_DURATION(buffer), a,
                     b);
-        gst_buffer_unref(buffer);
         g_autoptr(GstEvent) event =
             gst_pad_get_sticky_event(hostile.src->sinkpad, GST_EVENT_SEGMENT, 0);
         GstSegment segment;
@@ -348,9 +341,7 @@ TEST(test_event_behind_frames_that_never_come)
     struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .position = 1000};
     g_autoptr(GError) error = NULL;
 
-    hostile_open(&hostile, NULL, 64, 64);
-    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
-    read_all(ends_pull(hostile.src));
+    open_streaming(64, 64);
     message.event.kind = EVENT_FLUSH;
     fail_unless(hostile_say(&hostile, &message));
     raw_hang_up(&hostile.server);

@@ -19,6 +19,7 @@
 #define IN_PLACE 20
 #define SENDER_HOST "192.0.2.1"
 #define RECEIVER_HOST "192.0.2.2"
+#define PTP_NAME "ptp:00-1B-19-FF-FE-00-00-01:"
 #define GRANDMASTER G_GUINT64_CONSTANT(0x001b19fffe000001)
 
 /* --- a PTP clock ---------------------------------------------------------------------------- */
@@ -88,27 +89,15 @@ static const struct scene {
     {"one host, the system's clock", FALSE, {SYSTEM}, {SYSTEM}, "same host", "monotonic", TRUE},
     {"one host, one network clock", FALSE, {NET}, {NET}, "same host", "net:127.0.0.1:PORT", TRUE},
     {"one host, two clocks", FALSE, {REALTIME}, {PTP}, "same host", "unknown", FALSE},
-    {"one grandmaster",
-     TRUE,
-     {PTP},
-     {PTP},
-     "common: ptp:00-1B-19-FF-FE-00-00-01:0",
-     "ptp:00-1B-19-FF-FE-00-00-01:0",
-     TRUE},
+    {"one grandmaster", TRUE, {PTP}, {PTP}, "common: " PTP_NAME "0", PTP_NAME "0", TRUE},
     {"one grandmaster, found late",
      TRUE,
      {PTP, .late = TRUE},
      {PTP},
-     "common: ptp:00-1B-19-FF-FE-00-00-01:0",
-     "ptp:00-1B-19-FF-FE-00-00-01:0",
+     "common: " PTP_NAME "0",
+     PTP_NAME "0",
      TRUE},
-    {"two domains",
-     TRUE,
-     {PTP, .domain = 1},
-     {PTP},
-     "unknown",
-     "ptp:00-1B-19-FF-FE-00-00-01:1",
-     FALSE},
+    {"two domains", TRUE, {PTP, .domain = 1}, {PTP}, "unknown", PTP_NAME "1", FALSE},
     {"each its own", TRUE, {SYSTEM}, {SYSTEM}, "unknown", "monotonic", FALSE},
     {"each its own loopback", TRUE, {NET}, {NET}, "unknown", "net:127.0.0.1:PORT", FALSE},
     {"one clock, by the user's word",
@@ -185,8 +174,7 @@ static gchar *stat_text(GstElement *element, const gchar *field)
 
     g_object_get(element, "stats", &stats, NULL);
     CHECK(gst_structure_has_field_typed(stats, field, G_TYPE_STRING), "no %s in the stats", field);
-    gchar *text = g_strdup(gst_structure_get_string(stats, field));
-    return text;
+    return g_strdup(gst_structure_get_string(stats, field));
 }
 
 /* --- the sender ----------------------------------------------------------------------------- */
