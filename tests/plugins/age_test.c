@@ -56,10 +56,11 @@ static void render(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer us
         g_usleep(50000);
 }
 
-static void follow_latency(GstElement *pipeline, GstBus *bus)
+static void follow_latency(GstElement *pipeline)
 {
-    g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(
-        bus, 10 * GST_MSECOND, GST_MESSAGE_LATENCY | GST_MESSAGE_WARNING | GST_MESSAGE_ERROR);
+    g_autoptr(GstMessage) message =
+        gst_bus_timed_pop_filtered(GST_ELEMENT_BUS(pipeline), 10 * GST_MSECOND,
+                                   GST_MESSAGE_LATENCY | GST_MESSAGE_WARNING | GST_MESSAGE_ERROR);
 
     if (!message)
         return;
@@ -81,41 +82,30 @@ static gint compare(gconstpointer a, gconstpointer b)
     return x < y ? -1 : x > y;
 }
 
-static void print(const struct row *row, struct ages *ages)
-{
-    const guint count = FRAMES - SETTLED;
-    gint64 *age = ages->age + SETTLED;
-    guint64 hand_off = ends_stat_of(ages->src, "latency-p50");
-
-    qsort(age, count, sizeof(*age), compare);
-    g_print("%-34s %9.3f ms %9.3f ms %9.3f ms\n", row->what, (gdouble)age[count / 2] / 1e6,
-            (gdouble)age[count * 99 / 100] / 1e6, (gdouble)hand_off / 1e6);
-}
-
 TEST(test_age, .times = G_N_ELEMENTS(rows))
 {
     const struct row *row = &rows[__i__];
     struct ages ages = {.slow = g_str_has_prefix(row->what, "too slow")};
-    g_autoptr(GstElement) pipeline = ends_pipeline("gpudirectsrc name=src address=%s %s %s",
-                                                   ends_own(), row->receive, row->behind);
-    g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(pipeline), "end");
-    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+    g_autoptr(EndsPipeline) pipeline = ends_pipeline("gpudirectsrc name=src address=%s %s %s",
+                                                     ends_own(), row->receive, row->behind);
 
     if (__i__ == 0)
         g_print("%-34s %12s %12s %12s\n", "age of a frame at the sink", "p50", "p99", "hand-off");
-    ages.src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
-    g_object_set(end, "signal-handoffs", TRUE, NULL);
-    g_signal_connect(end, "handoff", G_CALLBACK(render), &ages);
-    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    ages.src = ends_in(pipeline, "src");
+    ends_on_buffer(pipeline, "end", G_CALLBACK(render), &ages);
+    ends_play(pipeline);
     GPid sender = ends_spawn("videotestsrc is-live=true ! " CAPS " ! gpudirectsink address=%s %s",
                              ends_own(), row->send);
     for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&ages.count) < FRAMES; i++)
-        follow_latency(pipeline, bus);
+        follow_latency(pipeline);
     fail_unless_equals_int(g_atomic_int_get(&ages.count), FRAMES);
-    print(row, &ages);
+    gint64 *age = ages.age + SETTLED;
+    const guint count = FRAMES - SETTLED;
+    qsort(age, count, sizeof(*age), compare);
+    g_print("%-34s %9.3f ms %9.3f ms %9.3f ms\n", row->what, (gdouble)age[count / 2] / 1e6,
+            (gdouble)age[count * 99 / 100] / 1e6,
+            (gdouble)ends_stat_of(ages.src, "latency-p50") / 1e6);
     ends_kill(sender);
-    gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(ages.src);
 }
 
 ENDS_MAIN(90)

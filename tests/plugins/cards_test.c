@@ -27,11 +27,11 @@ static struct gpud_v4l2_system card_system;
 static char folder[] = "/tmp/gpudirect-cards-XXXXXX";
 static gchar *nodes[2]; /* where the card may be */
 
-struct card {
+static struct {
     struct fake_driver driver;
     GThread *signal; /* which gives it frames */
-    gint over;
-};
+    gint over;       /* atomic */
+} card;
 
 /* The linker puts it in the place of the core's, which has the kernel behind it. */
 enum gpud_status __real_gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error);
@@ -44,10 +44,8 @@ enum gpud_status __wrap_gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error
 
 static gpointer run_signal(gpointer data)
 {
-    struct card *card = data;
-
-    for (guint32 i = 0; !g_atomic_int_get(&card->over); i++) {
-        fake_frame(&card->driver, i, (unsigned char)i);
+    for (guint32 i = 0; !g_atomic_int_get(&card.over); i++) {
+        fake_frame(&card.driver, i, (unsigned char)i);
         g_usleep(10000);
     }
     return NULL;
@@ -60,41 +58,42 @@ static void make_node(const gchar *path)
     CHECK(fd >= 0 && close(fd) == 0, "%s", path);
 }
 
-/* *card is what the driver shall be beside the usual. Frames come by themselves. */
-static void card_begin(struct card *card)
+/* The driver is as it is given beside the usual. Frames come by themselves. */
+static void card_begin(struct fake_driver driver)
 {
-    card->over = FALSE;
-    card->driver.node = nodes[0];
-    card->driver.place = "PCI:0000:03:00.0";
-    card->driver.stamp = V4L2_BUF_FLAG_TIMESTAMP_UNKNOWN;
-    fake_install(&card->driver);
+    card.over = FALSE;
+    card.driver = driver;
+    card.driver.node = nodes[0];
+    card.driver.place = "PCI:0000:03:00.0";
+    card.driver.stamp = V4L2_BUF_FLAG_TIMESTAMP_UNKNOWN;
+    fake_install(&card.driver);
     make_node(nodes[0]);
-    card->signal = g_thread_new("signal", run_signal, card);
+    card.signal = g_thread_new("signal", run_signal, NULL);
 }
 
-static void card_end(struct card *card)
+static void card_end(void)
 {
-    g_atomic_int_set(&card->over, TRUE);
-    g_thread_join(card->signal);
-    fake_remove(&card->driver);
+    g_atomic_int_set(&card.over, TRUE);
+    g_thread_join(card.signal);
+    fake_remove(&card.driver);
     unlink(nodes[0]);
     unlink(nodes[1]);
 }
 
-static void card_unplug(struct card *card)
+static void card_unplug(void)
 {
-    unlink(card->driver.node);
-    fake_unplug(&card->driver, true);
+    unlink(card.driver.node);
+    fake_unplug(&card.driver, true);
 }
 
 /* At another node than before. */
-static void card_plug_in(struct card *card)
+static void card_plug_in(void)
 {
-    pthread_mutex_lock(&card->driver.lock);
-    card->driver.node = card->driver.node == nodes[0] ? nodes[1] : nodes[0];
-    pthread_mutex_unlock(&card->driver.lock);
-    fake_unplug(&card->driver, false);
-    make_node(card->driver.node);
+    pthread_mutex_lock(&card.driver.lock);
+    card.driver.node = card.driver.node == nodes[0] ? nodes[1] : nodes[0];
+    pthread_mutex_unlock(&card.driver.lock);
+    fake_unplug(&card.driver, false);
+    make_node(card.driver.node);
 }
 
 /* --- pipelines ---------------------------------------------------------------------------- */
@@ -106,6 +105,7 @@ struct line {
     guint back;           /* times that are before the last one's */
     GstClockTime last;
 };
+static struct line line;
 
 static void on_picture(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct line *line)
 {
@@ -136,7 +136,7 @@ static void await_width(struct line *line, gint width)
 /* Plays; "src" is the source of interest, "sink" what shows its pictures. */
 static void line_begin(struct line *line, const gchar *launch)
 {
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
 
     memset(line, 0, sizeof(*line));
     line->last = GST_CLOCK_TIME_NONE;
@@ -240,8 +240,6 @@ static void expect_error(struct line *line, gint code, const gchar *text)
 /* The card cannot be opened with these properties, and an error says so. */
 static void expect_refusal(const gchar *properties, const gchar *text)
 {
-    struct line line;
-
     line_begin_card(&line, properties, SHOWN);
     expect_error(&line, -1, text);
     line_finish(&line);
@@ -251,19 +249,16 @@ static void expect_refusal(const gchar *properties, const gchar *text)
 
 static void test_wait(void)
 {
-    struct card card = {0};
-    struct line line;
-
-    card_begin(&card);
+    card_begin((struct fake_driver){0});
     line_begin_card(&line, "", SHOWN);
     expect_signal(&line, TRUE, "");
     for (guint i = 1; i <= 5; i++) {
         await_pictures(&line, 3);
-        card_unplug(&card);
+        card_unplug();
         expect_signal(&line, FALSE, "unplugged");
         gst_message_unref(await_message(&line, GST_MESSAGE_WARNING, NULL));
         CHECK(line_stat(&line, "disconnects") == i, "%u", i);
-        card_plug_in(&card);
+        card_plug_in();
         expect_message(&line, "gpudirect-card-back");
         expect_signal(&line, TRUE, "");
         await_pictures(&line, 3);
@@ -272,84 +267,79 @@ static void test_wait(void)
     CHECK(line.back == 0, "PTS went back");
 
     /* Stopped while it waits. */
-    card_unplug(&card);
+    card_unplug();
     expect_message(&line, "gpudirect-card-lost");
     nothing_ended(&line);
     line_finish(&line);
-    card_end(&card);
+    card_end();
 }
 
 static void test_stand_in(const gchar *mode)
 {
-    struct card card = {0};
-    struct line line;
     g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
 
-    card_begin(&card);
+    card_begin((struct fake_driver){0});
     line_begin_card(&line, properties, SHOWN);
     for (guint i = 0; i < 2; i++) {
         expect_signal(&line, TRUE, "");
-        card_unplug(&card);
+        card_unplug();
         expect_signal(&line, FALSE, "unplugged");
         expect_message(&line, "gpudirect-card-lost");
         guint64 before = line_stat(&line, "stood-in");
         await_pictures(&line, 5);
         CHECK(line_stat(&line, "stood-in") >= before + 4, "they are not stand-ins");
-        card_plug_in(&card);
+        card_plug_in();
         expect_message(&line, "gpudirect-card-back");
     }
     expect_signal(&line, TRUE, "");
     CHECK(line.back == 0, "PTS went back");
     nothing_ended(&line);
     line_finish(&line);
-    card_end(&card);
+    card_end();
 }
 
 static void test_end(const gchar *mode)
 {
-    struct card card = {0};
-    struct line line;
     gboolean fails = g_str_equal(mode, "error");
     g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
 
-    card_begin(&card);
+    card_begin((struct fake_driver){0});
     line_begin_card(&line, properties, SHOWN);
     await_pictures(&line, 3);
-    card_unplug(&card);
+    card_unplug();
     if (fails)
         expect_error(&line, GST_RESOURCE_ERROR_NOT_FOUND, "unplugged");
     else
         gst_message_unref(await_message(&line, GST_MESSAGE_EOS, NULL));
     line_finish(&line);
-    card_end(&card);
+    card_end();
 }
 
 /* Receivers behind a link see a loss of signal, but no EOS, whatever happens to the pipeline. */
 static void test_link(const gchar *mode)
 {
-    struct card card = {0};
     struct line sender, receiver;
     gboolean fails = g_str_equal(mode, "error");
     g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
 
-    card_begin(&card);
+    card_begin((struct fake_driver){0});
     line_begin(&receiver, "gpudirectsrc name=src address=cards ! " SHOWN);
     line_begin_card(&sender, properties, "gpudirectsink address=cards sync=false");
     expect_signal(&receiver, TRUE, "");
     await_pictures(&receiver, 3);
-    card_unplug(&card);
+    card_unplug();
     if (fails)
         expect_error(&sender, -1, "");
     expect_signal(&receiver, FALSE, "sends nothing");
     if (!fails) {
-        card_plug_in(&card);
+        card_plug_in();
         expect_signal(&receiver, TRUE, "");
         await_pictures(&receiver, 3);
     }
     nothing_ended(&receiver);
     line_finish(&sender);
     line_finish(&receiver);
-    card_end(&card);
+    card_end();
 }
 
 /* --- what is set of it -------------------------------------------------------------------- */
@@ -364,11 +354,9 @@ static void set_controls(struct line *line, const gchar *text)
 
 static void test_controls(void)
 {
-    struct card card = {.driver.has_controls = true};
-    struct line line;
     const gint64 *now = card.driver.controls;
 
-    card_begin(&card);
+    card_begin((struct fake_driver){.has_controls = true});
     line_begin_card(
         &line, "extra-controls=c,exposure-time-absolute=7,exposure-auto=1,brightness=10", SHOWN);
     await_pictures(&line, 3);
@@ -390,17 +378,13 @@ static void test_controls(void)
     nothing_ended(&line);
     line_finish(&line);
     expect_refusal("extra-controls=c,contrast=1", "it has brightness");
-    card_end(&card);
+    card_end();
 }
 
 static void test_inputs(void)
 {
-    struct card card = {
-        .driver = {
-            .inputs = {"HDMI 0", "HDMI 1"}, .widths = {320, 640}, .digital = true, .tells = true}};
-    struct line line;
-
-    card_begin(&card);
+    card_begin((struct fake_driver){
+        .inputs = {"HDMI 0", "HDMI 1"}, .widths = {320, 640}, .digital = true, .tells = true});
     fake_signal(&card.driver, 320, 180, false, 0);
     g_autofree gchar *launch =
         g_strdup_printf("gpudirectsrc name=src address=v4l2://%s input=hdmi\\ 0 ! "
@@ -425,15 +409,15 @@ static void test_inputs(void)
     /* It has the same input when it comes back. */
     g_object_set(line.src, "input", "1", NULL);
     await_width(&line, 640);
-    card_unplug(&card);
+    card_unplug();
     expect_message(&line, "gpudirect-card-lost");
     card.driver.input = 0;
-    card_plug_in(&card);
+    card_plug_in();
     expect_message(&line, "gpudirect-card-back");
     CHECK(card.driver.input == 1, "the input is %d", card.driver.input);
     nothing_ended(&line);
     line_finish(&line);
-    card_end(&card);
+    card_end();
 }
 
 /* --- what the card has -------------------------------------------------------------------- */
@@ -441,10 +425,7 @@ static void test_inputs(void)
 /* Opened in READY, where its caps are known; there it does not stream. */
 static void test_ready(void)
 {
-    struct card card = {0};
-    struct line line;
-
-    card_begin(&card);
+    card_begin((struct fake_driver){0});
     line_begin_card(&line, "", SHOWN);
     await_pictures(&line, 3);
     for (guint i = 0; i < 3; i++) {
@@ -462,15 +443,15 @@ static void test_ready(void)
 
     /* Unplugged and plugged in meanwhile. */
     gst_element_set_state(line.pipeline, GST_STATE_READY);
-    card_unplug(&card);
-    card_plug_in(&card);
+    card_unplug();
+    card_plug_in();
     gst_element_set_state(line.pipeline, GST_STATE_PLAYING);
     await_pictures(&line, 3);
     nothing_ended(&line);
     gst_element_set_state(line.pipeline, GST_STATE_NULL);
     CHECK(card.driver.opened == 0, "open in NULL");
     line_finish(&line);
-    card_end(&card);
+    card_end();
 }
 
 /* One error, where the card is opened. */
@@ -478,10 +459,9 @@ static void test_no_card(void)
 {
     GstElement *src = gst_element_factory_make("gpudirectsrc", NULL);
     g_autoptr(GstBus) bus = gst_bus_new();
-    struct card card = {0};
     g_autoptr(GError) error = NULL;
 
-    card_begin(&card);
+    card_begin((struct fake_driver){0});
     gst_element_set_bus(src, bus);
     g_object_set(src, "address", "v4l2:///dev/nowhere/video9", NULL);
     CHECK(gst_element_set_state(src, GST_STATE_READY) == GST_STATE_CHANGE_FAILURE, "it is READY");
@@ -493,37 +473,33 @@ static void test_no_card(void)
     CHECK(!gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR), "two errors");
     gst_element_set_state(src, GST_STATE_NULL);
     gst_object_unref(src);
-    card_end(&card);
+    card_end();
 }
 
 /* A control that the card lacks is refused with a list of those that it has. */
 static void test_refusals(void)
 {
-    struct card card = {0};
-
-    card_begin(&card);
+    card_begin((struct fake_driver){0});
     static const gchar *const wishes[][2] = {
         {"video/x-raw,format=I420", "it has UYVY, NV12, BGR: ask for one of these"},
         {"video/x-raw,width=333", "it has UYVY, NV12, BGR in 320x180, 640x360: ask for one of"}};
     for (guint i = 0; i < G_N_ELEMENTS(wishes); i++) {
-        struct line line;
         g_autofree gchar *launch = g_strdup_printf(
             "gpudirectsrc name=src address=v4l2://%s ! %s ! " SHOWN, nodes[0], wishes[i][0]);
         line_begin(&line, launch);
         expect_error(&line, -1, wishes[i][1]);
         line_finish(&line);
     }
-    card_end(&card);
+    card_end();
 }
 
 /* Negotiated for the card's settings, before there was a signal. */
 static void test_late_signal(void)
 {
-    struct card card = {.driver = {.digital = true, .tells = true, .needs_signal = true}};
-    struct line line;
-
-    card.driver.timings = (struct v4l2_bt_timings){.width = 640, .height = 360, .pixelclock = 1000};
-    card_begin(&card);
+    card_begin((struct fake_driver){.digital = true,
+                                    .tells = true,
+                                    .needs_signal = true,
+                                    .timings = {.width = 640, .height = 360, .pixelclock = 1000}});
     fake_signal(&card.driver, 0, 0, false, ENOLINK);
     g_autofree gchar *launch = g_strdup_printf("gpudirectsrc name=src address=v4l2://%s ! "
                                                "video/x-raw,format=UYVY ! " SHOWN,
@@ -535,7 +511,7 @@ static void test_late_signal(void)
     await_width(&line, 320);
     nothing_ended(&line);
     line_finish(&line);
-    card_end(&card);
+    card_end();
 }
 
 int main(int argc, char **argv)

@@ -78,22 +78,22 @@ TEST(test_names_of_pipelines)
 {
     const gchar *file = g_getenv("GPUD_TEST_KEY"); /* between hosts */
     g_autofree gchar *key = file ? g_strconcat("psk-file=", file, NULL) : g_strdup("");
-    g_autofree gchar *address = ends_address();
+    const gchar *address = ends_own();
     g_autoptr(EndsPipeline) sender = ends_pipeline(
         "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s %s", address, key);
     g_autoptr(EndsPipeline) receiver =
         ends_pipeline("gpudirectsrc address=%s %s ! fakesink sync=false", address, key);
 
     gst_object_set_name(GST_OBJECT(sender), "studio1");
-    gst_element_set_state(sender, GST_STATE_PLAYING);
-    gst_element_set_state(receiver, GST_STATE_PLAYING);
+    ends_play(sender);
+    ends_play(receiver);
     check_names(address, "studio1", program_invocation_short_name);
     gst_element_set_state(receiver, GST_STATE_NULL);
     gst_element_set_state(sender, GST_STATE_NULL);
     gst_object_set_name(GST_OBJECT(sender), "pipeline7");
     gst_object_set_name(GST_OBJECT(receiver), "pipeline-of-studio2");
-    gst_element_set_state(sender, GST_STATE_PLAYING);
-    gst_element_set_state(receiver, GST_STATE_PLAYING);
+    ends_play(sender);
+    ends_play(receiver);
     check_names(address, program_invocation_short_name, "pipeline-of-studio2");
 }
 

@@ -11,20 +11,21 @@
 #define SINK "gpudirectsink name=end sync=false " ON_GPU " address=%s"
 
 static gboolean two_gpus;
+static GstHarness *sink, *src;
 
 /* --- what a buffer is --------------------------------------------------------------------- */
 
 /* A pair whose sending end takes system memory and whose receiving end gives the GPU's. */
-static void open_pair(GstHarness **sink, GstHarness **src, const gchar *src_properties)
+static void open_pair(const gchar *src_properties)
 {
     g_autofree gchar *address = ends_address();
 
-    *src = line_new("gpudirectsrc name=end address=%s " ON_GPU " %s", address, src_properties);
-    *sink = line_new(SINK, address);
-    ends_start(*sink, CAPS_NV12);
+    src = line_new("gpudirectsrc name=end address=%s " ON_GPU " %s", address, src_properties);
+    sink = line_new(SINK, address);
+    ends_start(sink, CAPS_NV12);
 }
 
-static GstBuffer *send_one(GstHarness *sink, GstHarness *src, guint seed)
+static GstBuffer *send_one(guint seed)
 {
     ends_push(sink, CAPS_NV12, seed);
     GstBuffer *got = ends_pull(src);
@@ -36,10 +37,8 @@ static GstBuffer *send_one(GstHarness *sink, GstHarness *src, guint seed)
 
 TEST(test_buffer)
 {
-    GstHarness *sink, *src;
-
-    open_pair(&sink, &src, "");
-    g_autoptr(GstBuffer) got = send_one(sink, src, 1);
+    open_pair("");
+    g_autoptr(GstBuffer) got = send_one(1);
     GstMemory *memory = gst_buffer_peek_memory(got, 0);
     GstVideoMeta *meta = gst_buffer_get_video_meta(got);
 
@@ -56,13 +55,11 @@ TEST(test_buffer)
 /* A picture that is not mapped costs nothing. */
 TEST(test_unmapped)
 {
-    GstHarness *sink, *src;
-
-    open_pair(&sink, &src, "");
-    gst_buffer_unref(send_one(sink, src, 0)); /* a new link is tried out first */
+    open_pair("");
+    gst_buffer_unref(send_one(0)); /* a new link is tried out first */
     guint64 waits = ends_stat(src, "device-waits");
     for (guint i = 1; i < FRAMES; i++)
-        gst_buffer_unref(send_one(sink, src, i));
+        gst_buffer_unref(send_one(i));
     fail_unless_equals_uint64(ends_stat(src, "frames"), FRAMES);
     fail_unless_equals_uint64(ends_stat(src, "device-waits"), waits);
     fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
@@ -72,13 +69,11 @@ TEST(test_unmapped)
 /* A copy is such memory, of the same layout; a part is plain memory. */
 TEST(test_copy)
 {
-    GstHarness *sink, *src;
-
-    open_pair(&sink, &src, "");
-    GstBuffer *got = send_one(sink, src, 3);
+    open_pair("");
+    GstBuffer *got = send_one(3);
     g_autoptr(GstBuffer) copy = gst_buffer_copy_deep(got);
     gst_buffer_unref(got);
-    gst_buffer_unref(send_one(sink, src, 4));
+    gst_buffer_unref(send_one(4));
     fail_unless(gst_memory_is_type(gst_buffer_peek_memory(copy, 0), GPU_MEMORY));
     ends_check_picture(copy, CAPS_NV12, 3);
     ends_paint(copy, CAPS_NV12, 5);
@@ -92,12 +87,11 @@ TEST(test_copy)
 /* Downstream keeps everything: it gets copies, and the stream goes on. */
 TEST(test_hoarding)
 {
-    GstHarness *sink, *src;
     GstBuffer *kept[FRAMES];
 
-    open_pair(&sink, &src, "slots=3");
+    open_pair("slots=3");
     for (guint i = 0; i < FRAMES; i++)
-        kept[i] = send_one(sink, src, i);
+        kept[i] = send_one(i);
     for (guint i = 0; i < FRAMES; i++) {
         ends_check_picture(kept[i], CAPS_NV12, i);
         gst_buffer_unref(kept[i]);
@@ -109,10 +103,8 @@ TEST(test_hoarding)
 /* A buffer may outlive the element that made it. */
 TEST(test_outlive)
 {
-    GstHarness *sink, *src;
-
-    open_pair(&sink, &src, "");
-    g_autoptr(GstBuffer) got = send_one(sink, src, 6);
+    open_pair("");
+    g_autoptr(GstBuffer) got = send_one(6);
     ends_close(src);
     ends_close(sink);
     ends_check_picture(got, CAPS_NV12, 6);
@@ -122,9 +114,8 @@ TEST(test_outlive)
  * copy; when it is exhausted, more of the GPU's memory stands in. */
 TEST(test_pool)
 {
-    GstHarness *src = line_new("gpudirectsrc name=end address=%s " ON_GPU, ends_own());
-    GstHarness *sink =
-        line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 address=%s", ends_own());
+    src = line_new("gpudirectsrc name=end address=%s " ON_GPU, ends_own());
+    sink = line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 address=%s", ends_own());
     GstBuffer *lent[6];
 
     ends_start(sink, GPU_NV12);
@@ -159,8 +150,8 @@ static guint mark_of(GstBuffer *buffer, guint mark)
 /* What stands in while no slot is free is used again, as slots are: by the sink's pool, … */
 TEST(test_stand_ins_of_the_pool_come_again)
 {
-    GstHarness *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 "
-                                "wait-for-connection=false address=again");
+    sink = line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 "
+                    "wait-for-connection=false address=again");
     GstBuffer *lent[6];
     guint fresh = 0;
 
@@ -188,15 +179,14 @@ TEST(test_stand_ins_of_the_pool_come_again)
 /* … and by a source whose slots downstream keeps. */
 TEST(test_copies_for_hoarders_come_again)
 {
-    GstHarness *sink, *src;
     GstBuffer *kept[2];
     guint fresh = 0;
 
-    open_pair(&sink, &src, "slots=3");
+    open_pair("slots=3");
     for (guint i = 0; i < G_N_ELEMENTS(kept); i++)
-        kept[i] = send_one(sink, src, i);
+        kept[i] = send_one(i);
     for (guint i = 0; i < FRAMES; i++) {
-        g_autoptr(GstBuffer) copy = send_one(sink, src, i + 2);
+        g_autoptr(GstBuffer) copy = send_one(i + 2);
         fresh += mark_of(copy, i + 1) == 0;
         fail_unless(gst_buffer_is_writable(copy));
         ends_check_picture(copy, CAPS_NV12, i + 2);
@@ -233,7 +223,7 @@ static void map_row(GstBuffer *buffer, GstMapFlags access, guint8 *row)
 TEST(test_written_in_part, .times = 2)
 {
     const gchar *caps = __i__ ? GPU_NV12 : CAPS_NV12;
-    GstHarness *sink = line_new(SINK, ends_own());
+    sink = line_new(SINK, ends_own());
     guint8 wanted[ROW], written[ROW], got[ROW];
 
     gst_harness_set_src_caps_str(sink, caps);
@@ -271,8 +261,8 @@ TEST(test_written_in_part, .times = 2)
 TEST(test_own_context)
 {
     g_autoptr(GstObject) own = lines_vendor_context();
-    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
-    GstHarness *sink = line_new(UPLOAD " ! " SINK, ends_own());
+    src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
+    sink = line_new(UPLOAD " ! " SINK, ends_own());
 
     g_autoptr(GstContext) context = lines_vendor_share(own);
     gst_element_set_state(sink->element, GST_STATE_NULL);
@@ -287,8 +277,6 @@ TEST(test_own_context)
 /* The second GPU's elements share its context with a sink that is there. */
 TEST(test_second_gpu, .only_if = &two_gpus)
 {
-    GstHarness *sink, *src;
-
     lines_run(UPLOADER_1 " ! " ONLY_GPU " !", "device=" GPU_1, "device=" GPU_1 " ! " TO_CPU,
               CAPS_NV12, &sink, &src);
     fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
@@ -297,8 +285,6 @@ TEST(test_second_gpu, .only_if = &two_gpus)
 /* `auto` follows upstream to the second GPU: the receiver there needs no copy of its own. */
 TEST(test_auto_second_gpu, .only_if = &two_gpus)
 {
-    GstHarness *sink, *src;
-
     lines_run(UPLOADER_1 " ! " ONLY_GPU " !", "", "device=" GPU_1 " ! " TO_CPU, CAPS_NV12, &sink,
               &src);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
@@ -310,8 +296,8 @@ TEST(test_auto_second_gpu, .only_if = &two_gpus)
  */
 TEST(test_across, .only_if = &two_gpus)
 {
-    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
-    GstHarness *sink = line_new(UPLOADER_1 " ! " ONLY_GPU " ! " SINK, ends_own());
+    src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
+    sink = line_new(UPLOADER_1 " ! " ONLY_GPU " ! " SINK, ends_own());
     g_autoptr(GstBus) bus = ends_bus(sink);
 
     ends_start(sink, CAPS_NV12);
@@ -329,7 +315,7 @@ TEST(test_across, .only_if = &two_gpus)
 TEST(test_other_memory)
 {
     line_new("gpudirectsrc name=end address=%s " ON_GPU, ends_own());
-    GstHarness *sink = line_new(SINK, ends_own());
+    sink = line_new(SINK, ends_own());
     g_autoptr(GstBus) bus = ends_bus(sink);
 
     ends_start(sink, GPU_NV12);
@@ -345,7 +331,7 @@ TEST(test_not_offered)
     static const gchar *const device[] = {"host", "auto", GPU_0};
 
     for (guint i = 0; i < G_N_ELEMENTS(device); i++) {
-        GstHarness *sink = line_new("gpudirectsink name=end address=offer device=%s", device[i]);
+        sink = line_new("gpudirectsink name=end address=offer device=%s", device[i]);
         g_autoptr(GstCaps) caps = gst_pad_peer_query_caps(sink->srcpad, NULL);
         g_autoptr(GstCaps) on_gpu = gst_caps_from_string(CAPS_GPU);
         fail_unless_equals_int(gst_caps_can_intersect(caps, on_gpu), i > 0);

@@ -12,6 +12,8 @@
 
 /* --- both ends in one process ------------------------------------------------------------- */
 
+static GstHarness *sink, *src;
+
 static void expect_copies(GstHarness *end, guint64 by_gpu, guint64 by_cpu)
 {
     fail_unless_equals_uint64(ends_stat(end, "copies-gpu"), by_gpu);
@@ -24,7 +26,6 @@ TEST(test_lent)
     static const gchar *const caps[] = {CAPS_SMALL, CAPS_NV12, CAPS_I420, CAPS_BGRA};
 
     for (guint i = 0; i < G_N_ELEMENTS(caps); i++) {
-        GstHarness *sink, *src;
         lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, caps[i], &sink, &src);
         expect_copies(sink, 0, 0);
         expect_copies(src, 0, 0);
@@ -36,8 +37,6 @@ TEST(test_lent)
 /* Another element's memory of the GPU: one copy, by the GPU. */
 TEST(test_foreign)
 {
-    GstHarness *sink, *src;
-
     lines_run(FOREIGN " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
     expect_copies(sink, FRAMES, 0);
 }
@@ -53,7 +52,6 @@ TEST(test_up_and_down)
     };
 
     for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
-        GstHarness *sink, *src;
         lines_run(cases[i][0], cases[i][1], cases[i][2], CAPS_NV12, &sink, &src);
         ends_close(src);
         ends_close(sink);
@@ -71,8 +69,6 @@ static void expect_on_gpu(GstHarness *line)
 /* `auto` follows the caps on both ends: nothing is copied, so both are on the GPU. */
 TEST(test_auto)
 {
-    GstHarness *sink, *src;
-
     lines_run(UPLOAD " !", "", "! " ONLY_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
     expect_on_gpu(sink);
     expect_on_gpu(src);
@@ -83,8 +79,6 @@ TEST(test_auto)
 /* Without a GPU in the caps `auto` stays where it was. */
 TEST(test_auto_host)
 {
-    GstHarness *sink, *src;
-
     lines_run("", "", "! capsfilter caps=video/x-raw", CAPS_NV12, &sink, &src);
     fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
 }
@@ -93,9 +87,8 @@ TEST(test_auto_host)
 TEST(test_relay)
 {
     g_autofree gchar *one = ends_address(), *two = ends_address();
-    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, two);
-    GstHarness *sink =
-        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", one);
+    src = line_new(RECEIVE " address=%s ! " TO_CPU, two);
+    sink = line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", one);
     g_autoptr(EndsPipeline) relay =
         ends_pipeline("gpudirectsrc address=%s " ON_GPU " ! gpudirectsink name=end "
                       "sync=false " ON_GPU " slow-receiver=block "
@@ -113,8 +106,6 @@ TEST(test_relay)
 
 TEST(test_renegotiation)
 {
-    GstHarness *sink, *src;
-
     lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
     gst_harness_set_src_caps_str(sink, CAPS_I420);
     lines_exchange(sink, src, CAPS_I420, 20, 24);
@@ -127,9 +118,8 @@ TEST(test_renegotiation)
  * follows it. */
 TEST(test_move)
 {
-    GstHarness *src =
-        line_new("gpudirectsrc name=end address=%s ! capsfilter caps=video/x-raw", ends_own());
-    GstHarness *sink = line_new("gpudirectsink name=end sync=false address=%s", ends_own());
+    src = line_new("gpudirectsrc name=end address=%s ! capsfilter caps=video/x-raw", ends_own());
+    sink = line_new("gpudirectsink name=end sync=false address=%s", ends_own());
     GstHarness *upload = line_new(UPLOAD);
 
     ends_start(sink, CAPS_NV12);
@@ -148,7 +138,6 @@ TEST(test_move)
 TEST(test_states)
 {
     for (guint i = 0; i < 15; i++) {
-        GstHarness *sink, *src;
         lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
         gst_element_set_state(sink->element, GST_STATE_NULL);
         gst_element_set_state(src->element, GST_STATE_NULL);
@@ -181,7 +170,7 @@ TEST(test_up_down)
 
 TEST(test_from_process)
 {
-    GstHarness *src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
+    src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());
     GstHarness *reference =
         line_new("videotestsrc num-buffers=%d ! capsfilter caps=" CAPS_NV12, FRAMES);
     GPid peer = ends_spawn("videotestsrc num-buffers=%d ! " CAPS_NV12 " ! " UPLOAD
@@ -199,7 +188,7 @@ TEST(test_from_process)
 TEST(test_to_process)
 {
     g_autofree gchar *file = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "received.raw", NULL);
-    GstHarness *sink =
+    sink =
         line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", ends_own());
     GPid peer = ends_spawn("gpudirectsrc " ON_GPU " address=%s ! " TO_CPU
                            " ! videoconvert ! filesink location=%s",
@@ -246,8 +235,7 @@ TEST(test_nothing_is_left_open)
 
     GstObject *context = lines_vendor_context(); /* for the questions, and all the while */
     for (guint round = 0; round < 4; round++) {
-        GstHarness *sink =
-            line_new(UPLOAD " ! gpudirectsink name=end " ON_GPU " address=%s", ends_own());
+        sink = line_new(UPLOAD " ! gpudirectsink name=end " ON_GPU " address=%s", ends_own());
         GPid peer = ends_spawn("gpudirectsrc " ON_GPU " address=%s ! fakesink", ends_own());
         ends_start(sink, CAPS_NV12);
         for (guint i = 0; i < FRAMES; i++)
@@ -274,7 +262,6 @@ TEST(test_stand_ins)
     static const gchar *const modes[] = {"freeze", "black"};
 
     for (guint m = 0; m < G_N_ELEMENTS(modes); m++) {
-        GstHarness *sink, *src;
         g_autofree gchar *after =
             g_strdup_printf(ON_GPU " on-disconnect=%s ! " ONLY_GPU " ! " TO_CPU, modes[m]);
         GstBuffer *buffer = NULL;
