@@ -117,7 +117,7 @@ static void compare_mosaic(const gchar *format)
 {
     g_autofree gchar *filter =
         g_strdup_printf("video/x-bayer,format=%s,width=320,height=180,framerate=60/1", format);
-    struct picture our, their;
+    g_auto(Picture) our, their;
     gchar *text = NULL;
 
     check(card_take("gpudirectsrc address=v4l2://" CARD, filter, 2, 1, &our, &text), "%s", text);
@@ -125,8 +125,6 @@ static void compare_mosaic(const gchar *format)
     check(gst_caps_can_intersect(our.caps, their.caps), "other caps");
     check(g_bytes_equal(our.bytes, their.bytes), "another picture of %s", format);
     g_print("%s: v4l2src's picture, byte for byte\n", filter);
-    picture_clear(&our);
-    picture_clear(&their);
 }
 
 int main(int argc, char **argv)

@@ -28,7 +28,7 @@ GstMessage *await_message(GstElement *pipeline, GstMessageType types);
 /* It comes to its end, without an error; else the test ends with the sentence. */
 void await_end(GstElement *pipeline, const gchar *what);
 
-/* A picture that came out of a pipeline. */
+/* A picture that came out of a pipeline; a g_auto(Picture) is cleared where its block ends. */
 struct picture {
     GstCaps *caps;
     GBytes *bytes;
@@ -37,6 +37,8 @@ struct picture {
     guint flags;
 };
 void picture_clear(struct picture *picture);
+typedef struct picture Picture;
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Picture, picture_clear)
 
 /* Runs "SOURCE ! REST ! fakesink", and gives so many pictures, behind those that are skipped.
  * FALSE: an error came first, or nothing; *text is its sentence (g_free it). */

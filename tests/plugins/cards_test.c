@@ -105,7 +105,7 @@ struct line {
     guint back;           /* times that are before the last one's */
     GstClockTime last;
 };
-static struct line line;
+static struct line shown; /* of most cases */
 
 static void on_picture(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct line *line)
 {
@@ -240,9 +240,9 @@ static void expect_error(struct line *line, gint code, const gchar *text)
 /* The card cannot be opened with these properties, and an error says so. */
 static void expect_refusal(const gchar *properties, const gchar *text)
 {
-    line_begin_card(&line, properties, SHOWN);
-    expect_error(&line, -1, text);
-    line_finish(&line);
+    line_begin_card(&shown, properties, SHOWN);
+    expect_error(&shown, -1, text);
+    line_finish(&shown);
 }
 
 /* --- a card that is lost ------------------------------------------------------------------- */
@@ -250,27 +250,27 @@ static void expect_refusal(const gchar *properties, const gchar *text)
 static void test_wait(void)
 {
     card_begin((struct fake_driver){0});
-    line_begin_card(&line, "", SHOWN);
-    expect_signal(&line, TRUE, "");
+    line_begin_card(&shown, "", SHOWN);
+    expect_signal(&shown, TRUE, "");
     for (guint i = 1; i <= 5; i++) {
-        await_pictures(&line, 3);
+        await_pictures(&shown, 3);
         card_unplug();
-        expect_signal(&line, FALSE, "unplugged");
-        gst_message_unref(await_message(&line, GST_MESSAGE_WARNING, NULL));
-        CHECK(line_stat(&line, "disconnects") == i, "%u", i);
+        expect_signal(&shown, FALSE, "unplugged");
+        gst_message_unref(await_message(&shown, GST_MESSAGE_WARNING, NULL));
+        CHECK(line_stat(&shown, "disconnects") == i, "%u", i);
         card_plug_in();
-        expect_message(&line, "gpudirect-card-back");
-        expect_signal(&line, TRUE, "");
-        await_pictures(&line, 3);
-        CHECK(line_stat(&line, "reconnects") == i, "%u", i);
+        expect_message(&shown, "gpudirect-card-back");
+        expect_signal(&shown, TRUE, "");
+        await_pictures(&shown, 3);
+        CHECK(line_stat(&shown, "reconnects") == i, "%u", i);
     }
-    CHECK(line.back == 0, "PTS went back");
+    CHECK(shown.back == 0, "PTS went back");
 
     /* Stopped while it waits. */
     card_unplug();
-    expect_message(&line, "gpudirect-card-lost");
-    nothing_ended(&line);
-    line_finish(&line);
+    expect_message(&shown, "gpudirect-card-lost");
+    nothing_ended(&shown);
+    line_finish(&shown);
     card_end();
 }
 
@@ -279,22 +279,22 @@ static void test_stand_in(const gchar *mode)
     g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
 
     card_begin((struct fake_driver){0});
-    line_begin_card(&line, properties, SHOWN);
+    line_begin_card(&shown, properties, SHOWN);
     for (guint i = 0; i < 2; i++) {
-        expect_signal(&line, TRUE, "");
+        expect_signal(&shown, TRUE, "");
         card_unplug();
-        expect_signal(&line, FALSE, "unplugged");
-        expect_message(&line, "gpudirect-card-lost");
-        guint64 before = line_stat(&line, "stood-in");
-        await_pictures(&line, 5);
-        CHECK(line_stat(&line, "stood-in") >= before + 4, "they are not stand-ins");
+        expect_signal(&shown, FALSE, "unplugged");
+        expect_message(&shown, "gpudirect-card-lost");
+        guint64 before = line_stat(&shown, "stood-in");
+        await_pictures(&shown, 5);
+        CHECK(line_stat(&shown, "stood-in") >= before + 4, "they are not stand-ins");
         card_plug_in();
-        expect_message(&line, "gpudirect-card-back");
+        expect_message(&shown, "gpudirect-card-back");
     }
-    expect_signal(&line, TRUE, "");
-    CHECK(line.back == 0, "PTS went back");
-    nothing_ended(&line);
-    line_finish(&line);
+    expect_signal(&shown, TRUE, "");
+    CHECK(shown.back == 0, "PTS went back");
+    nothing_ended(&shown);
+    line_finish(&shown);
     card_end();
 }
 
@@ -304,14 +304,14 @@ static void test_end(const gchar *mode)
     g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
 
     card_begin((struct fake_driver){0});
-    line_begin_card(&line, properties, SHOWN);
-    await_pictures(&line, 3);
+    line_begin_card(&shown, properties, SHOWN);
+    await_pictures(&shown, 3);
     card_unplug();
     if (fails)
-        expect_error(&line, GST_RESOURCE_ERROR_NOT_FOUND, "unplugged");
+        expect_error(&shown, GST_RESOURCE_ERROR_NOT_FOUND, "unplugged");
     else
-        gst_message_unref(await_message(&line, GST_MESSAGE_EOS, NULL));
-    line_finish(&line);
+        gst_message_unref(await_message(&shown, GST_MESSAGE_EOS, NULL));
+    line_finish(&shown);
     card_end();
 }
 
@@ -358,25 +358,25 @@ static void test_controls(void)
 
     card_begin((struct fake_driver){.has_controls = true});
     line_begin_card(
-        &line, "extra-controls=c,exposure-time-absolute=7,exposure-auto=1,brightness=10", SHOWN);
-    await_pictures(&line, 3);
+        &shown, "extra-controls=c,exposure-time-absolute=7,exposure-auto=1,brightness=10", SHOWN);
+    await_pictures(&shown, 3);
     CHECK(now[FAKE_BRIGHTNESS] == 10 && now[FAKE_EXPOSURE] == 7, "%d, %d", (int)now[0],
           (int)now[FAKE_EXPOSURE]);
-    set_controls(&line, "c,brightness=100,long-one=(gint64)-99999999999,serial=abc,"
-                        "exposure-auto=(string)\"Auto Mode\",bits=(bitmask)0x4");
+    set_controls(&shown, "c,brightness=100,long-one=(gint64)-99999999999,serial=abc,"
+                         "exposure-auto=(string)\"Auto Mode\",bits=(bitmask)0x4");
     CHECK(now[FAKE_BRIGHTNESS] == 100 && now[FAKE_LONG] == -99999999999 && now[FAKE_AUTO] == 0 &&
               now[FAKE_BITS] == 4,
           "not set");
     CHECK(g_str_equal(card.driver.serial, "abc"), "%s", card.driver.serial);
-    set_controls(&line, "c,brightness=300");
-    expect_warning(&line, "takes 0 to 250 in steps of 5, not 300");
-    set_controls(&line, "c,contrast=1");
-    expect_warning(&line, "it has brightness");
-    set_controls(&line, "c,brightness=0.5");
-    expect_warning(&line, "brightness of extra-controls is neither a whole number nor a text");
-    await_pictures(&line, 3);
-    nothing_ended(&line);
-    line_finish(&line);
+    set_controls(&shown, "c,brightness=300");
+    expect_warning(&shown, "takes 0 to 250 in steps of 5, not 300");
+    set_controls(&shown, "c,contrast=1");
+    expect_warning(&shown, "it has brightness");
+    set_controls(&shown, "c,brightness=0.5");
+    expect_warning(&shown, "brightness of extra-controls is neither a whole number nor a text");
+    await_pictures(&shown, 3);
+    nothing_ended(&shown);
+    line_finish(&shown);
     expect_refusal("extra-controls=c,contrast=1", "it has brightness");
     card_end();
 }
@@ -391,32 +391,32 @@ static void test_inputs(void)
                         "video/x-raw,format=UYVY ! " SHOWN,
                         nodes[0]);
     expect_refusal("input=SDI", "it has 0 \"HDMI 0\", 1 \"HDMI 1\"");
-    line_begin(&line, launch);
+    line_begin(&shown, launch);
     for (guint i = 0; i < 6; i++) {
         gchar *input;
-        await_pictures(&line, 3);
-        await_width(&line, i % 2 ? 640 : 320);
-        g_object_get(line.src, "input", &input, NULL);
+        await_pictures(&shown, 3);
+        await_width(&shown, i % 2 ? 640 : 320);
+        g_object_get(shown.src, "input", &input, NULL);
         CHECK(g_str_equal(input, i % 2 ? "HDMI 1" : "HDMI 0"), "%s", input);
         g_free(input);
-        g_object_set(line.src, "input", i % 2 ? "0" : "HDMI 1", NULL);
-        await_width(&line, i % 2 ? 320 : 640);
+        g_object_set(shown.src, "input", i % 2 ? "0" : "HDMI 1", NULL);
+        await_width(&shown, i % 2 ? 320 : 640);
     }
-    g_object_set(line.src, "input", "SDI", NULL);
-    expect_warning(&line, "no input \"SDI\"; it has 0 \"HDMI 0\", 1 \"HDMI 1\"");
-    await_pictures(&line, 3);
+    g_object_set(shown.src, "input", "SDI", NULL);
+    expect_warning(&shown, "no input \"SDI\"; it has 0 \"HDMI 0\", 1 \"HDMI 1\"");
+    await_pictures(&shown, 3);
 
     /* It has the same input when it comes back. */
-    g_object_set(line.src, "input", "1", NULL);
-    await_width(&line, 640);
+    g_object_set(shown.src, "input", "1", NULL);
+    await_width(&shown, 640);
     card_unplug();
-    expect_message(&line, "gpudirect-card-lost");
+    expect_message(&shown, "gpudirect-card-lost");
     card.driver.input = 0;
     card_plug_in();
-    expect_message(&line, "gpudirect-card-back");
+    expect_message(&shown, "gpudirect-card-back");
     CHECK(card.driver.input == 1, "the input is %d", card.driver.input);
-    nothing_ended(&line);
-    line_finish(&line);
+    nothing_ended(&shown);
+    line_finish(&shown);
     card_end();
 }
 
@@ -426,31 +426,31 @@ static void test_inputs(void)
 static void test_ready(void)
 {
     card_begin((struct fake_driver){0});
-    line_begin_card(&line, "", SHOWN);
-    await_pictures(&line, 3);
+    line_begin_card(&shown, "", SHOWN);
+    await_pictures(&shown, 3);
     for (guint i = 0; i < 3; i++) {
-        gst_element_set_state(line.pipeline, GST_STATE_READY);
+        gst_element_set_state(shown.pipeline, GST_STATE_READY);
         CHECK(!card.driver.streaming && card.driver.opened == 1, "it streams in READY");
-        g_autoptr(GstPad) pad = gst_element_get_static_pad(line.src, "src");
+        g_autoptr(GstPad) pad = gst_element_get_static_pad(shown.src, "src");
         g_autoptr(GstCaps) caps = gst_pad_query_caps(pad, NULL), own = gst_caps_from_string(CAPS);
         CHECK(gst_caps_can_intersect(caps, own) && !gst_caps_is_any(caps) &&
                   gst_structure_has_field(gst_caps_get_structure(caps, 0), "framerate"),
               "%s", gst_caps_to_string(caps));
-        gst_element_set_state(line.pipeline, GST_STATE_PLAYING);
-        await_pictures(&line, 3);
-        CHECK(line_stat(&line, "connects") == 1, "connects");
+        gst_element_set_state(shown.pipeline, GST_STATE_PLAYING);
+        await_pictures(&shown, 3);
+        CHECK(line_stat(&shown, "connects") == 1, "connects");
     }
 
     /* Unplugged and plugged in meanwhile. */
-    gst_element_set_state(line.pipeline, GST_STATE_READY);
+    gst_element_set_state(shown.pipeline, GST_STATE_READY);
     card_unplug();
     card_plug_in();
-    gst_element_set_state(line.pipeline, GST_STATE_PLAYING);
-    await_pictures(&line, 3);
-    nothing_ended(&line);
-    gst_element_set_state(line.pipeline, GST_STATE_NULL);
+    gst_element_set_state(shown.pipeline, GST_STATE_PLAYING);
+    await_pictures(&shown, 3);
+    nothing_ended(&shown);
+    gst_element_set_state(shown.pipeline, GST_STATE_NULL);
     CHECK(card.driver.opened == 0, "open in NULL");
-    line_finish(&line);
+    line_finish(&shown);
     card_end();
 }
 
@@ -486,9 +486,9 @@ static void test_refusals(void)
     for (guint i = 0; i < G_N_ELEMENTS(wishes); i++) {
         g_autofree gchar *launch = g_strdup_printf(
             "gpudirectsrc name=src address=v4l2://%s ! %s ! " SHOWN, nodes[0], wishes[i][0]);
-        line_begin(&line, launch);
-        expect_error(&line, -1, wishes[i][1]);
-        line_finish(&line);
+        line_begin(&shown, launch);
+        expect_error(&shown, -1, wishes[i][1]);
+        line_finish(&shown);
     }
     card_end();
 }
@@ -504,13 +504,13 @@ static void test_late_signal(void)
     g_autofree gchar *launch = g_strdup_printf("gpudirectsrc name=src address=v4l2://%s ! "
                                                "video/x-raw,format=UYVY ! " SHOWN,
                                                nodes[0]);
-    line_begin(&line, launch);
-    gst_message_unref(await_message(&line, GST_MESSAGE_WARNING, NULL)); /* that there is none */
+    line_begin(&shown, launch);
+    gst_message_unref(await_message(&shown, GST_MESSAGE_WARNING, NULL)); /* that there is none */
     fake_signal(&card.driver, 320, 180, false, 0);
-    await_pictures(&line, 3);
-    await_width(&line, 320);
-    nothing_ended(&line);
-    line_finish(&line);
+    await_pictures(&shown, 3);
+    await_width(&shown, 320);
+    nothing_ended(&shown);
+    line_finish(&shown);
     card_end();
 }
 

@@ -60,7 +60,7 @@ static void check_colors(const gchar *format, const gchar *size)
 {
     g_autofree gchar *yuv = g_strdup_printf("video/x-raw,format=%s,%s", format, size);
     g_autofree gchar *rgb = g_strdup_printf("video/x-raw,format=BGRx,%s", size);
-    struct picture ours = take(OURS, yuv), own = take(OURS, rgb);
+    g_auto(Picture) ours = take(OURS, yuv), own = take(OURS, rgb);
     GstVideoInfo info;
     const guint8 *data = g_bytes_get_data(own.bytes, NULL);
     gint most = 0;
@@ -75,8 +75,6 @@ static void check_colors(const gchar *format, const gchar *size)
     }
     g_print("  %s %s: %s, off by %d\n", format, size, picture_field(&ours, "colorimetry"), most);
     check(most <= 3, "%s of %s is %d away from the driver's own RGB", format, size, most);
-    picture_clear(&ours);
-    picture_clear(&own);
 }
 
 static void test_colors(void)
@@ -90,7 +88,7 @@ static void test_colors(void)
         check_colors("UYVY", SMALL);
     }
     card_set("Colorspace", 5);
-    struct picture p3 = take(OURS, "video/x-raw,format=UYVY," SMALL);
+    g_auto(Picture) p3 = take(OURS, "video/x-raw,format=UYVY," SMALL);
     GstVideoInfo info;
     check(gst_video_info_from_caps(&info, p3.caps), "no video info");
     check(info.colorimetry.primaries == GST_VIDEO_COLOR_PRIMARIES_SMPTERP431 &&
@@ -98,7 +96,6 @@ static void test_colors(void)
           "DCI-P3 is %s", picture_field(&p3, "colorimetry"));
     check(info.chroma_site == GST_VIDEO_CHROMA_SITE_NONE, "the chroma site is %s",
           picture_field(&p3, "chroma-site"));
-    picture_clear(&p3);
 
     /* 601 from 720 lines up, where a picture without a word would be read as 709; each matrix; full
      * range. */
@@ -119,8 +116,8 @@ static void test_colors(void)
     /* Beside v4l2src, where it knows the space. */
     for (gint space = 0; space < 5; space++) {
         card_set("Colorspace", space);
-        struct picture ours = take(OURS, "video/x-raw,format=UYVY," SMALL);
-        struct picture theirs = take(THEIRS, "video/x-raw,format=UYVY," SMALL);
+        g_auto(Picture) ours = take(OURS, "video/x-raw,format=UYVY," SMALL);
+        g_auto(Picture) theirs = take(THEIRS, "video/x-raw,format=UYVY," SMALL);
         check(g_bytes_equal(ours.bytes, theirs.bytes), "other bytes than v4l2src's in space %d",
               space);
         g_print("  space %d: %s, v4l2src %s\n", space, picture_field(&ours, "colorimetry"),
@@ -133,8 +130,6 @@ static void test_colors(void)
                   a.colorimetry.primaries == b.colorimetry.primaries,
               "v4l2src says %s of what is %s here", picture_field(&theirs, "colorimetry"),
               picture_field(&ours, "colorimetry"));
-        picture_clear(&ours);
-        picture_clear(&theirs);
     }
     card_set("Colorspace", 2);
 
@@ -173,36 +168,34 @@ static void test_fields(void)
 {
     card_select(CARD_TV);
     card_set_standard(V4L2_STD_PAL);
-    struct picture picture = take(OURS, "video/x-raw,format=UYVY");
-    check_picture(&picture,
+    g_auto(Picture) pal = take(OURS, "video/x-raw,format=UYVY");
+    check_picture(&pal,
                   "video/x-raw,width=720,height=576,interlace-mode=interleaved,"
                   "field-order=top-field-first,framerate=25/1,pixel-aspect-ratio=59/54",
                   GST_VIDEO_BUFFER_FLAG_INTERLACED | GST_VIDEO_BUFFER_FLAG_TFF);
-    picture_clear(&picture);
 
-    picture = take(OURS, "video/x-raw(format:Interlaced),format=UYVY");
-    guint field = picture.flags & GST_VIDEO_BUFFER_FLAG_TOP_FIELD;
-    check_picture(&picture,
+    g_auto(Picture) alternate = take(OURS, "video/x-raw(format:Interlaced),format=UYVY");
+    guint field = alternate.flags & GST_VIDEO_BUFFER_FLAG_TOP_FIELD;
+    check_picture(&alternate,
                   "video/x-raw(format:Interlaced),width=720,height=576,"
                   "interlace-mode=alternate",
                   GST_VIDEO_BUFFER_FLAG_INTERLACED | field);
     check(field & GST_VIDEO_BUFFER_FLAG_ONEFIELD, "no field");
-    check(g_bytes_get_size(picture.bytes) == 720 * 288 * 2, "%" G_GSIZE_FORMAT " bytes of a field",
-          g_bytes_get_size(picture.bytes));
-    picture_clear(&picture);
+    check(g_bytes_get_size(alternate.bytes) == 720 * 288 * 2,
+          "%" G_GSIZE_FORMAT " bytes of a field", g_bytes_get_size(alternate.bytes));
 
     card_set_standard(V4L2_STD_NTSC_M);
-    picture = take(OURS, "video/x-raw,format=UYVY");
-    check_picture(&picture,
+    g_auto(Picture) ntsc = take(OURS, "video/x-raw,format=UYVY");
+    check_picture(&ntsc,
                   "video/x-raw,width=720,height=480,interlace-mode=interleaved,"
                   "field-order=bottom-field-first,framerate=30000/1001,pixel-aspect-ratio=10/11",
                   GST_VIDEO_BUFFER_FLAG_INTERLACED);
-    picture_clear(&picture);
 
+    struct picture none;
     g_autofree gchar *text = NULL;
-    check(!card_take(OURS, "video/x-raw,format=UYVY,interlace-mode=progressive", 0, 1, &picture,
-                     &text),
-          "interlaced pictures as progressive ones");
+    check(
+        !card_take(OURS, "video/x-raw,format=UYVY,interlace-mode=progressive", 0, 1, &none, &text),
+        "interlaced pictures as progressive ones");
     card_set_standard(V4L2_STD_PAL);
     card_select(CARD_WEBCAM);
 }
@@ -218,11 +211,10 @@ static void test_rates(void)
         g_autofree gchar *rest =
             g_strdup_printf("video/x-raw,format=UYVY," SMALL ",framerate=%s", never[i]);
         g_autofree gchar *text = NULL;
-        struct picture picture;
+        g_auto(Picture) picture;
         if (card_take(OURS, rest, 0, 1, &picture, &text)) {
             g_autofree gchar *wanted = g_strdup_printf("video/x-raw,framerate=%s", never[i]);
             check_caps(&picture, wanted);
-            picture_clear(&picture);
         } else {
             g_print("  %s: %s\n", never[i], text);
         }
@@ -231,46 +223,47 @@ static void test_rates(void)
 
 /* --- another signal ------------------------------------------------------------------------ */
 
-struct live {
+static GstElement *pipeline, *src;
+static struct {
     GMutex lock;
     guint pictures, width, back, discont;
     GstClockTime last;
-};
+} live;
 
-static void on_live(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct live *live)
+static void on_live(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer user)
 {
     g_autoptr(GstCaps) caps = gst_pad_get_current_caps(pad);
     gint width = 0;
 
     gst_structure_get_int(gst_caps_get_structure(caps, 0), "width", &width);
-    g_mutex_lock(&live->lock);
-    live->pictures++;
-    live->width = (guint)width;
-    if (GST_CLOCK_TIME_IS_VALID(live->last) && GST_BUFFER_PTS(buffer) <= live->last)
-        live->back++;
-    live->discont += GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT);
-    live->last = GST_BUFFER_PTS(buffer);
-    g_mutex_unlock(&live->lock);
+    g_mutex_lock(&live.lock);
+    live.pictures++;
+    live.width = (guint)width;
+    if (GST_CLOCK_TIME_IS_VALID(live.last) && GST_BUFFER_PTS(buffer) <= live.last)
+        live.back++;
+    live.discont += GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT);
+    live.last = GST_BUFFER_PTS(buffer);
+    g_mutex_unlock(&live.lock);
 }
 
 /* That many pictures more, the last of them of this width (0: any). */
-static void await(struct live *live, guint more, guint width)
+static void await(guint more, guint width)
 {
     gint64 end = g_get_monotonic_time() + 60 * G_TIME_SPAN_SECOND;
 
-    g_mutex_lock(&live->lock);
-    guint wanted = live->pictures + more;
-    while (live->pictures < wanted || (width && live->width != width)) {
+    g_mutex_lock(&live.lock);
+    guint wanted = live.pictures + more;
+    while (live.pictures < wanted || (width && live.width != width)) {
         check(g_get_monotonic_time() < end, "no more pictures of width %u after %u of %u", width,
-              live->pictures, live->width);
-        g_mutex_unlock(&live->lock);
+              live.pictures, live.width);
+        g_mutex_unlock(&live.lock);
         g_usleep(5000);
-        g_mutex_lock(&live->lock);
+        g_mutex_lock(&live.lock);
     }
-    g_mutex_unlock(&live->lock);
+    g_mutex_unlock(&live.lock);
 }
 
-static void await_signal(GstElement *src, gboolean wanted)
+static void await_signal(gboolean wanted)
 {
     gint64 end = g_get_monotonic_time() + 60 * G_TIME_SPAN_SECOND;
     gboolean present = !wanted;
@@ -283,22 +276,20 @@ static void await_signal(GstElement *src, gboolean wanted)
 }
 
 /* No last sample: a picture that is held keeps the card's node open. */
-static GstElement *play(struct live *live, GstElement **src)
+static void play(void)
 {
-    GstElement *pipeline =
-        launch(OURS " name=src ! video/x-raw,format=UYVY ! fakesink name=sink sync=false "
-                    "signal-handoffs=true enable-last-sample=false");
+    pipeline = launch(OURS " name=src ! video/x-raw,format=UYVY ! fakesink name=sink sync=false "
+                           "signal-handoffs=true enable-last-sample=false");
     g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
 
-    *live = (struct live){.last = GST_CLOCK_TIME_NONE};
-    g_mutex_init(&live->lock);
-    g_signal_connect(sink, "handoff", G_CALLBACK(on_live), live);
-    *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+    memset(&live, 0, sizeof(live));
+    live.last = GST_CLOCK_TIME_NONE;
+    g_signal_connect(sink, "handoff", G_CALLBACK(on_live), NULL);
+    src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    return pipeline;
 }
 
-static void stop(GstElement *pipeline, GstElement *src)
+static void stop(void)
 {
     GstMessage *message =
         gst_bus_pop_filtered(GST_ELEMENT_BUS(pipeline), GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
@@ -312,90 +303,79 @@ static void stop(GstElement *pipeline, GstElement *src)
 /* vivid's list of timings: 2 is 720x480p59.94, 7 is 1280x720p30, 12 is 1080p30. */
 static void test_signal(void)
 {
-    struct live live;
-    GstElement *src;
-
     card_select(CARD_HDMI);
     card_set("DV Timings Signal Mode", 4);
     card_set("DV Timings", 7);
-    GstElement *pipeline = play(&live, &src);
-    await(&live, 3, 1280);
+    play();
+    await(3, 1280);
     for (guint i = 0; i < 3; i++) {
         card_set("DV Timings", 12);
-        await(&live, 3, 1920);
+        await(3, 1920);
         card_set("DV Timings", 7);
-        await(&live, 3, 1280);
+        await(3, 1280);
     }
     for (gint mode = 1; mode <= 3; mode++) {
         card_set("DV Timings Signal Mode", mode);
-        await_signal(src, FALSE);
+        await_signal(FALSE);
         card_set("DV Timings Signal Mode", 4);
-        await_signal(src, TRUE);
-        await(&live, 3, 1280);
+        await_signal(TRUE);
+        await(3, 1280);
     }
     check(live.back == 0, "PTS went back %u times", live.back);
-    stop(pipeline, src);
+    stop();
     card_select(CARD_WEBCAM);
 }
 
 static void test_pause(void)
 {
-    struct live live;
-    GstElement *src;
-    GstElement *pipeline = play(&live, &src);
-
+    play();
     card_select(CARD_WEBCAM);
-    await(&live, 5, 0);
+    await(5, 0);
     for (guint i = 0; i < 3; i++) {
         gst_element_set_state(pipeline, GST_STATE_PAUSED);
         g_usleep(500000);
         guint disconts = live.discont;
         gst_element_set_state(pipeline, GST_STATE_PLAYING);
-        await(&live, 5, 0);
+        await(5, 0);
         check(live.discont > disconts, "no DISCONT after a pause");
     }
     check(live.back == 0, "PTS went back %u times", live.back);
-    stop(pipeline, src);
+    stop();
 }
 
 /* --- what the card is set to -------------------------------------------------------------- */
 
 static void test_settings(void)
 {
-    struct live live;
-    GstElement *src;
     struct picture none;
     gchar *text;
 
     card_select(CARD_HDMI);
     card_set("DV Timings Signal Mode", 4);
     card_set("DV Timings", 7);
-    GstElement *pipeline = play(&live, &src);
+    play();
     for (guint i = 0; i < 3; i++) {
-        await(&live, 3, 1280);
+        await(3, 1280);
         g_object_set(src, "input", "1", NULL);
-        await(&live, 3, 720);
+        await(3, 720);
         g_object_set(src, "input", "2", NULL);
     }
-    await(&live, 3, 1280);
-    stop(pipeline, src);
+    await(3, 1280);
+    stop();
     card_select(CARD_WEBCAM);
 
-    struct picture bars =
+    g_auto(Picture) bars =
         take(OURS " extra-controls=c,test_pattern=0", "video/x-raw,format=BGRx," SMALL);
-    struct picture black = take(OURS " extra-controls=c,test_pattern=5,osd_text_mode=(string)None",
-                                "video/x-raw,format=BGRx," SMALL);
+    g_auto(Picture) black = take(OURS " extra-controls=c,test_pattern=5,osd_text_mode=(string)None",
+                                 "video/x-raw,format=BGRx," SMALL);
     const guint8 *data = g_bytes_get_data(black.bytes, NULL);
     check(data[0] < 3 && data[1] < 3 && data[2] < 3, "black is %d %d %d", data[0], data[1],
           data[2]);
     data = g_bytes_get_data(bars.bytes, NULL);
     check(data[1] > 100, "a bar is %d %d %d", data[0], data[1], data[2]);
-    picture_clear(&bars);
-    picture_clear(&black);
-    struct picture alpha = take(OURS, "video/x-raw,format=BGRA," SMALL);
+    g_auto(Picture) alpha = take(OURS, "video/x-raw,format=BGRA," SMALL);
     data = g_bytes_get_data(alpha.bytes, NULL);
     check(data[3] == 255, "alpha is %d", data[3]);
-    picture_clear(&alpha);
     check(!card_take(OURS " extra-controls=c,brightness=999", "identity", 0, 1, &none, &text) &&
               strstr(text, "takes 0 to 255"),
           "%s", text);
@@ -408,7 +388,7 @@ static void test_settings(void)
 
 /* --- the card itself ---------------------------------------------------------------------- */
 
-static void await_element(GstElement *pipeline, const gchar *name)
+static void await_element(const gchar *name)
 {
     gboolean found = FALSE;
 
@@ -461,30 +441,27 @@ static void bind_driver(gboolean bound)
 
 static void test_unplug(void)
 {
-    struct live live;
-    GstElement *src;
-
     card_select(CARD_WEBCAM);
-    GstElement *pipeline = play(&live, &src);
-    await(&live, 3, 0);
+    play();
+    await(3, 0);
     for (guint i = 0; i < 3; i++) {
         bind_driver(FALSE);
-        await_element(pipeline, "gpudirect-card-lost");
-        await_signal(src, FALSE);
+        await_element("gpudirect-card-lost");
+        await_signal(FALSE);
         await_closed_node();
         bind_driver(TRUE);
-        await_element(pipeline, "gpudirect-card-back");
-        await(&live, 3, 0);
+        await_element("gpudirect-card-back");
+        await(3, 0);
     }
     /* Here it is back as soon as everybody has let go of it, without a word. */
     for (guint i = 0; i < 3; i++) {
         card_set("Disconnect", 1);
-        await_element(pipeline, "gpudirect-card-lost");
-        await_element(pipeline, "gpudirect-card-back");
-        await(&live, 3, 0);
+        await_element("gpudirect-card-lost");
+        await_element("gpudirect-card-back");
+        await(3, 0);
     }
     check(live.back == 0, "PTS went back %u times", live.back);
-    stop(pipeline, src);
+    stop();
 }
 
 /* ------------------------------------------------------------------------------------------ */
