@@ -14,59 +14,48 @@
 #define DEADLINE 40 /* s; of every wait */
 #define CAPS_LIVE "video/x-raw,format=GRAY8,width=16,height=16,framerate=50/1"
 
-/* --- the sender --------------------------------------------------------------------------- */
+/* --- the sender: a camera, a recorder, and a branch on air -------------------------------- */
 
-struct plant {
-    gchar *address;
-    GstElement *pipeline, *sink;
-    gint recorded; /* atomic */
-};
+static EndsPipeline *pipeline;
+static GstElement *sender;
+static gint recorded; /* atomic */
 
-static void record(GstElement *recorder, GstBuffer *buffer, GstPad *pad, gint *frames)
+static void record(GstElement *recorder, GstBuffer *buffer, GstPad *pad, gpointer user)
 {
-    g_atomic_int_inc(frames);
+    g_atomic_int_inc(&recorded);
 }
 
-/* A camera, a recorder, and a branch on air. */
-static void plant_open(struct plant *plant, const gchar *camera, const gchar *properties)
+static void make_sender(const gchar *camera, const gchar *properties)
 {
-    memset(plant, 0, sizeof(*plant));
-    plant->address = ends_address();
-    plant->pipeline = ends_pipeline(
+    pipeline = ends_pipeline(
         "videotestsrc num-buffers=%d %s ! " CAPS_LIVE " ! tee name=t ! queue ! fakesink "
         "name=recorder sync=false async=false t. ! queue ! gpudirectsink name=sink async=false "
         "sync=false address=%s %s",
-        FRAMES, camera, plant->address, properties);
-    plant->sink = ends_in(plant->pipeline, "sink");
-    ends_on_buffer(plant->pipeline, "recorder", G_CALLBACK(record), &plant->recorded);
+        FRAMES, camera, ends_own(), properties);
+    sender = ends_in(pipeline, "sink");
+    recorded = 0;
+    ends_on_buffer(pipeline, "recorder", G_CALLBACK(record), NULL);
 }
 
-static void plant_wait_clients(struct plant *plant, guint count)
+static void wait_clients(guint count)
 {
     guint clients = G_MAXUINT;
 
-    ENDS_UNTIL(DEADLINE,
-               (g_object_get(plant->sink, "num-clients", &clients, NULL), clients == count),
+    ENDS_UNTIL(DEADLINE, (g_object_get(sender, "num-clients", &clients, NULL), clients == count),
                "%u receivers, not %u", clients, count);
 }
 
-static void plant_wait_recorded(struct plant *plant, gint frames)
+static void wait_recorded(gint frames)
 {
-    ENDS_UNTIL(DEADLINE, g_atomic_int_get(&plant->recorded) >= frames,
-               "the recorder stands still: it has %d frames of %d", plant->recorded, frames);
+    ENDS_UNTIL(DEADLINE, g_atomic_int_get(&recorded) >= frames,
+               "the recorder stands still: it has %d frames of %d", recorded, frames);
 }
 
-static void plant_close(struct plant *plant)
+static void expect_stats(gboolean live, const gchar *policy, gboolean wait)
 {
-    ends_stop(plant->pipeline);
-    g_free(plant->address);
-}
-
-static void expect_stats(struct plant *plant, gboolean live, const gchar *policy, gboolean wait)
-{
-    fail_unless_equals_int(ends_stat_true(plant->sink, "live"), live);
-    fail_unless_equals_int(ends_stat_true(plant->sink, "wait-for-connection"), wait);
-    ends_check_stat(plant->sink, "slow-receiver", policy);
+    fail_unless_equals_int(ends_stat_true(sender, "live"), live);
+    fail_unless_equals_int(ends_stat_true(sender, "wait-for-connection"), wait);
+    ends_check_stat(sender, "slow-receiver", policy);
 }
 
 /* --- receivers ---------------------------------------------------------------------------- */
@@ -77,11 +66,11 @@ struct viewer {
     FILE *from;
 };
 
-static void viewer_start(struct viewer *viewer, struct plant *plant, const gchar *properties)
+static void viewer_start(struct viewer *viewer, const gchar *properties)
 {
     g_autofree gchar *text = g_strdup_printf(
         "%s gpudirectsrc name=src address=%s %s ! fakesink name=end sync=false async=false",
-        g_getenv("GPUDIRECT_TEST_VIEWER"), plant->address, properties);
+        g_getenv("GPUDIRECT_TEST_VIEWER"), ends_own(), properties);
     g_auto(GStrv) words = g_strsplit(text, " ", -1);
     gint from;
 
@@ -115,47 +104,40 @@ static void viewer_kill(struct viewer *viewer)
 
 /* --- live --------------------------------------------------------------------------------- */
 
-enum fate { FINE, STOPPED, PAUSED, GONE };
+static const struct scene {
+    guint receivers;
+    enum { FINE, STOPPED, PAUSED, GONE } fate; /* of the first of them */
+} scenes[] = {{0, FINE}, {1, FINE},    {1, STOPPED}, {1, PAUSED}, {1, GONE},
+              {4, FINE}, {4, STOPPED}, {4, PAUSED},  {4, GONE}};
 
 /* Healthy receivers get a ring of 64 frames: more than a second, for which a busy machine may not
  * schedule a process. */
-static void go_on_air(guint receivers, enum fate fate)
+TEST(test_live, .times = G_N_ELEMENTS(scenes))
 {
+    const struct scene scene = scenes[__i__];
     struct viewer viewers[4];
-    struct plant plant;
 
-    plant_open(&plant, "is-live=true", "slots=64");
+    make_sender("is-live=true", "slots=64");
     /* In PAUSED a live source has caps, and no frame yet. */
-    gst_element_set_state(plant.pipeline, GST_STATE_PAUSED);
-    for (guint i = 0; i < receivers; i++)
-        viewer_start(&viewers[i], &plant,
-                     i == 0 && fate != FINE ? "slots=4" : "slots=64 start=oldest");
-    plant_wait_clients(&plant, receivers);
-    ends_play(plant.pipeline);
-    plant_wait_recorded(&plant, FRAMES / 4);
-    expect_stats(&plant, TRUE, "drop-oldest", FALSE);
-    if (fate == PAUSED)
+    gst_element_set_state(pipeline, GST_STATE_PAUSED);
+    for (guint i = 0; i < scene.receivers; i++)
+        viewer_start(&viewers[i],
+                     i == 0 && scene.fate != FINE ? "slots=4" : "slots=64 start=oldest");
+    wait_clients(scene.receivers);
+    ends_play(pipeline);
+    wait_recorded(FRAMES / 4);
+    expect_stats(TRUE, "drop-oldest", FALSE);
+    if (scene.fate == PAUSED)
         viewer_tell(&viewers[0], "pause");
-    else if (fate != FINE)
-        kill(viewers[0].pid, fate == STOPPED ? SIGSTOP : SIGKILL);
-    ends_wait_end(plant.pipeline, DEADLINE);
-    fail_unless_equals_int(g_atomic_int_get(&plant.recorded), FRAMES);
-    for (guint i = fate == FINE ? 0 : 1; i < receivers; i++)
+    else if (scene.fate != FINE)
+        kill(viewers[0].pid, scene.fate == STOPPED ? SIGSTOP : SIGKILL);
+    ends_wait_end(pipeline, DEADLINE);
+    fail_unless_equals_int(g_atomic_int_get(&recorded), FRAMES);
+    for (guint i = scene.fate == FINE ? 0 : 1; i < scene.receivers; i++)
         viewer_expect(&viewers[i], "end 200 0");
-    for (guint i = 0; i < receivers; i++)
+    for (guint i = 0; i < scene.receivers; i++)
         viewer_kill(&viewers[i]);
-    plant_close(&plant);
-}
-
-TEST(test_live, .times = 9)
-{
-    static const struct {
-        guint receivers;
-        enum fate fate;
-    } scenes[] = {{0, FINE}, {1, FINE},    {1, STOPPED}, {1, PAUSED}, {1, GONE},
-                  {4, FINE}, {4, STOPPED}, {4, PAUSED},  {4, GONE}};
-
-    go_on_air(scenes[__i__].receivers, scenes[__i__].fate);
+    ends_stop(pipeline);
 }
 
 /* --- not live ----------------------------------------------------------------------------- */
@@ -164,40 +146,37 @@ TEST(test_live, .times = 9)
 TEST(test_not_live)
 {
     struct viewer viewer;
-    struct plant plant;
 
-    plant_open(&plant, "", "");
-    ends_play(plant.pipeline);
-    plant_wait_recorded(&plant, 1);
+    make_sender("", "");
+    ends_play(pipeline);
+    wait_recorded(1);
     g_usleep(300000); /* a frame that is not waited with would be gone by now */
-    expect_stats(&plant, FALSE, "block", TRUE);
-    viewer_start(&viewer, &plant, "! identity sleep-time=10000"); /* not at its end too soon */
-    plant_wait_clients(&plant, 1);
+    expect_stats(FALSE, "block", TRUE);
+    viewer_start(&viewer, "! identity sleep-time=10000"); /* not at its end too soon */
+    wait_clients(1);
     viewer_tell(&viewer, "pause");
     g_usleep(300000);
     viewer_tell(&viewer, "play");
     viewer_expect(&viewer, "end 200 0");
-    ends_wait_end(plant.pipeline, DEADLINE);
+    ends_wait_end(pipeline, DEADLINE);
     viewer_kill(&viewer);
-    plant_close(&plant);
+    ends_stop(pipeline);
 }
 
 /* The user's settings take precedence. */
 TEST(test_explicit)
 {
-    struct plant plant;
-
-    plant_open(&plant, "is-live=true", "slow-receiver=block wait-for-connection=true");
-    ends_play(plant.pipeline);
-    plant_wait_recorded(&plant, 1);
-    expect_stats(&plant, TRUE, "block", TRUE);
-    plant_close(&plant);
-    plant_open(&plant, "", "slow-receiver=drop-newest wait-for-connection=false");
-    ends_play(plant.pipeline);
-    ends_wait_end(plant.pipeline, DEADLINE);
-    expect_stats(&plant, FALSE, "drop-newest", FALSE);
-    fail_unless_equals_int(g_atomic_int_get(&plant.recorded), FRAMES);
-    plant_close(&plant);
+    make_sender("is-live=true", "slow-receiver=block wait-for-connection=true");
+    ends_play(pipeline);
+    wait_recorded(1);
+    expect_stats(TRUE, "block", TRUE);
+    ends_stop(pipeline);
+    make_sender("", "slow-receiver=drop-newest wait-for-connection=false");
+    ends_play(pipeline);
+    ends_wait_end(pipeline, DEADLINE);
+    expect_stats(FALSE, "drop-newest", FALSE);
+    fail_unless_equals_int(g_atomic_int_get(&recorded), FRAMES);
+    ends_stop(pipeline);
 }
 
 /* --- the end ------------------------------------------------------------------------------ */
@@ -206,23 +185,21 @@ TEST(test_explicit)
 TEST(test_end_ends_every_wait, .times = 4)
 {
     struct viewer viewer;
-    struct plant plant;
 
-    plant_open(&plant, __i__ % 2 ? "is-live=true" : "",
-               "slow-receiver=block wait-for-connection=true");
-    ends_play(plant.pipeline);
+    make_sender(__i__ % 2 ? "is-live=true" : "", "slow-receiver=block wait-for-connection=true");
+    ends_play(pipeline);
     if (__i__ >= 2) {
-        viewer_start(&viewer, &plant, "! identity sleep-time=10000");
-        plant_wait_clients(&plant, 1);
+        viewer_start(&viewer, "! identity sleep-time=10000");
+        wait_clients(1);
         kill(viewer.pid, SIGSTOP);
     }
-    plant_wait_recorded(&plant, 1);
+    wait_recorded(1);
     g_usleep(500000); /* long enough to be blocked, mostly; else the end comes all the sooner */
-    fail_unless(gst_element_send_event(plant.pipeline, gst_event_new_eos()));
-    ends_wait_end(plant.pipeline, DEADLINE);
+    fail_unless(gst_element_send_event(pipeline, gst_event_new_eos()));
+    ends_wait_end(pipeline, DEADLINE);
     if (__i__ >= 2)
         viewer_kill(&viewer);
-    plant_close(&plant);
+    ends_stop(pipeline);
 }
 
 /* Sends a number of pictures to a receiver that is PAUSED, which then goes on; `begin` is what it

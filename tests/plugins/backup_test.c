@@ -627,7 +627,7 @@ TEST(test_paused, .only_if = &everyday)
         pause_for(2);
         struct view before = look();
         GstClockTime resumed_at = (GstClockTime)g_get_monotonic_time() * GST_USECOND;
-        gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
+        ends_play(scene.pipeline);
         await(1);
         fail_unless(look().submitted >= resumed_at, "a picture of the pause");
         fail_unless(look().last > before.last + 10);
@@ -650,7 +650,7 @@ TEST(test_lost_in_pause, .only_if = &everyday)
     pause_for(1);
     end(0);
     end(1);
-    gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
+    ends_play(scene.pipeline);
     start(1);
     ENDS_UNTIL(20, count_of(1, "connects") >= 2);
     await(5);
@@ -687,58 +687,24 @@ TEST(test_nobody_at_first, .only_if = &everyday)
 
 /* --- the end at any moment ---------------------------------------------------------------- */
 
-static void nothing(void)
-{
-}
-
-static void kill_both(void)
-{
-    end(0);
-    end(1);
-}
-
-static void stop_both(void)
-{
-    kill(scene.pids[0], SIGSTOP);
-    kill(scene.pids[1], SIGSTOP);
-}
-
-static void end_first(void)
-{
-    kill(scene.pids[0], SIGTERM);
-}
-
-static void kill_first(void)
-{
-    end(0);
-}
-
-static void restart_both(void)
-{
-    kill_both();
-    start(0);
-    start(1);
-}
-
-static void await_loss(void)
-{
-    kill_both();
-    ends_expect(GST_ELEMENT_BUS(scene.pipeline), GST_MESSAGE_WARNING, 20, "main:");
-}
-
-static void pause_and_play(void)
-{
-    pause_for(1);
-    gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
-}
-
+/* What happens to the senders, and to the pipeline, before its end. */
 static const struct {
     gboolean senders;
-    void (*before)(void);
+    int signals[2];
+    gboolean waits; /* until the pipeline has said that it has none */
+    gboolean restarts, pauses;
 } moments[] = {
-    {FALSE, nothing},   {FALSE, await_info},  {FALSE, pause_and_play}, {TRUE, nothing},
-    {TRUE, kill_both},  {TRUE, await_loss},   {TRUE, stop_both},       {TRUE, end_first},
-    {TRUE, kill_first}, {TRUE, restart_both}, {TRUE, pause_and_play},
+    {FALSE},
+    {FALSE, .waits = TRUE},
+    {FALSE, .pauses = TRUE},
+    {TRUE},
+    {TRUE, {SIGKILL, SIGKILL}},
+    {TRUE, {SIGKILL, SIGKILL}, .waits = TRUE},
+    {TRUE, {SIGSTOP, SIGSTOP}},
+    {TRUE, {SIGTERM}},
+    {TRUE, {SIGKILL}},
+    {TRUE, {SIGKILL, SIGKILL}, .restarts = TRUE},
+    {TRUE, .pauses = TRUE},
 };
 
 TEST(test_ended, .times = 2 * G_N_ELEMENTS(moments), .only_if = &everyday)
@@ -750,7 +716,21 @@ TEST(test_ended, .times = 2 * G_N_ELEMENTS(moments), .only_if = &everyday)
         open_with_both(DROPS, "");
     else
         open_scene(DROPS, "");
-    moments[moment].before();
+    for (guint i = 0; i < 2; i++)
+        if (moments[moment].signals[i] == SIGKILL)
+            end(i);
+        else if (moments[moment].signals[i])
+            kill(scene.pids[i], moments[moment].signals[i]);
+    if (moments[moment].waits && moments[moment].senders)
+        ends_expect(GST_ELEMENT_BUS(scene.pipeline), GST_MESSAGE_WARNING, 20, "main:");
+    else if (moments[moment].waits)
+        await_info();
+    for (guint i = 0; i < 2 && moments[moment].restarts; i++)
+        start(i);
+    if (moments[moment].pauses) {
+        pause_for(1);
+        ends_play(scene.pipeline);
+    }
     if (!by_state)
         end_stream();
     close_scene();
@@ -789,7 +769,7 @@ TEST(test_standby_beside_recorder, .times = 3, .only_if = &everyday)
 
     if (live) {
         ends_skip(src, 5);
-        kill_first();
+        end(0);
         ends_drop(src);
         ends_skip(src, 5);
         fail_if(ends_stat_true(scene.src, "stands-by"));
@@ -806,17 +786,17 @@ TEST(test_standby_paused, .only_if = &everyday)
 
     pause_for(2);
     ends_skip(src, 5);
-    gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
+    ends_play(scene.pipeline);
     fail_unless(ends_stat_true(scene.src, "stands-by"));
     pause_for(1);
-    kill_first();
+    end(0);
     ends_drop(src);
-    gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
+    ends_play(scene.pipeline);
     ends_skip(src, 5);
     fail_if(ends_stat_true(scene.src, "stands-by"));
     pause_for(1); /* the receiver stays */
     ends_drop(src);
-    gst_element_set_state(scene.pipeline, GST_STATE_PLAYING);
+    ends_play(scene.pipeline);
     ends_skip(src, 5);
     fail_unless_equals_uint64(ends_stat(src, "reconnects"), 1);
     close_scene();
@@ -834,7 +814,7 @@ TEST(test_standby_stopped, .times = 4, .only_if = &everyday)
     ends_drop(src);
     ends_skip(src, 3);
     fail_unless_equals_uint64(ends_stat(src, "reconnects"), 0);
-    gst_element_set_state(scene.pipeline, GST_STATE_PLAYING); /* once more */
+    ends_play(scene.pipeline); /* once more */
     ENDS_UNTIL(20, ends_stat_true(scene.src, "stands-by"));
     close_scene();
 }
@@ -845,14 +825,14 @@ TEST(test_first_restarted, .times = 3, .only_if = &everyday)
 {
     GstHarness *src = open_standby("videotestsrc is-live=true", TRUE);
 
-    kill_first();
+    end(0);
     scene.pids[0] = ends_spawn_instants(ends_own(), CAPS_SMALL, "standby=true", 0);
     ENDS_UNTIL(20, ends_stat(src, "reconnects") == 1);
     ends_drop(src);
     ends_skip(src, 5);
     gboolean waits = ends_stat_true(scene.src, "stands-by");
     if (waits)
-        kill_first();
+        end(0);
     else
         gst_element_set_state(scene.pipeline, GST_STATE_NULL);
     ENDS_UNTIL(20, ends_stat(src, "reconnects") == 2);

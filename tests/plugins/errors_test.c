@@ -12,7 +12,7 @@
 
 /* --- the source, each of whose buffers is looked at as it passes --------------------------- */
 
-struct run {
+static struct {
     GstElement *pipeline, *src;
     GstBus *bus;
 
@@ -27,42 +27,40 @@ struct run {
     GstClockTime captured; /* its reference timestamp; NONE: it has none */
     gboolean backwards;    /* a PTS was before the last one */
     gint64 late;           /* running time beyond the last PTS, at most */
-};
+} run;
 
 /* The message about frames that were lost comes before the frame that follows them. */
-static void on_frame(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct run *run)
+static void on_frame(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer user)
 {
     guint64 offset = GST_BUFFER_OFFSET(buffer);
-    GstClockTime now = gst_element_get_current_running_time(run->src);
+    GstClockTime now = gst_element_get_current_running_time(run.src);
     g_autoptr(GstCaps) caps = gst_caps_new_empty_simple("timestamp/x-gpudirect-capture");
     GstReferenceTimestampMeta *meta = gst_buffer_get_reference_timestamp_meta(buffer, caps);
 
-    g_mutex_lock(&run->lock);
-    if (run->frames == 0)
-        run->untold = run->told;
-    else if (offset > run->offset)
-        run->gaps += offset - run->offset - 1;
-    if (run->told - run->untold != run->gaps)
-        run->missing = run->gaps - (run->told - run->untold);
-    run->backwards |= run->frames > 0 && GST_BUFFER_PTS(buffer) < run->pts;
-    run->late = MAX(run->late, GST_CLOCK_DIFF(GST_BUFFER_PTS(buffer), now));
-    run->pts = GST_BUFFER_PTS(buffer);
-    run->offset = offset;
-    run->captured = meta ? meta->timestamp : GST_CLOCK_TIME_NONE;
-    run->corrupted += GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_CORRUPTED) != 0;
-    run->frames++;
-    g_mutex_unlock(&run->lock);
+    g_mutex_lock(&run.lock);
+    if (run.frames == 0)
+        run.untold = run.told;
+    else if (offset > run.offset)
+        run.gaps += offset - run.offset - 1;
+    if (run.told - run.untold != run.gaps)
+        run.missing = run.gaps - (run.told - run.untold);
+    run.backwards |= run.frames > 0 && GST_BUFFER_PTS(buffer) < run.pts;
+    run.late = MAX(run.late, GST_CLOCK_DIFF(GST_BUFFER_PTS(buffer), now));
+    run.pts = GST_BUFFER_PTS(buffer);
+    run.offset = offset;
+    run.captured = meta ? meta->timestamp : GST_CLOCK_TIME_NONE;
+    run.corrupted += GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_CORRUPTED) != 0;
+    run.frames++;
+    g_mutex_unlock(&run.lock);
 }
 
 static GstBusSyncReply on_message(GstBus *bus, GstMessage *message, gpointer user)
 {
-    struct run *run = user;
-
     if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_QOS &&
-        GST_MESSAGE_SRC(message) == GST_OBJECT(run->src)) {
-        g_mutex_lock(&run->lock);
-        gst_message_parse_qos_stats(message, NULL, NULL, &run->told);
-        g_mutex_unlock(&run->lock);
+        GST_MESSAGE_SRC(message) == GST_OBJECT(run.src)) {
+        g_mutex_lock(&run.lock);
+        gst_message_parse_qos_stats(message, NULL, NULL, &run.told);
+        g_mutex_unlock(&run.lock);
     }
     if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
         return GST_BUS_PASS;
@@ -70,56 +68,45 @@ static GstBusSyncReply on_message(GstBus *bus, GstMessage *message, gpointer use
     return GST_BUS_DROP;
 }
 
-static void run_make(struct run *run)
+static void run_make(void)
 {
-    memset(run, 0, sizeof(*run));
-    g_mutex_init(&run->lock);
-    run->pipeline =
+    run.pipeline =
         launch("gpudirectsrc name=src address=v4l2://" CARD " add-reference-timestamp-meta=true ! "
                "video/x-raw,format=UYVY,width=320,height=180,framerate=60/1 ! "
                "fakesink name=sink sync=false signal-handoffs=true");
-    run->src = gst_bin_get_by_name(GST_BIN(run->pipeline), "src");
-    run->bus = GST_ELEMENT_BUS(run->pipeline);
-    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(run->pipeline), "sink");
-    g_signal_connect(sink, "handoff", G_CALLBACK(on_frame), run);
-    gst_bus_set_sync_handler(run->bus, on_message, run, NULL);
+    run.src = gst_bin_get_by_name(GST_BIN(run.pipeline), "src");
+    run.bus = GST_ELEMENT_BUS(run.pipeline);
+    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(run.pipeline), "sink");
+    g_signal_connect(sink, "handoff", G_CALLBACK(on_frame), NULL);
+    gst_bus_set_sync_handler(run.bus, on_message, NULL, NULL);
 }
 
-static void run_stop(struct run *run)
+static void run_stop(void)
 {
     GstMessage *message;
 
-    gst_element_set_state(run->pipeline, GST_STATE_NULL);
-    while ((message = gst_bus_pop(run->bus)))
+    gst_element_set_state(run.pipeline, GST_STATE_NULL);
+    while ((message = gst_bus_pop(run.bus)))
         gst_message_unref(message);
 }
 
-static void run_clear(struct run *run)
-{
-    run_stop(run);
-    gst_bus_set_sync_handler(run->bus, NULL, NULL, NULL);
-    gst_object_unref(run->src);
-    gst_object_unref(run->pipeline);
-    g_mutex_clear(&run->lock);
-}
-
 /* From NULL to PLAYING, with counters reset. */
-static void run_start(struct run *run)
+static void run_start(void)
 {
-    run_stop(run);
-    g_mutex_lock(&run->lock);
-    run->frames = run->corrupted = 0;
-    run->gaps = run->told = run->untold = run->missing = 0;
-    run->backwards = FALSE;
-    run->late = 0;
-    run->captured = GST_CLOCK_TIME_NONE;
-    g_mutex_unlock(&run->lock);
-    gst_element_set_state(run->pipeline, GST_STATE_PLAYING);
+    run_stop();
+    g_mutex_lock(&run.lock);
+    run.frames = run.corrupted = 0;
+    run.gaps = run.told = run.untold = run.missing = 0;
+    run.backwards = FALSE;
+    run.late = 0;
+    run.captured = GST_CLOCK_TIME_NONE;
+    g_mutex_unlock(&run.lock);
+    gst_element_set_state(run.pipeline, GST_STATE_PLAYING);
 }
 
-static gchar *take_error(struct run *run)
+static gchar *take_error(void)
 {
-    g_autoptr(GstMessage) message = gst_bus_pop_filtered(run->bus, GST_MESSAGE_ERROR);
+    g_autoptr(GstMessage) message = gst_bus_pop_filtered(run.bus, GST_MESSAGE_ERROR);
     g_autoptr(GError) error = NULL;
 
     if (!message)
@@ -131,23 +118,23 @@ static gchar *take_error(struct run *run)
 
 /* Waits until so many more frames came; FALSE: an error came first, *text is its sentence and what
  * it is about (g_free it). Nothing at all ends the test. */
-static gboolean run_await(struct run *run, guint more, gchar **text)
+static gboolean run_await(guint more, gchar **text)
 {
     gint64 deadline = g_get_monotonic_time() + CARD_WAIT / GST_USECOND;
 
-    g_mutex_lock(&run->lock);
-    guint wanted = run->frames + more;
-    while ((*text = take_error(run)) == NULL && run->frames < wanted &&
+    g_mutex_lock(&run.lock);
+    guint wanted = run.frames + more;
+    while ((*text = take_error()) == NULL && run.frames < wanted &&
            g_get_monotonic_time() < deadline) {
-        g_mutex_unlock(&run->lock);
+        g_mutex_unlock(&run.lock);
         g_usleep(5000);
-        g_mutex_lock(&run->lock);
+        g_mutex_lock(&run.lock);
     }
-    gboolean came = run->frames >= wanted;
-    check(!run->backwards, "a time goes back");
-    check(run->missing == 0, "%" G_GINT64_FORMAT " lost frames of %" G_GUINT64_FORMAT " not told",
-          (gint64)run->missing, run->gaps);
-    g_mutex_unlock(&run->lock);
+    gboolean came = run.frames >= wanted;
+    check(!run.backwards, "a time goes back");
+    check(run.missing == 0, "%" G_GINT64_FORMAT " lost frames of %" G_GUINT64_FORMAT " not told",
+          (gint64)run.missing, run.gaps);
+    g_mutex_unlock(&run.lock);
     check(came || *text, "neither a frame nor an error");
     if (*text)
         check(strlen(*text) > 30, "no sentence: %s", *text);
@@ -155,42 +142,42 @@ static gboolean run_await(struct run *run, guint more, gchar **text)
 }
 
 /* The same where an error ends the test. */
-static void run_pass(struct run *run, guint more)
+static void run_pass(guint more)
 {
     gchar *text;
 
-    gboolean came = run_await(run, more, &text);
+    gboolean came = run_await(more, &text);
     check(came, "%s", text);
 }
 
 /* A field of the source's stats; NULL: none (g_free it). */
-static gchar *run_stat(struct run *run, const gchar *name)
+static gchar *run_stat(const gchar *name)
 {
     g_autoptr(GstStructure) stats = NULL;
 
-    g_object_get(run->src, "stats", &stats, NULL);
+    g_object_get(run.src, "stats", &stats, NULL);
     const GValue *value = gst_structure_get_value(stats, name);
     return !value                        ? NULL
            : G_VALUE_HOLDS_STRING(value) ? g_value_dup_string(value)
                                          : gst_value_serialize(value);
 }
 
-static void expect_stat(struct run *run, const gchar *name, const gchar *wanted)
+static void expect_stat(const gchar *name, const gchar *wanted)
 {
-    g_autofree gchar *text = run_stat(run, name);
+    g_autofree gchar *text = run_stat(name);
 
     check(g_strcmp0(text, wanted) == 0, "%s is %s, not %s", name, text, wanted);
 }
 
 /* --- stamps ------------------------------------------------------------------------------- */
 
-static void expect_latencies(struct run *run)
+static void expect_latencies(void)
 {
     guint64 last = 0;
     static const gchar *const names[] = {"latency-p50", "latency-p99", "latency-max"};
 
     for (guint i = 0; i < G_N_ELEMENTS(names); i++) {
-        g_autofree gchar *text = run_stat(run, names[i]);
+        g_autofree gchar *text = run_stat(names[i]);
         guint64 value = text ? g_ascii_strtoull(text, NULL, 10) : 0;
         check(value >= MAX(last, 1) && value < 10 * GST_SECOND, "%s is %s", names[i], text);
         g_print("  %s %.3f ms\n", names[i], (gdouble)value / GST_MSECOND);
@@ -200,12 +187,9 @@ static void expect_latencies(struct run *run)
 
 static void test_stamps(void)
 {
-    struct run run;
-
-    run_make(&run);
     card_set("Timestamp Source", 1);
-    run_start(&run);
-    run_pass(&run, 1);
+    run_start();
+    run_pass(1);
     g_autoptr(GstQuery) query = gst_query_new_latency();
     GstClockTime min = 0;
     gboolean live;
@@ -213,10 +197,10 @@ static void test_stamps(void)
     gst_query_parse_latency(query, &live, &min, NULL);
     check(live, "not live");
     check(min >= FRAME - GST_MSECOND, "the first picture comes too late");
-    run_pass(&run, 30);
-    expect_stat(&run, "stamps", "start-of-exposure");
-    expect_stat(&run, "clock", "same host");
-    expect_latencies(&run);
+    run_pass(30);
+    expect_stat("stamps", "start-of-exposure");
+    expect_stat("clock", "same host");
+    expect_latencies();
     /* The picture's time is the driver's, on the pipeline's clock, and the driver's goes with it.
      */
     g_mutex_lock(&run.lock);
@@ -228,127 +212,127 @@ static void test_stamps(void)
           apart);
 
     card_set("Timestamp Source", 0);
-    run_start(&run);
-    run_pass(&run, 30);
-    expect_stat(&run, "stamps", "end-of-frame");
-    expect_latencies(&run);
+    run_start();
+    run_pass(30);
+    expect_stat("stamps", "end-of-frame");
+    expect_latencies();
     check(GST_CLOCK_TIME_IS_VALID(run.captured), "a buffer without the driver's time");
 
     /* Without the property no buffer has it. */
     g_object_set(run.src, "add-reference-timestamp-meta", FALSE, NULL);
-    run_start(&run);
-    run_pass(&run, 10);
+    run_start();
+    run_pass(10);
     check(!GST_CLOCK_TIME_IS_VALID(run.captured), "a buffer has it");
-    run_clear(&run);
+    g_object_set(run.src, "add-reference-timestamp-meta", TRUE, NULL);
 }
 
 /* --- injected errors ---------------------------------------------------------------------- */
 
 /* A typed error, after which a new start streams; or the stream goes on by itself for a while. */
-static void expect_end(struct run *run, const gchar *about)
+static void expect_end(const gchar *about)
 {
     g_autofree gchar *text = NULL;
 
-    if (run_await(run, 90, &text))
+    if (run_await(90, &text))
         return;
     check(g_str_has_prefix(text, "gst-resource-error-quark") && strstr(text, about), "%s", text);
-    run_start(run);
-    run_pass(run, 3);
+    run_start();
+    run_pass(3);
 }
 
-static void wrap_sequence(struct run *run)
+static void wrap_sequence(void)
 {
     card_set("Wrap Sequence Number", 1);
-    run_start(run);
-    run_pass(run, 1);
-    while (run->offset <= G_MAXUINT32) /* what the driver counts beyond 32 bits */
-        run_pass(run, 4);
+    run_start();
+    run_pass(1);
+    while (run.offset <= G_MAXUINT32) /* what the driver counts beyond 32 bits */
+        run_pass(4);
     card_set("Wrap Sequence Number", 0);
 }
 
-static void wrap_timestamp(struct run *run)
+static void wrap_timestamp(void)
 {
     gchar *latency;
 
     for (gint how = 1; how <= 2; how++) {
         card_set("Wrap Timestamp", how);
-        run_start(run);
-        run_pass(run, 5);
-        expect_stat(run, "stamps", "unknown");
-        expect_stat(run, "clock", "unknown");
-        latency = run_stat(run, "latency-p50");
+        run_start();
+        run_pass(5);
+        expect_stat("stamps", "unknown");
+        expect_stat("clock", "unknown");
+        latency = run_stat("latency-p50");
         check(!latency, "a latency by a clock that is not known");
-        g_mutex_lock(&run->lock);
-        check(!GST_CLOCK_TIME_IS_VALID(run->captured) && run->late < 10 * (gint64)GST_SECOND &&
-                  run->pts <= gst_element_get_current_running_time(run->src),
+        g_mutex_lock(&run.lock);
+        check(!GST_CLOCK_TIME_IS_VALID(run.captured) && run.late < 10 * (gint64)GST_SECOND &&
+                  run.pts <= gst_element_get_current_running_time(run.src),
               "not a time");
-        g_mutex_unlock(&run->lock);
+        g_mutex_unlock(&run.lock);
     }
     card_set("Wrap Timestamp", 0);
-    run_start(run);
-    run_pass(run, 3);
-    expect_stat(run, "clock", "same host");
+    run_start();
+    run_pass(3);
+    expect_stat("clock", "same host");
 }
 
 /* on_frame() holds each gap against the messages. */
-static void drop(struct run *run)
+static void drop(void)
 {
-    guint64 gaps = run->gaps;
+    guint64 gaps = run.gaps;
 
     card_set("Percentage of Dropped Buffers", 60);
-    while (run->gaps < gaps + 5)
-        run_pass(run, 4);
+    while (run.gaps < gaps + 5)
+        run_pass(4);
     card_set("Percentage of Dropped Buffers", 0);
-    run_pass(run, 3);
+    run_pass(3);
 }
 
-static void flag_buffer(struct run *run)
+static void flag_buffer(void)
 {
-    guint corrupted = run->corrupted;
+    guint corrupted = run.corrupted;
 
     card_set("Inject V4L2_BUF_FLAG_ERROR", 1);
-    while (run->corrupted == corrupted)
-        run_pass(run, 1);
-    run_pass(run, 8);
-    check(run->corrupted == corrupted + 1, "%u buffers are flagged", run->corrupted - corrupted);
+    while (run.corrupted == corrupted)
+        run_pass(1);
+    run_pass(8);
+    check(run.corrupted == corrupted + 1, "%u buffers are flagged", run.corrupted - corrupted);
 }
 
-static void refuse_buffers(struct run *run)
+static void refuse_buffers(void)
 {
     card_set("Inject VIDIOC_REQBUFS Error", 1);
-    run_start(run);
-    run_pass(run, 3);
-    expect_stat(run, "active-path", "v4l2-mmap"); /* the next best */
+    run_start();
+    run_pass(3);
+    expect_stat("active-path", "v4l2-mmap"); /* the next best */
 }
 
-static void refuse_queueing(struct run *run)
+static void refuse_queueing(void)
 {
     card_set("Inject VIDIOC_QBUF Error", 1);
-    run_pass(run, 12);
+    run_pass(12);
 }
 
-static void refuse_start(struct run *run)
+static void refuse_start(void)
 {
     card_set("Inject VIDIOC_STREAMON Error", 1);
-    run_start(run);
-    expect_end(run, "does not start");
+    run_start();
+    expect_end("does not start");
 }
 
-static void fail(struct run *run)
+static void fail(void)
 {
     card_set("Inject Fatal Streaming Error", 1);
-    expect_end(run, CARD);
+    expect_end(CARD);
 }
 
-static void disconnect(struct run *run)
+static void disconnect(void)
 {
     card_set("Disconnect", 1);
-    expect_end(run, "unplugged");
+    expect_end("unplugged");
 }
 
 static const struct {
     const gchar *name;
-    void (*inject)(struct run *run);
+    void (*inject)(void);
 } errors[] = {
     {"Wrap Sequence Number", wrap_sequence},
     {"Wrap Timestamp", wrap_timestamp},
@@ -363,24 +347,23 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    struct run run;
-
     gst_init(&argc, &argv);
     check(argc == 2 && atoi(argv[1]) > 0, "usage: errors_test TIMES");
+    run_make();
     test_stamps();
-
-    run_make(&run);
     for (guint i = 0; i < G_N_ELEMENTS(errors); i++) {
         gint64 begin = g_get_monotonic_time();
         for (gint round = 0; round < atoi(argv[1]); round++) {
-            run_start(&run);
-            run_pass(&run, 3);
-            errors[i].inject(&run);
+            run_start();
+            run_pass(3);
+            errors[i].inject();
         }
         g_print("%-30s %s times, %.1f s\n", errors[i].name, argv[1],
                 (gdouble)(g_get_monotonic_time() - begin) / G_TIME_SPAN_SECOND);
     }
-    run_clear(&run);
+    run_stop();
+    gst_object_unref(run.src);
+    gst_object_unref(run.pipeline);
     g_print("ok\n");
     return 0;
 }

@@ -15,7 +15,6 @@
 /* Cameras push pictures whose offset is their number, and whose time is that of the clock when the
  * first of them pushes it. */
 struct camera {
-    gchar *address;
     GstHarness *sink, *src;
     guint late;              /* ticks */
     gint stopped;            /* atomic */
@@ -71,14 +70,13 @@ static void start(const gchar *properties)
 {
     for (guint i = 0; i < CAMERAS; i++) {
         struct camera *camera = &cameras[i];
-        g_autofree gchar *all = g_strdup_printf("name=cam%u %s", i, properties);
+        g_autofree gchar *address = ends_address(),
+                         *all = g_strdup_printf("name=cam%u %s", i, properties);
         memset(camera, 0, sizeof(*camera));
         camera->caps = camera->set = CAPS_CAMERA;
-        camera->address = ends_address();
-        camera->sink =
-            ends_sink_at(camera->address, "slow-receiver=drop-oldest wait-for-connection=false");
+        camera->sink = ends_sink_at(address, "slow-receiver=drop-oldest wait-for-connection=false");
         gst_harness_set_src_caps_str(camera->sink, CAPS_CAMERA);
-        camera->src = ends_src_at(camera->address, all);
+        camera->src = ends_src_at(address, all);
         ends_wait_clients(camera->sink, 1);
     }
 }
@@ -89,15 +87,12 @@ static void run(void)
     pusher = g_thread_new("cameras", push_all, NULL);
 }
 
-/* Whether or not they run. */
 static void stop(void)
 {
     g_atomic_int_set(&pushing, FALSE);
-    g_clear_pointer(&pusher, g_thread_join);
-    for (guint i = 0; i < CAMERAS; i++) {
+    g_thread_join(pusher);
+    for (guint i = 0; i < CAMERAS; i++)
         gst_clear_buffer(&cameras[i].next);
-        g_free(cameras[i].address);
-    }
 }
 
 static guint64 look(struct camera *camera)
@@ -351,7 +346,6 @@ TEST(test_held_until_others_leave)
     for (guint i = 1; i < CAMERAS; i++)
         ends_close(cameras[i].src);
     gst_buffer_unref(ends_pull(cameras[0].src));
-    stop();
 }
 
 TEST(test_held_and_stopped)
@@ -365,7 +359,6 @@ TEST(test_held_and_stopped)
     fail_unless(stat(0, "group-dropped") > 0);
     gst_element_set_state(cameras[0].src->element, GST_STATE_NULL);
     gst_element_set_state(cameras[0].src->element, GST_STATE_PLAYING);
-    stop();
 }
 
 TEST(test_held_and_flushed)
@@ -377,7 +370,6 @@ TEST(test_held_and_flushed)
     gst_element_send_event(element, gst_event_new_flush_stop(FALSE));
     gst_element_send_event(element, gst_event_new_eos());
     gst_event_unref(ends_wait_event(cameras[0].src, GST_EVENT_EOS));
-    stop();
 }
 
 /* --- properties --------------------------------------------------------------------------- */
@@ -460,7 +452,6 @@ TEST(test_one_is_ahead)
         }
     }
     fail_unless_equals_uint64(stat(0, "group-dropped"), 0);
-    stop();
 }
 
 /* Two change their formats, at different times: still in step. */
