@@ -34,8 +34,7 @@ static struct {
 } card;
 
 /* The linker puts it in the place of the core's, which has the kernel behind it. */
-enum gpud_status __real_gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error);
-enum gpud_status __wrap_gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error);
+__typeof__(gpud_v4l2_open) __real_gpud_v4l2_open, __wrap_gpud_v4l2_open;
 enum gpud_status __wrap_gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error)
 {
     node->system = &card_system;

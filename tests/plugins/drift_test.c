@@ -69,13 +69,6 @@ static void send_next(struct sim *sim)
     sim->way[number % WAY_MAX].arrival = MAX(arrival, before);
 }
 
-static void begin(struct sim *sim)
-{
-    sim->random = 1;
-    sim->sent = 100 * GST_MSECOND;
-    sim->running = sim->sent + sim->ahead;
-}
-
 /* How many frames have arrived by then and are not taken. */
 static guint count_waiting(struct sim *sim, gint64 by)
 {
@@ -93,6 +86,11 @@ static void step(struct sim *sim)
     guint number = sim->taken_count++;
     gint64 stopped = number == sim->at ? sim->stopped : 0;
 
+    if (number == 0) {
+        sim->random = 1;
+        sim->sent = 100 * GST_MSECOND;
+        sim->running = sim->sent + sim->ahead;
+    }
     while (sim->sent_count <= number + SLOTS + stopped / PERIOD)
         send_next(sim);
     gint64 arrival = sim->way[number % WAY_MAX].arrival;
@@ -149,7 +147,6 @@ static void drift(gint ppm, gint64 jitter, gint64 ahead, gboolean held)
 {
     struct sim sim = {.ppm = ppm, .jitter = jitter, .ahead = ahead, .held = held, .at = G_MAXUINT};
 
-    begin(&sim);
     run(&sim, MINUTE_FRAMES / 4, FALSE);
     gint64 first = run(&sim, MINUTE_FRAMES, TRUE), last = 0;
     for (guint minute = 2; minute <= 60; minute++) {
@@ -186,7 +183,6 @@ static void settles(void)
     struct sim sim = {
         .jitter = 15 * GST_MSECOND, .ahead = 70 * (gint64)GST_SECOND, .at = G_MAXUINT};
 
-    begin(&sim);
     run(&sim, 1, FALSE);
     run(&sim, MINUTE_FRAMES, TRUE);
     gint64 least = G_MAXINT64;
@@ -215,7 +211,6 @@ static void check_step(const gchar *what, gint64 jump, gint64 stopped, gboolean 
 
     sim.jump = jump;
     sim.stopped = stopped;
-    begin(&sim);
     run(&sim, MINUTE_FRAMES, FALSE);
     gint64 late = run(&sim, MINUTE_FRAMES, TRUE);
     run(&sim, MINUTE_FRAMES / 4, FALSE);
@@ -239,7 +234,6 @@ static void other_way(gint64 longer)
     const gint64 little = GST_MSECOND / 2;
     struct sim sim = {.at = 2 * MINUTE_FRAMES, .longer = longer};
 
-    begin(&sim);
     run(&sim, MINUTE_FRAMES, FALSE);
     gint64 late = run(&sim, MINUTE_FRAMES, TRUE);
     for (guint i = 0; i < MINUTE_FRAMES; i++) {
@@ -254,7 +248,6 @@ static void begins_to_hold(void)
 {
     struct sim sim = {.jitter = GST_MSECOND, .at = 2 * MINUTE_FRAMES, .holds = TRUE};
 
-    begin(&sim);
     run(&sim, MINUTE_FRAMES, FALSE);
     gint64 late = run(&sim, MINUTE_FRAMES, TRUE);
     for (guint minute = 0; minute < 10; minute++) {
@@ -269,7 +262,6 @@ static void first_frame(void)
 {
     struct sim sim = {.ahead = 70 * (gint64)GST_SECOND, .stopped = 5 * (gint64)GST_SECOND};
 
-    begin(&sim);
     run(&sim, MINUTE_FRAMES, FALSE);
     check_steady(&sim, "stopped at the first frame", 0);
 }
@@ -279,12 +271,10 @@ static void lost_name(void)
 {
     const struct wire_head named = {
         .live = TRUE, .clock = 77, .base_time = 10 * GST_SECOND, .run = 10 * GST_SECOND};
-    struct sim sim = {.jitter = GST_MSECOND, .at = G_MAXUINT};
-    struct time_now now = {.clock = 77, .base = 10 * GST_SECOND, .running = GST_SECOND};
     const gint64 before = 10 * (gint64)GST_MSECOND; /* frames are that early by the shared clock */
+    struct sim sim = {.jitter = GST_MSECOND, .ahead = before, .at = G_MAXUINT};
+    struct time_now now = {.clock = 77, .base = 10 * GST_SECOND, .running = GST_SECOND};
 
-    begin(&sim);
-    sim.running += before;
     time_map_update(&sim.map, &named, NULL, &now);
     sim.map.run = 0; /* as those heads have it that follow */
     run(&sim, 1, FALSE);
@@ -303,7 +293,6 @@ static void files(void)
     for (guint i = 0; i < G_N_ELEMENTS(ppm); i++) {
         struct sim sim = {
             .ppm = ppm[i], .jitter = 30 * GST_MSECOND, .not_live = TRUE, .at = G_MAXUINT};
-        begin(&sim);
         run(&sim, 1, FALSE);
         for (guint frame = 1; frame < MINUTE_FRAMES; frame++) {
             step(&sim);

@@ -209,6 +209,12 @@ gboolean ends_stat_true(GstElement *element, const gchar *field)
     return is;
 }
 
+void ends_check_copies(GstHarness *harness, guint64 by_gpu, guint64 by_cpu)
+{
+    fail_unless_equals_uint64(ends_stat(harness, "copies-gpu"), by_gpu);
+    fail_unless_equals_uint64(ends_stat(harness, "copies-cpu"), by_cpu);
+}
+
 gchar *ends_text(GstElement *element, const gchar *property)
 {
     gchar *text = NULL;

@@ -95,6 +95,9 @@ gboolean ends_stat_true(GstElement *element, const gchar *field);
 gboolean ends_stat_is(GstElement *element, const gchar *field, const gchar *text);
 void ends_check_stat(GstElement *element, const gchar *field, const gchar *text);
 
+/* So many copies of the element's by the GPU, and by the CPU. */
+void ends_check_copies(GstHarness *harness, guint64 by_gpu, guint64 by_cpu);
+
 /* A text that is a property of the element; g_free it. */
 gchar *ends_text(GstElement *element, const gchar *property);
 

@@ -12,29 +12,23 @@
 #include "wire/codec.h"
 
 #define ADDRESS "rdma://192.0.2.1:7174/cam"
-#define LONGEST 8000                      /* ms, from one search to the next */
-#define SHORTEST (1 * G_TIME_SPAN_SECOND) /* likewise, in µs */
-#define WAIT 20                           /* s, for what takes a fraction of one */
+#define LONGEST 8000  /* ms, from one search to the next */
+#define SHORTEST 1000 /* likewise */
+#define WAIT 20       /* s, for what takes a fraction of one */
 
-static GMutex lock;
-/* Under the lock. */
-static gboolean has_sound; /* beside pictures */
-static guint passing;      /* the number of one that comes and goes; 0: none */
-static guint searches;
-static gint64 searched_at, least; /* the time between two of them */
-static gint waits;                /* the timeout of the current wait, in ms; 0: it does not wait */
-static gint64 skipped;            /* in µs */
+/* Atomic, as is all that both threads use. */
+static gint has_sound;       /* beside pictures */
+static gint passing;         /* the number of one that comes and goes; 0: none */
+static gint searches, least; /* least: ms between two of them */
+static gint waits;           /* the timeout of the current wait, in ms; 0: it does not wait */
+static gint skipped;         /* ms that passed without being waited for */
 
 /* --- what the finder uses ----------------------------------------------------------------- */
 
-gint64 __real_g_get_monotonic_time(void);
-gint64 __wrap_g_get_monotonic_time(void);
+__typeof__(g_get_monotonic_time) __real_g_get_monotonic_time, __wrap_g_get_monotonic_time;
 gint64 __wrap_g_get_monotonic_time(void)
 {
-    g_mutex_lock(&lock);
-    gint64 now = __real_g_get_monotonic_time() + skipped;
-    g_mutex_unlock(&lock);
-    return now;
+    return __real_g_get_monotonic_time() + g_atomic_int_get(&skipped) * G_TIME_SPAN_MILLISECOND;
 }
 
 static void channel_free(gpointer data)
@@ -51,61 +45,43 @@ static void add_channel(GPtrArray *list, const gchar *address)
     g_ptr_array_add(list, channel);
 }
 
-GPtrArray *__wrap_channels_ask(const gchar *folder, gint64 timeout, gchar **directory);
+__typeof__(channels_ask) __wrap_channels_ask;
 GPtrArray *__wrap_channels_ask(const gchar *folder, gint64 timeout, gchar **directory)
 {
+    static gint64 searched_at;
     GPtrArray *list = g_ptr_array_new_with_free_func(channel_free);
     (void)folder;
     if (directory)
         *directory = NULL;
     if (timeout == 0) /* it only wants the directory */
         return list;
-    gint64 now = g_get_monotonic_time();
-    g_mutex_lock(&lock);
-    least = MIN(least, now - searched_at);
+    gint64 now = g_get_monotonic_time(), apart = (now - searched_at) / G_TIME_SPAN_MILLISECOND;
+    g_atomic_int_set(&least, (gint)MIN(g_atomic_int_get(&least), apart));
     searched_at = now;
-    searches++;
+    g_atomic_int_inc(&searches);
     add_channel(list, ADDRESS);
-    if (has_sound)
+    if (g_atomic_int_get(&has_sound))
         add_channel(list, ADDRESS "/audio");
-    if (passing > 0) {
-        g_autofree gchar *address = g_strdup_printf(ADDRESS "/s%u", passing);
+    if (g_atomic_int_get(&passing) > 0) {
+        g_autofree gchar *address = g_strdup_printf(ADDRESS "/s%d", g_atomic_int_get(&passing));
         add_channel(list, address);
     }
-    g_mutex_unlock(&lock);
     return list;
 }
 
-guint __real_device_watch_wait(struct device_watch *watch, gint timeout, GPtrArray *gone);
-guint __wrap_device_watch_wait(struct device_watch *watch, gint timeout, GPtrArray *gone);
-
-/* Whether the wait ends by time at once. */
-static gboolean begin_wait(gint timeout)
-{
-    g_mutex_lock(&lock);
-    gboolean ends = timeout >= 0 && timeout < LONGEST;
-    waits = timeout;
-    g_mutex_unlock(&lock);
-    return ends;
-}
-
-static void end_wait(gint passed)
-{
-    g_mutex_lock(&lock);
-    skipped += passed * G_TIME_SPAN_MILLISECOND;
-    waits = 0;
-    g_mutex_unlock(&lock);
-}
+__typeof__(device_watch_wait) __real_device_watch_wait, __wrap_device_watch_wait;
 
 guint __wrap_device_watch_wait(struct device_watch *watch, gint timeout, GPtrArray *gone)
 {
+    gboolean ends = timeout >= 0 && timeout < LONGEST; /* by time, at once */
     guint changes;
-    gboolean ends;
-    do {
-        ends = begin_wait(timeout);
+    g_atomic_int_set(&waits, timeout);
+    do
         changes = __real_device_watch_wait(watch, ends ? 0 : 5, gone);
-    } while (changes == 0 && !ends);
-    end_wait(changes ? 0 : timeout);
+    while (changes == 0 && !ends);
+    if (changes == 0)
+        g_atomic_int_add(&skipped, timeout);
+    g_atomic_int_set(&waits, 0);
     return changes;
 }
 
@@ -127,22 +103,6 @@ static void changed(void *user)
     (void)user;
     if (known)
         finder_wake(known);
-}
-
-static guint count_searches(void)
-{
-    g_mutex_lock(&lock);
-    guint count = searches;
-    g_mutex_unlock(&lock);
-    return count;
-}
-
-static gboolean is_waiting(gint timeout)
-{
-    g_mutex_lock(&lock);
-    gboolean is = waits == timeout;
-    g_mutex_unlock(&lock);
-    return is;
 }
 
 static gboolean has_pad(GstElement *bin, const gchar *name)
@@ -169,24 +129,20 @@ static void say_opened(GstElement *bin)
 /* Nothing changes: the searches become rare. From then on none comes by that. */
 static void settle(GstElement *bin)
 {
-    WAIT_FOR(has_pad(bin, "src") && is_waiting(LONGEST));
+    WAIT_FOR(has_pad(bin, "src") && g_atomic_int_get(&waits) == LONGEST);
 }
 
 static void added(GstElement *bin)
 {
-    g_mutex_lock(&lock);
-    has_sound = TRUE;
-    g_mutex_unlock(&lock);
+    g_atomic_int_set(&has_sound, TRUE);
     CHECK(!has_pad(bin, "src_audio"), "there is sound already");
     say_opened(bin);
     WAIT_FOR(has_pad(bin, "src_audio"));
 }
 
-static void pass(GstElement *bin, guint number)
+static void pass(GstElement *bin, gint number)
 {
-    g_mutex_lock(&lock);
-    passing = number;
-    g_mutex_unlock(&lock);
+    g_atomic_int_set(&passing, number);
     say_opened(bin);
 }
 
@@ -194,8 +150,8 @@ static void pass(GstElement *bin, guint number)
  * for 32. */
 static void come_and_go(GstElement *bin)
 {
-    for (guint i = 1; i <= 60; i++) {
-        g_autofree gchar *name = g_strdup_printf("src_s%u", i);
+    for (gint i = 1; i <= 60; i++) {
+        g_autofree gchar *name = g_strdup_printf("src_s%d", i);
         pass(bin, i);
         WAIT_FOR(has_pad(bin, name));
     }
@@ -209,16 +165,14 @@ static void come_and_go(GstElement *bin)
 static void flooded(GstElement *bin)
 {
     settle(bin);
-    guint before = count_searches();
-    g_mutex_lock(&lock);
-    least = G_MAXINT64;
-    g_mutex_unlock(&lock);
+    gint before = g_atomic_int_get(&searches);
+    g_atomic_int_set(&least, G_MAXINT);
     for (guint i = 0; i < 1000; i++)
         say_opened(bin);
-    WAIT_FOR(count_searches() > before);
+    WAIT_FOR(g_atomic_int_get(&searches) > before);
     settle(bin);
     /* The wait ends by one clock, and is measured by another thread. */
-    CHECK(least >= SHORTEST * 9 / 10, "searched again after %.3f s", (double)least / 1e6);
+    CHECK(g_atomic_int_get(&least) >= SHORTEST * 9 / 10, "searched again after %d ms", least);
 }
 
 int main(int argc, char **argv)

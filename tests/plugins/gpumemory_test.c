@@ -62,8 +62,7 @@ TEST(test_unmapped)
         gst_buffer_unref(send_one(i));
     fail_unless_equals_uint64(ends_stat(src, "frames"), FRAMES);
     fail_unless_equals_uint64(ends_stat(src, "device-waits"), waits);
-    fail_unless_equals_uint64(ends_stat(src, "copies-gpu"), 0);
-    fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
+    ends_check_copies(src, 0, 0);
 }
 
 /* A copy is such memory, of the same layout; a part is plain memory. */
@@ -131,8 +130,7 @@ TEST(test_pool)
         fail_unless_equals_int(gst_harness_push(sink, lent[i]), GST_FLOW_OK);
         ends_take(src, CAPS_NV12, i);
     }
-    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), G_N_ELEMENTS(lent) - 2);
-    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
+    ends_check_copies(sink, G_N_ELEMENTS(lent) - 2, 0);
 }
 
 /* A number that stays with a memory as long as it lives; 0: it has none yet. */
@@ -270,8 +268,7 @@ TEST(test_own_context)
     gst_harness_play(sink);
     ends_start(sink, CAPS_NV12);
     lines_exchange(sink, src, CAPS_NV12, 0, FRAMES);
-    fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), GPU_SHARES_POOLS ? 0 : FRAMES);
-    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
+    ends_check_copies(sink, GPU_SHARES_POOLS ? 0 : FRAMES, 0);
 }
 
 /* The second GPU's elements share its context with a sink that is there. */

@@ -14,12 +14,6 @@
 
 static GstHarness *sink, *src;
 
-static void expect_copies(GstHarness *end, guint64 by_gpu, guint64 by_cpu)
-{
-    fail_unless_equals_uint64(ends_stat(end, "copies-gpu"), by_gpu);
-    fail_unless_equals_uint64(ends_stat(end, "copies-cpu"), by_cpu);
-}
-
 /* The uploader writes into the ring itself, and the receiver reads from it: there is no copy. */
 TEST(test_lent)
 {
@@ -27,8 +21,8 @@ TEST(test_lent)
 
     for (guint i = 0; i < G_N_ELEMENTS(caps); i++) {
         lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, caps[i], &sink, &src);
-        expect_copies(sink, 0, 0);
-        expect_copies(src, 0, 0);
+        ends_check_copies(sink, 0, 0);
+        ends_check_copies(src, 0, 0);
         ends_close(src);
         ends_close(sink);
     }
@@ -38,7 +32,7 @@ TEST(test_lent)
 TEST(test_foreign)
 {
     lines_run(FOREIGN " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
-    expect_copies(sink, FRAMES, 0);
+    ends_check_copies(sink, FRAMES, 0);
 }
 
 /* Memory of the CPU's goes up, memory of the GPU comes down, and neither end knows of the other. */
@@ -73,7 +67,7 @@ TEST(test_auto)
     expect_on_gpu(sink);
     expect_on_gpu(src);
     fail_unless_equals_uint64(ends_stat(sink, "copies-gpu"), 0);
-    expect_copies(src, 0, 0);
+    ends_check_copies(src, 0, 0);
 }
 
 /* Without a GPU in the caps `auto` stays where it was. */

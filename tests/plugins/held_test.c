@@ -39,10 +39,7 @@ static void gate_pass(struct gate *gate)
         g_usleep(1000);
 }
 
-enum gpud_status __real_gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
-                                           int64_t timeout, struct gpud_error *error);
-enum gpud_status __wrap_gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
-                                           int64_t timeout, struct gpud_error *error);
+__typeof__(gpud_sender_submit) __real_gpud_sender_submit, __wrap_gpud_sender_submit;
 enum gpud_status __wrap_gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
                                            int64_t timeout, struct gpud_error *error)
 {
@@ -50,12 +47,7 @@ enum gpud_status __wrap_gpud_sender_submit(struct gpud_sender *sender, struct gp
     return __real_gpud_sender_submit(sender, frame, timeout, error);
 }
 
-enum gpud_status __real_gpud_sender_submit_keep(struct gpud_sender *sender,
-                                                struct gpud_frame *frame, int64_t timeout,
-                                                struct gpud_error *error);
-enum gpud_status __wrap_gpud_sender_submit_keep(struct gpud_sender *sender,
-                                                struct gpud_frame *frame, int64_t timeout,
-                                                struct gpud_error *error);
+__typeof__(gpud_sender_submit_keep) __real_gpud_sender_submit_keep, __wrap_gpud_sender_submit_keep;
 enum gpud_status __wrap_gpud_sender_submit_keep(struct gpud_sender *sender,
                                                 struct gpud_frame *frame, int64_t timeout,
                                                 struct gpud_error *error)
@@ -64,10 +56,7 @@ enum gpud_status __wrap_gpud_sender_submit_keep(struct gpud_sender *sender,
     return __real_gpud_sender_submit_keep(sender, frame, timeout, error);
 }
 
-enum gpud_status __real_gpud_frame_map(struct gpud_frame *frame, unsigned access, int64_t timeout,
-                                       void **data, struct gpud_error *error);
-enum gpud_status __wrap_gpud_frame_map(struct gpud_frame *frame, unsigned access, int64_t timeout,
-                                       void **data, struct gpud_error *error);
+__typeof__(gpud_frame_map) __real_gpud_frame_map, __wrap_gpud_frame_map;
 enum gpud_status __wrap_gpud_frame_map(struct gpud_frame *frame, unsigned access, int64_t timeout,
                                        void **data, struct gpud_error *error)
 {
@@ -76,8 +65,7 @@ enum gpud_status __wrap_gpud_frame_map(struct gpud_frame *frame, unsigned access
     return __real_gpud_frame_map(frame, access, timeout, data, error);
 }
 
-void __real_gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info);
-void __wrap_gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info);
+__typeof__(gpud_sender_get_info) __real_gpud_sender_get_info, __wrap_gpud_sender_get_info;
 void __wrap_gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info)
 {
     if (is_watcher)

@@ -29,10 +29,7 @@ static atomic_llong asked;     /* ns of waiting, in the calls that timed out */
 static atomic_llong until_max; /* the latest time that one would have waited to */
 static atomic_bool endless;    /* from now on calls end by being interrupted alone */
 
-enum gpud_status __real_gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t timeout,
-                                              struct gpud_frame **frame, struct gpud_error *error);
-enum gpud_status __wrap_gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t timeout,
-                                              struct gpud_frame **frame, struct gpud_error *error);
+__typeof__(gpud_receiver_acquire) __real_gpud_receiver_acquire, __wrap_gpud_receiver_acquire;
 enum gpud_status __wrap_gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t timeout,
                                               struct gpud_frame **frame, struct gpud_error *error)
 {

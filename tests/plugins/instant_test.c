@@ -141,6 +141,7 @@ static void test_all(void)
 #define CAMERAS 4
 #define FRAMES 200
 #define INTERVAL (20 * MS)
+#define LATENCY (40 * MS)
 
 /* A camera whose frames arrive `late`; none arrive between `stops` and `returns`. only: every other
  * one does, the even ones (1) or the odd ones (2). */
@@ -158,15 +159,15 @@ static gint64 arrival(const struct camera *camera, guint frame)
     return frame * INTERVAL + camera->late;
 }
 
-/* Runs all of them; *longest: how long a frame was held after its arrival. */
-static void run(struct camera *cameras, gint64 latency, gint64 *longest)
+/* Runs all of them, and says how long a frame was held after its arrival. */
+static gint64 run(struct camera *cameras)
 {
     struct instant_part *parts[CAMERAS];
     struct instant_past past = {INSTANT_NONE, INSTANT_NEVER};
+    gint64 longest = 0;
 
     for (guint i = 0; i < CAMERAS; i++)
         parts[i] = &cameras[i].part;
-    *longest = 0;
     for (gint64 now = 0; now < (FRAMES + 20) * INTERVAL; now += MS) {
         gboolean again = TRUE;
         while (again) {
@@ -184,7 +185,7 @@ static void run(struct camera *cameras, gint64 latency, gint64 *longest)
                     .time = camera->next * INTERVAL,
                     .interval = INTERVAL,
                     .arrived = arrival(camera, camera->next),
-                    .latency = latency,
+                    .latency = LATENCY,
                 };
                 camera->has_offered = TRUE;
                 camera->next++;
@@ -197,18 +198,18 @@ static void run(struct camera *cameras, gint64 latency, gint64 *longest)
                 camera->has_offered = FALSE;
                 camera->sent += camera->part.verdict == INSTANT_SEND;
                 camera->dropped += camera->part.verdict == INSTANT_DROP;
-                *longest = MAX(*longest, now - camera->part.arrived);
+                longest = MAX(longest, now - camera->part.arrived);
             }
         }
     }
+    return longest;
 }
 
 static void test_late(void)
 {
     struct camera cameras[CAMERAS] = {[2] = {.late = 30 * MS}};
-    gint64 longest;
 
-    run(cameras, 40 * MS, &longest);
+    gint64 longest = run(cameras);
     for (guint i = 0; i < CAMERAS; i++) {
         CHECK_EQUAL(cameras[i].sent, FRAMES);
         CHECK_EQUAL(cameras[i].dropped, 0);
@@ -220,13 +221,12 @@ static void test_late(void)
 static void test_too_late(void)
 {
     struct camera cameras[CAMERAS] = {[2] = {.late = 150 * MS}};
-    gint64 longest;
 
-    run(cameras, 40 * MS, &longest);
+    gint64 longest = run(cameras);
     for (guint i = 0; i < CAMERAS; i++)
         if (i != 2)
             CHECK_EQUAL(cameras[i].sent, FRAMES);
-    CHECK(longest <= 40 * MS, "held for %" G_GINT64_FORMAT " ns", longest);
+    CHECK(longest <= LATENCY, "held for %" G_GINT64_FORMAT " ns", longest);
     CHECK(cameras[2].sent <= 8, "%u frames are too late", cameras[2].sent); /* those of the end */
     CHECK_EQUAL(cameras[2].sent + cameras[2].dropped, FRAMES);
 }
@@ -236,12 +236,11 @@ static void test_disjoint(void)
 {
     struct camera cameras[CAMERAS] = {
         {.only = 1}, {.only = 2}, {.stops = 0, .returns = FRAMES}, {.stops = 0, .returns = FRAMES}};
-    gint64 longest;
 
-    run(cameras, 40 * MS, &longest);
+    gint64 longest = run(cameras);
     guint sent = cameras[0].sent + cameras[1].sent;
     CHECK(sent >= FRAMES / 4, "%u frames of %d were sent", sent, FRAMES);
-    CHECK(longest <= 40 * MS, "held for %" G_GINT64_FORMAT " ns", longest);
+    CHECK(longest <= LATENCY, "held for %" G_GINT64_FORMAT " ns", longest);
 }
 
 /* It is in step again with its first frame, also if it is late. */
@@ -249,12 +248,11 @@ static void test_stops(void)
 {
     for (gint64 late = 0; late <= 30 * MS; late += 10 * MS) {
         struct camera cameras[CAMERAS] = {[1] = {.late = late, .stops = 50, .returns = 100}};
-        gint64 longest;
-        run(cameras, 40 * MS, &longest);
+        gint64 longest = run(cameras);
         for (guint i = 0; i < CAMERAS; i++)
             if (i != 1)
                 CHECK_EQUAL(cameras[i].sent, FRAMES);
-        CHECK(longest <= 40 * MS, "held for %" G_GINT64_FORMAT " ns", longest);
+        CHECK(longest <= LATENCY, "held for %" G_GINT64_FORMAT " ns", longest);
         CHECK(cameras[1].sent >= FRAMES - 50 - 3, "%u frames were sent", cameras[1].sent);
     }
 }
