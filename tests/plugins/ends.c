@@ -510,6 +510,22 @@ GstMessage *ends_wait_message(GstBus *bus, GstMessageType types, guint seconds)
     return gst_bus_timed_pop_filtered(bus, seconds * GST_SECOND, types);
 }
 
+void ends_expect_named(GstBus *bus, const gchar *name, guint seconds, const gchar *field,
+                       const gchar *text)
+{
+    gint64 deadline = g_get_monotonic_time() + seconds * G_TIME_SPAN_SECOND;
+
+    while (g_get_monotonic_time() < deadline) {
+        g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_ELEMENT, 1);
+        if (!message || !gst_message_has_name(message, name))
+            continue;
+        fail_unless_equals_string(
+            gst_structure_get_string(gst_message_get_structure(message), field), text);
+        return;
+    }
+    fail("no %s within %u s", name, seconds);
+}
+
 GError *ends_wait_error(GstBus *bus, GstMessageType types, guint seconds)
 {
     g_autoptr(GstMessage) message = ends_wait_message(bus, types, seconds);

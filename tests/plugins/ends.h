@@ -179,6 +179,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(EndsMonitor, ends_monitor_free)
 GstBus *ends_bus(GstHarness *harness);
 GstMessage *ends_wait_message(GstBus *bus, GstMessageType types, guint seconds);
 
+/* The next element's message of this name within so many seconds, and a text of it that must be so.
+ */
+void ends_expect_named(GstBus *bus, const gchar *name, guint seconds, const gchar *field,
+                       const gchar *text);
+
 /* The next error, warning or info within so many seconds, which must come. */
 GError *ends_wait_error(GstBus *bus, GstMessageType types, guint seconds);
 

@@ -8,7 +8,7 @@ static GstHarness *sink, *src;
 
 static void setup(const gchar *properties)
 {
-    sink = ends_sink(properties);
+    sink = ends_sink(properties ? properties : "wait-for-connection=false");
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
 }
 
@@ -68,7 +68,7 @@ static guint count_events(GstEventType type)
 
 TEST(test_late_receiver_gets_the_last_of_each_name)
 {
-    setup("wait-for-connection=false");
+    setup(NULL);
     stick("cue", 1);
     stick("on-air", 2);
     stick("cue", 3);
@@ -90,7 +90,7 @@ TEST(test_late_receiver_gets_the_last_of_each_name)
 
 TEST(test_present_receiver_gets_each)
 {
-    setup("wait-for-connection=false");
+    setup(NULL);
     join();
     for (gint i = 0; i < 3; i++) {
         stick("cue", i);
@@ -119,7 +119,7 @@ static guint count_stuck(void)
 /* Each name holds memory on both sides, for as long as the stream lasts. */
 TEST(test_names_are_bounded)
 {
-    setup("wait-for-connection=false");
+    setup(NULL);
     join();
     for (gint i = 0; i < NAMES; i++) {
         g_autofree gchar *name = g_strdup_printf("cue-%d", i);
@@ -166,7 +166,7 @@ static void expect_title(GstTagScope scope, const gchar *wanted)
 /* The tags of the stream, and those of all that it belongs to, hold at once. */
 TEST(test_tags_of_both_scopes)
 {
-    setup("wait-for-connection=false");
+    setup(NULL);
     say_title(GST_TAG_SCOPE_STREAM, "Kamera 1");
     say_title(GST_TAG_SCOPE_GLOBAL, "Galopprennen");
     join();
@@ -180,20 +180,19 @@ TEST(test_another_address)
     gboolean is_local = !g_getenv("GPUD_TEST_ADDRESS");
     g_autofree gchar *another = ends_address();
 
-    setup("wait-for-connection=false");
+    setup(NULL);
     join();
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), 0);
     ends_sink_at(another, NULL);
-    for (guint i = 0; i < 2; i++) {
-        frame();
-    }
+    frame();
+    frame();
     fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), is_local ? 0 : 1);
 }
 
 /* A receiver that waits gets what is said before a file's first frame. */
 TEST(test_events_before_the_first_frame)
 {
-    setup(NULL);
+    setup("");
     say(GST_EVENT_CUSTOM_DOWNSTREAM, "first", 1);
     say(GST_EVENT_CUSTOM_DOWNSTREAM, "second", 2);
     src = ends_src(NULL);
@@ -209,7 +208,7 @@ TEST(test_events_before_the_first_frame)
 
 TEST(test_tags_with_several_values)
 {
-    setup("wait-for-connection=false");
+    setup(NULL);
     join();
     gst_harness_push_event(
         sink, gst_event_new_tag(gst_tag_list_new(GST_TAG_ARTIST, "Grete", GST_TAG_ARTIST, "Hans",
@@ -232,7 +231,7 @@ TEST(test_durations_at_double_speed)
 {
     GstSegment segment;
 
-    setup("wait-for-connection=false");
+    setup(NULL);
     src = ends_src(NULL);
     ends_wait_clients(sink, 1);
     gst_segment_init(&segment, GST_FORMAT_TIME);
