@@ -70,7 +70,7 @@ static void viewer_start(struct viewer *viewer, const gchar *properties)
 {
     g_autofree gchar *text = g_strdup_printf(
         "%s gpudirectsrc name=src address=%s %s ! fakesink name=end sync=false async=false",
-        g_getenv("GPUDIRECT_TEST_VIEWER"), ends_own(), properties);
+        g_getenv("GPUDIRECT_TEST_PEER"), ends_own(), properties);
     g_auto(GStrv) words = g_strsplit(text, " ", -1);
     gint from;
 
