@@ -19,7 +19,16 @@
 #define IN_PLACE 20
 #define SENDER_HOST "192.0.2.1"
 #define RECEIVER_HOST "192.0.2.2"
-#define PTP_NAME "ptp:00-1B-19-FF-FE-00-00-01:"
+#define PTP_0 "ptp:00-1B-19-FF-FE-00-00-01:0"
+#define PTP_1 "ptp:00-1B-19-FF-FE-00-00-01:1"
+#define STUDIO                       \
+    {                                \
+        REALTIME, .common = "studio" \
+    }
+#define TRUCK                       \
+    {                               \
+        REALTIME, .common = "truck" \
+    }
 #define GRANDMASTER G_GUINT64_CONSTANT(0x001b19fffe000001)
 
 /* --- a PTP clock ---------------------------------------------------------------------------- */
@@ -89,31 +98,13 @@ static const struct scene {
     {"one host, the system's clock", FALSE, {SYSTEM}, {SYSTEM}, "same host", "monotonic", TRUE},
     {"one host, one network clock", FALSE, {NET}, {NET}, "same host", "net:127.0.0.1:PORT", TRUE},
     {"one host, two clocks", FALSE, {REALTIME}, {PTP}, "same host", "unknown", FALSE},
-    {"one grandmaster", TRUE, {PTP}, {PTP}, "common: " PTP_NAME "0", PTP_NAME "0", TRUE},
-    {"one grandmaster, found late",
-     TRUE,
-     {PTP, .late = TRUE},
-     {PTP},
-     "common: " PTP_NAME "0",
-     PTP_NAME "0",
-     TRUE},
-    {"two domains", TRUE, {PTP, .domain = 1}, {PTP}, "unknown", PTP_NAME "1", FALSE},
+    {"one grandmaster", TRUE, {PTP}, {PTP}, "common: " PTP_0, PTP_0, TRUE},
+    {"a grandmaster found late", TRUE, {PTP, .late = TRUE}, {PTP}, "common: " PTP_0, PTP_0, TRUE},
+    {"two domains", TRUE, {PTP, .domain = 1}, {PTP}, "unknown", PTP_1, FALSE},
     {"each its own", TRUE, {SYSTEM}, {SYSTEM}, "unknown", "monotonic", FALSE},
     {"each its own loopback", TRUE, {NET}, {NET}, "unknown", "net:127.0.0.1:PORT", FALSE},
-    {"one clock, by the user's word",
-     TRUE,
-     {REALTIME, .common = "studio"},
-     {REALTIME, .common = "studio"},
-     "common: named:studio",
-     "named:studio",
-     TRUE},
-    {"two clocks, by the user's word",
-     TRUE,
-     {REALTIME, .common = "studio"},
-     {REALTIME, .common = "truck"},
-     "unknown",
-     "named:studio",
-     FALSE},
+    {"one clock, it is said", TRUE, STUDIO, STUDIO, "common: named:studio", "named:studio", TRUE},
+    {"two clocks, it is said", TRUE, STUDIO, TRUCK, "unknown", "named:studio", FALSE},
 };
 
 struct board {
