@@ -273,10 +273,8 @@ static void test_wait(void)
     card_end();
 }
 
-static void test_stand_in(const gchar *mode)
+static void test_stand_in(const gchar *properties)
 {
-    g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
-
     card_begin((struct fake_driver){0});
     line_begin_card(&shown, properties, SHOWN);
     for (guint i = 0; i < 2; i++) {
@@ -297,11 +295,8 @@ static void test_stand_in(const gchar *mode)
     card_end();
 }
 
-static void test_end(const gchar *mode)
+static void test_end(const gchar *properties, gboolean fails)
 {
-    gboolean fails = g_str_equal(mode, "error");
-    g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
-
     card_begin((struct fake_driver){0});
     line_begin_card(&shown, properties, SHOWN);
     await_pictures(&shown, 3);
@@ -315,11 +310,9 @@ static void test_end(const gchar *mode)
 }
 
 /* Receivers behind a link see a loss of signal, but no EOS, whatever happens to the pipeline. */
-static void test_link(const gchar *mode)
+static void test_link(const gchar *properties, gboolean fails)
 {
     struct line sender, receiver;
-    gboolean fails = g_str_equal(mode, "error");
-    g_autofree gchar *properties = g_strdup_printf("on-disconnect=%s", mode);
 
     card_begin((struct fake_driver){0});
     line_begin(&receiver, "gpudirectsrc name=src address=cards ! " SHOWN);
@@ -530,12 +523,12 @@ int main(int argc, char **argv)
         nodes[i] = g_strdup_printf("%s/video%u", folder, i);
     if (g_str_equal(what, "lost")) {
         test_wait();
-        test_stand_in("freeze");
-        test_stand_in("black");
-        test_end("eos");
-        test_end("error");
-        test_link("wait");
-        test_link("error");
+        test_stand_in("on-disconnect=freeze");
+        test_stand_in("on-disconnect=black");
+        test_end("on-disconnect=eos", FALSE);
+        test_end("on-disconnect=error", TRUE);
+        test_link("on-disconnect=wait", FALSE);
+        test_link("on-disconnect=error", TRUE);
     } else {
         CHECK(g_str_equal(what, "set"), "usage: cards_test lost|set");
         test_controls();

@@ -9,7 +9,9 @@
 
 #include <string.h>
 
-static void expect_place(GstHarness *src, const gchar *device, const gchar *path)
+static GstHarness *sink, *src;
+
+static void expect_place(const gchar *device, const gchar *path)
 {
     ends_check_stat(ends_element(src), "device", device);
     if (path)
@@ -31,7 +33,7 @@ static void expect_reason(GstHarness *end, const gchar *says)
 }
 
 /* Pictures through a pair; whether they come in CUDA memory. The CPU reads them either way. */
-static void exchange(GstHarness *sink, GstHarness *src, guint from, guint to, gboolean cuda)
+static void exchange(guint from, guint to, gboolean cuda)
 {
     for (guint i = from; i < to; i++) {
         ends_push(sink, CAPS_NV12, i);
@@ -41,13 +43,15 @@ static void exchange(GstHarness *sink, GstHarness *src, guint from, guint to, gb
     }
 }
 
-static GstHarness *open_sink(const gchar *device)
+static void open_src(const gchar *behind)
 {
-    GstHarness *sink =
-        line_new("gpudirectsink name=end sync=false address=%s device=%s", ends_own(), device);
+    src = line_new("gpudirectsrc name=end address=%s %s", ends_own(), behind);
+}
 
+static void open_sink(const gchar *device)
+{
+    sink = line_new("gpudirectsink name=end sync=false address=%s device=%s", ends_own(), device);
     ends_start(sink, CAPS_NV12);
-    return sink;
 }
 
 #define HOST "host: the elements downstream prefer no GPU's memory"
@@ -66,6 +70,8 @@ static const struct {
     {"cuda:0", "! videoconvert ! capsfilter caps=video/x-raw", "host", "staged", FALSE, HOST},
     {"cuda:0", "device=host", "host", "staged", FALSE, ""},
     {"host", "device=cuda:0", "cuda:0", "staged", TRUE, ""},
+    {"cuda:0", "device=cuda:0 ! videoconvert ! capsfilter caps=video/x-raw", "cuda:0", "map", FALSE,
+     ""},
     {"cuda:1", "", "cuda:1", "map", TRUE, "cuda:1: the sender has its frames there"},
 };
 
@@ -75,45 +81,31 @@ TEST(test_place, .times = G_N_ELEMENTS(cases))
 {
     if (gpus < 2 && strcmp(cases[__i__].sender, "cuda:1") == 0)
         return;
-    GstHarness *src =
-        line_new("gpudirectsrc name=end address=%s %s", ends_own(), cases[__i__].behind);
-
+    open_src(cases[__i__].behind);
     gst_harness_add_propose_allocation_meta(src, GST_VIDEO_META_API_TYPE, NULL);
-    GstHarness *sink = open_sink(cases[__i__].sender);
-    exchange(sink, src, 0, FRAMES, cases[__i__].cuda);
-    expect_place(src, cases[__i__].device, cases[__i__].path);
+    open_sink(cases[__i__].sender);
+    exchange(0, FRAMES, cases[__i__].cuda);
+    expect_place(cases[__i__].device, cases[__i__].path);
     expect_reason(src, cases[__i__].says);
     expect_reason(sink, strcmp(cases[__i__].sender, "auto") == 0
                             ? "host: the elements upstream prefer no GPU's memory"
                             : "");
     fail_unless_equals_uint64(ends_stat(src, "frames"), FRAMES);
-    if (strcmp(cases[__i__].path, "map") == 0) {
+    if (strcmp(cases[__i__].path, "map") == 0)
         ends_check_copies(src, 0, 0);
-    }
-}
-
-/* With device=cuda:0 before what passes anything through but ends in memory of the CPU. */
-TEST(test_named_device_before_plain_elements)
-{
-    GstHarness *src = line_new("gpudirectsrc name=end address=%s device=cuda:0 ! videoconvert "
-                               "! capsfilter caps=video/x-raw",
-                               ends_own());
-
-    GstHarness *sink = open_sink("cuda:0");
-    exchange(sink, src, 0, FRAMES, FALSE);
 }
 
 /* One branch that takes memory of the CPU alone decides for all. */
 TEST(test_tee)
 {
     for (guint i = 0; i < 2; i++) {
-        GstHarness *src = line_new(
-            "gpudirectsrc name=end address=%s ! tee name=t  t. ! queue ! fakesink "
-            "sync=false async=false %s t. ! queue",
-            ends_own(), i ? "t. ! queue ! video/x-raw ! fakesink sync=false async=false" : "");
-        GstHarness *sink = open_sink("cuda:0");
-        exchange(sink, src, 0, FRAMES, i == 0);
-        expect_place(src, i ? "host" : "cuda:0", NULL);
+        src = line_new("gpudirectsrc name=end address=%s ! tee name=t  t. ! queue ! fakesink "
+                       "sync=false async=false %s t. ! queue",
+                       ends_own(),
+                       i ? "t. ! queue ! video/x-raw ! fakesink sync=false async=false" : "");
+        open_sink("cuda:0");
+        exchange(0, FRAMES, i == 0);
+        expect_place(i ? "host" : "cuda:0", NULL);
         ends_close(src);
         ends_close(sink);
     }
@@ -123,12 +115,11 @@ TEST(test_tee)
 TEST(test_senders_in_turn)
 {
     static const gchar *const device[] = {"cuda:0", "host", "cuda:0", "host"};
-    GstHarness *src = line_new("gpudirectsrc name=end address=%s", ends_own());
-
+    open_src("");
     for (guint i = 0; i < G_N_ELEMENTS(device); i++) {
-        GstHarness *sink = open_sink(device[i]);
-        exchange(sink, src, 10 * i, 10 * i + 5, i % 2 == 0);
-        expect_place(src, device[i], "map");
+        open_sink(device[i]);
+        exchange(10 * i, 10 * i + 5, i % 2 == 0);
+        expect_place(device[i], "map");
         ends_close(sink);
     }
     fail_unless_equals_uint64(ends_stat(src, "connects"), G_N_ELEMENTS(device));
@@ -139,17 +130,16 @@ TEST(test_senders_in_turn)
  * its frames: the receiver comes back from the host. */
 TEST(test_sender_that_refuses_the_gpu)
 {
-    GstHarness *src = line_new("gpudirectsrc name=end address=%s", ends_own());
-
-    GstHarness *sink = open_sink("cuda:0");
-    exchange(sink, src, 0, 3, TRUE);
+    open_src("");
+    open_sink("cuda:0");
+    exchange(0, 3, TRUE);
     ends_close(sink);
-    sink = open_sink("host require-direct=true");
-    exchange(sink, src, 3, 6, FALSE);
-    expect_place(src, "host", "map");
+    open_sink("host require-direct=true");
+    exchange(3, 6, FALSE);
+    expect_place("host", "map");
 }
 
-static gpointer push_four(gpointer sink)
+static gpointer push_four(gpointer user)
 {
     for (guint i = 0; i < 4; i++)
         ends_push(sink, CAPS_NV12, i);
@@ -159,13 +149,10 @@ static gpointer push_four(gpointer sink)
 /* A sender that waits for its receiver loses no frame to the move. */
 TEST(test_no_frame_is_lost)
 {
-    g_autofree gchar *address = ends_address();
-    GstHarness *sink =
-        line_new("gpudirectsink name=end sync=false device=cuda:0 address=%s", address);
-
+    sink = line_new("gpudirectsink name=end sync=false device=cuda:0 address=%s", ends_own());
     gst_harness_set_src_caps_str(sink, CAPS_NV12);
-    GThread *thread = g_thread_new("push", push_four, sink);
-    GstHarness *src = line_new("gpudirectsrc name=end address=%s", address);
+    GThread *thread = g_thread_new("push", push_four, NULL);
+    open_src("");
     for (guint i = 0; i < 4; i++) {
         g_autoptr(GstBuffer) got = ends_pull(src);
         fail_unless(is_cuda(got));
@@ -179,9 +166,8 @@ TEST(test_no_frame_is_lost)
 /* Elements that accept any memory, and read no GstVideoMeta, get the caps' default layout. */
 TEST(test_plain_bytes)
 {
-    GstHarness *src = line_new("gpudirectsrc name=end address=%s", ends_own());
-
-    GstHarness *sink = open_sink("cuda:0");
+    open_src("");
+    open_sink("cuda:0");
     g_autoptr(GstCaps) caps = gst_caps_from_string(CAPS_NV12);
     GstVideoInfo info;
     gst_video_info_from_caps(&info, caps);
