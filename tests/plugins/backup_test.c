@@ -507,8 +507,7 @@ TEST(test_programme, .only_if = &pure)
     ENDS_UNTIL(10, check_backups(programme) == 2);
 }
 
-/* --- the time by which frames are matched --------------------------------------------------- */
-
+/* The time by which frames are matched. */
 TEST(test_match, .only_if = &pure)
 {
     const struct pair_clock unknown = {0}, ptp = {TRUE, TRUE, FALSE, 7},
@@ -697,8 +696,6 @@ TEST(test_nobody_at_first, .only_if = &everyday)
     close_scene();
 }
 
-/* --- the end at any moment ---------------------------------------------------------------- */
-
 /* What happens to the senders, and to the pipeline, before its end. */
 static const struct {
     gboolean senders;
@@ -719,6 +716,7 @@ static const struct {
     {TRUE, .pauses = TRUE},
 };
 
+/* Ended at any moment, by EOS or at once. */
 TEST(test_ended, .times = 2 * G_N_ELEMENTS(moments), .only_if = &everyday)
 {
     guint moment = (guint)__i__ / 2;

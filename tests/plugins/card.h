@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The kernel's test card under gpudirectsrc, and under v4l2src beside it: its inputs and controls,
- * and pictures of it.
- */
+ * and pictures of it. */
 #ifndef GPUD_TESTS_PLUGINS_CARD_H
 #define GPUD_TESTS_PLUGINS_CARD_H
 

@@ -115,8 +115,7 @@ TEST(test_metadata)
 
 /* --- formats ------------------------------------------------------------------------------ */
 
-/* Of the sink's formats among these, in the filter's order or in its own, which is the first one.
- */
+/* Which of these formats is the sink's first one, in the filter's order or in its own. */
 static void expect_choice(const gchar *formats, gboolean own_order, const gchar *expected)
 {
     g_autoptr(GstElement) sink = gst_element_factory_make("gpudirectsink", NULL);

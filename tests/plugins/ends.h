@@ -61,8 +61,7 @@ void ends_close(GstHarness *harness);
 void ends_close_all(void);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(GstHarness, ends_close)
 
-/* Before gst_check_init(): a runtime directory of its own, so that no test meets another's sockets.
- */
+/* Before gst_check_init(): a runtime directory, so that no test meets another's sockets. */
 void ends_init_environment(void);
 
 /* An address that no other test of this process uses: a name, or, where GPUD_TEST_ADDRESS is set
@@ -114,8 +113,7 @@ gchar *ends_text(GstElement *element, const gchar *property);
 /* s, for what takes a fraction of one; others may use the machine. */
 #define ENDS_WAIT 30
 
-/* Waits until so many receivers stream from a sink that has caps; gives it caps, and waits for one.
- */
+/* Waits until so many receivers stream from a sink with caps; gives it caps, and waits for one. */
 void ends_wait_clients(GstHarness *sink, guint count);
 void ends_start(GstHarness *sink, const gchar *caps);
 
@@ -179,8 +177,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(EndsMonitor, ends_monitor_free)
 GstBus *ends_bus(GstHarness *harness);
 GstMessage *ends_wait_message(GstBus *bus, GstMessageType types, guint seconds);
 
-/* The next element's message of this name within so many seconds, and a text of it that must be so.
- */
+/* The next element's message of this name within so many seconds, and a text of it. */
 void ends_expect_named(GstBus *bus, const gchar *name, guint seconds, const gchar *field,
                        const gchar *text);
 

@@ -201,8 +201,7 @@ static void test_stamps(void)
     expect_stat("stamps", "start-of-exposure");
     expect_stat("clock", "same host");
     expect_latencies();
-    /* The picture's time is the driver's, on the pipeline's clock, and the driver's goes with it.
-     */
+    /* A picture's time is the driver's stamp on the pipeline's clock; the stamp goes with it. */
     g_mutex_lock(&run.lock);
     check(GST_CLOCK_TIME_IS_VALID(run.captured), "a buffer without the driver's time");
     GstClockTimeDiff apart =

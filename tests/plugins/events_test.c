@@ -248,7 +248,7 @@ TEST(test_durations_at_double_speed)
     }
 }
 
-/* What was dropped since the last of the messages, which come every 32 frames, is said at the end.
+/* What was dropped since the last message, of which one comes every 32 frames, is said at the end.
  */
 TEST(test_drops_before_the_end_are_reported)
 {

@@ -117,8 +117,6 @@ static gboolean all_seen(void)
     return all;
 }
 
-/* --- the hour ----------------------------------------------------------------------------- */
-
 TEST(test_flash_and_beep, .times = G_N_ELEMENTS(cases))
 {
     gboolean live = cases[__i__].live;

@@ -24,8 +24,7 @@ static gboolean is_possible(struct gpud_device *from, struct gpud_device *to, co
 
 static gboolean can_migrate;
 
-/* Looks in a child: an OpenCL runtime does not survive the fork that gst-check makes for each test.
- */
+/* Looks in a child: an OpenCL runtime does not survive the fork that gst-check makes for a test. */
 static gboolean have_device(void)
 {
     int status = 0;

@@ -253,9 +253,7 @@ TEST(test_written_in_part, .times = 2)
 
 /* --- contexts and devices ----------------------------------------------------------------- */
 
-/* An application's own context: where our pool is none of it the GPU copies; the pictures are
- * right.
- */
+/* An application's own context: the GPU copies where our pool is none of it; pictures are right. */
 TEST(test_own_context)
 {
     g_autoptr(GstObject) own = lines_vendor_context();
@@ -289,8 +287,7 @@ TEST(test_auto_second_gpu, .only_if = &two_gpus)
     fail_unless_equals_string(path, "map");
 }
 
-/* Memory of the second GPU into a ring on the first: by the GPUs, or an error that says what to do.
- */
+/* Memory of the second GPU into a ring on the first: by the GPUs, or an error says what to do. */
 TEST(test_across, .only_if = &two_gpus)
 {
     src = line_new(RECEIVE " address=%s ! " TO_CPU, ends_own());

@@ -324,8 +324,6 @@ TEST(test_forged_times)
     hostile_close(&hostile);
 }
 
-/* --- what never comes --------------------------------------------------------------------- */
-
 /* An event positioned behind frames that are never sent, and then the end: this is reported, and
  * the next sender is accepted. */
 TEST(test_event_behind_frames_that_never_come)

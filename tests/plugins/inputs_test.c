@@ -200,8 +200,6 @@ static void test_fields(void)
     card_select(CARD_WEBCAM);
 }
 
-/* --- rates -------------------------------------------------------------------------------- */
-
 static void test_rates(void)
 {
     static const gchar *const never[] = {"7/1", "13/2", "30000/1001"};
@@ -342,8 +340,6 @@ static void test_pause(void)
     check(live.back == 0, "PTS went back %u times", live.back);
     stop();
 }
-
-/* --- what the card is set to -------------------------------------------------------------- */
 
 static void test_settings(void)
 {
