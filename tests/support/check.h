@@ -57,6 +57,20 @@
             FAIL("%s is %lld, should be %lld", #got, got_, wanted_);      \
     } while (0)
 
+/* The same of texts; and a text that contains another one. */
+#define CHECK_TEXT(got, wanted)                                          \
+    do {                                                                 \
+        const char *got_ = (got), *wanted_ = (wanted);                   \
+        if (strcmp(got_, wanted_) != 0)                                  \
+            FAIL("%s is \"%s\", should be \"%s\"", #got, got_, wanted_); \
+    } while (0)
+#define CHECK_SAYS(text, part)                                                    \
+    do {                                                                          \
+        const char *text_ = (text), *part_ = (part);                              \
+        if (!strstr(text_, part_))                                                \
+            FAIL("%s is \"%s\", which does not say \"%s\"", #text, text_, part_); \
+    } while (0)
+
 /* The call, whose last argument is &e, ends so; a refusal carries a sentence, which contains the
  * text. */
 #define EXPECT(wanted, text, call)                                                            \

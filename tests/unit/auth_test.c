@@ -2,8 +2,151 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Authentication of peers on other hosts: only a peer with the key is admitted, whatever others
- * repeat or reflect, and both ends report what is wrong. */
-#include "auth_ends.h"
+ * repeat or reflect, and both ends report what is wrong.
+ *
+ * bytes: messages that were cut, altered, forged, or are out of order: none completes the
+ * authentication. */
+#include "support/check.h"
+#include "wire/wire.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#define SIZE GPUD_AUTH_MESSAGE_SIZE
+#define CONTEXT "10.0.0.1:7174 17 10.0.0.2:33000 18"
+
+/* Where the fields are. */
+enum { MAGIC = 0, VERSION = 4, TYPE = 6, LENGTH = 8, WHAT = 12, NONCE = 16, MAC = 48 };
+
+/* --- the kernel's random numbers -------------------------------------------------------------- */
+
+static enum { RANDOM, COUNTED, SHORT, FAILING } source;
+static uint8_t counted; /* the next byte */
+
+ssize_t __real_getrandom(void *data, size_t size, unsigned flags);
+ssize_t __wrap_getrandom(void *data, size_t size, unsigned flags);
+ssize_t __wrap_getrandom(void *data, size_t size, unsigned flags)
+{
+    uint8_t *bytes = data;
+    CHECK(flags & GRND_NONBLOCK, "it may wait for ever");
+    switch (source) {
+    case COUNTED:
+        for (size_t i = 0; i < size; i++)
+            bytes[i] = counted++;
+        return (ssize_t)size;
+    case SHORT:
+        memset(data, 0, size);
+        return (ssize_t)size - 1;
+    case FAILING:
+        errno = EAGAIN;
+        return -1;
+    default:
+        return __real_getrandom(data, size, flags);
+    }
+}
+
+/* --- two ends --------------------------------------------------------------------------------- */
+
+static struct gpud_auth_key ours, theirs, longest;
+
+/* Both ends of a connection, and what went over it. */
+struct ends {
+    struct gpud_auth sender, receiver;
+    uint8_t challenge[SIZE], proof[SIZE], verdict[SIZE];
+};
+
+static void begin(struct ends *ends, const struct gpud_auth_key *sender,
+                  const struct gpud_auth_key *receiver)
+{
+    memset(ends, 0, sizeof(*ends));
+    WORKS(gpud_auth_begin(&ends->sender, GPUD_AUTH_SENDER, "10.0.0.2:33000", sender, CONTEXT,
+                          strlen(CONTEXT), &e));
+    WORKS(gpud_auth_begin(&ends->receiver, GPUD_AUTH_RECEIVER, "10.0.0.1:7174", receiver, CONTEXT,
+                          strlen(CONTEXT), &e));
+}
+
+/* The bytes end at the end of memory: reading one too many crashes. */
+static uint8_t *guard;
+
+static enum gpud_status handle(struct gpud_auth *auth, const uint8_t *bytes, size_t size,
+                               struct gpud_error *error)
+{
+    memcpy(guard - size, bytes, size);
+    return gpud_auth_handle(auth, guard - size, size, error);
+}
+
+static void say(struct gpud_auth *auth, uint8_t bytes[SIZE])
+{
+    CHECK(gpud_auth_next(auth, bytes), "%s: nothing to be sent", auth->peer);
+}
+
+static void expect_silence(struct gpud_auth *auth)
+{
+    uint8_t bytes[SIZE];
+    CHECK(!gpud_auth_next(auth, bytes), "%s: there is something to be sent", auth->peer);
+}
+
+/* Runs up to the PROOF, which is not delivered yet, or to the VERDICT. */
+static void until_proof(struct ends *ends)
+{
+    say(&ends->sender, ends->challenge);
+    WORKS(handle(&ends->receiver, ends->challenge, SIZE, &e));
+    say(&ends->receiver, ends->proof);
+}
+
+/* Both with our key. */
+static void begin_until_proof(struct ends *ends)
+{
+    begin(ends, &ours, &ours);
+    until_proof(ends);
+}
+
+static void until_verdict(struct ends *ends)
+{
+    until_proof(ends);
+    WORKS(handle(&ends->sender, ends->proof, SIZE, &e));
+    say(&ends->sender, ends->verdict);
+}
+
+/* It has failed permanently: even a valid message is no longer accepted. */
+static void expect_failed(struct gpud_auth *auth, const uint8_t *right)
+{
+    CHECK(auth->state == GPUD_AUTH_FAILED && !auth->key, "state %d", auth->state);
+    EXPECT(GPUD_PEER, "none was due", handle(auth, right, SIZE, &e));
+    expect_silence(auth);
+    CHECK(!gpud_auth_is_done(auth), "a failure became a success");
+}
+
+/* The sender refuses the PROOF, with this in its sentence, and so does the receiver then. */
+static void expect_refused_proof(struct ends *ends, const uint8_t *proof, const char *text)
+{
+    uint8_t refusal[SIZE];
+    EXPECT(GPUD_NO_ACCESS, text, handle(&ends->sender, proof, SIZE, &e));
+    CHECK(!gpud_auth_is_done(&ends->sender), "refused and done");
+    say(&ends->sender, refusal);
+    CHECK(!gpud_auth_is_done(&ends->sender), "refused and done");
+    expect_failed(&ends->sender, ends->proof);
+    EXPECT(GPUD_NO_ACCESS, text, handle(&ends->receiver, refusal, SIZE, &e));
+    expect_failed(&ends->receiver, ends->verdict);
+}
+
+/* The keys, and memory with an end. */
+static void prepare(void)
+{
+    const size_t room = 4096;
+    uint8_t *memory =
+        mmap(NULL, 2 * room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED && mprotect(memory + room, room, PROT_NONE) == 0,
+          "no guarded memory");
+    guard = memory + room;
+    ours.size = theirs.size = 32;
+    memcpy(ours.bytes, "0123456789abcdef0123456789abcdef", 32);
+    memcpy(theirs.bytes, "0123456789abcdef0123456789abcdeg", 32);
+    longest.size = GPUD_AUTH_KEY_MAX;
+    for (size_t i = 0; i < longest.size; i++)
+        longest.bytes[i] = (uint8_t)i;
+}
 
 /* --- what works ------------------------------------------------------------------------------- */
 
@@ -37,12 +180,26 @@ static void expect_success(const struct gpud_auth_key *key)
     expect_failed(&ends.sender, ends.proof);
 }
 
-static void expect_bytes(const char *name, const uint8_t *bytes, const char *wanted)
+static void expect_bytes(const uint8_t *bytes, const char *wanted)
 {
     char text[2 * SIZE + 1];
     for (size_t i = 0; i < SIZE; i++)
         sprintf(text + 2 * i, "%02x", bytes[i]);
-    CHECK(strcmp(text, wanted) == 0, "%s is\n%s, should be\n%s", name, text, wanted);
+    CHECK_TEXT(text, wanted);
+}
+
+/* What both ends say with this key, where both nonces are counted. */
+static void expect_answers(const struct gpud_auth_key *key, const char *what, const char *challenge,
+                           const char *proof, const char *verdict)
+{
+    struct ends ends;
+    SAY("  %s", what);
+    counted = 0;
+    begin(&ends, key, key);
+    until_verdict(&ends);
+    expect_bytes(ends.challenge, challenge);
+    expect_bytes(ends.proof, proof);
+    expect_bytes(ends.verdict, verdict);
 }
 
 /* The MACs are those that Python's hmac gives:
@@ -52,36 +209,20 @@ static void test_known_answers(void)
 #define COUNTED_0 "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define COUNTED_32 "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
-    struct ends ends;
     source = COUNTED;
-    counted = 0;
-    begin(&ends, &ours, &ours);
-    until_verdict(&ends);
-    expect_bytes("CHALLENGE", ends.challenge, "47505541010001005000000001000000" COUNTED_0 ZEROS);
-    expect_bytes("PROOF", ends.proof,
-                 "47505541010002005000000001000000" COUNTED_32
-                 "28a71ead8798ee52b01072df7d49148e2b5e4fd23ebf1f372eef619df3e74595");
-    expect_bytes("VERDICT", ends.verdict,
-                 "47505541010003005000000001000000" ZEROS
-                 "347c34cd4f9ab99c8f4f63df7eab053bc12519ae9874992b4a65ae7a11b67508");
-    counted = 0;
-    begin(&ends, &longest, &longest);
-    until_verdict(&ends);
-    expect_bytes("PROOF by the longest key", ends.proof,
-                 "47505541010002005000000001000000" COUNTED_32
-                 "25ef9b0c50b869750817a994ba607d7730d9c15341a5161f0e9d346a82eedca8");
-    expect_bytes("VERDICT by the longest key", ends.verdict,
-                 "47505541010003005000000001000000" ZEROS
-                 "0768935a6c6780a4bad589725c05dc19a5af8761c5fc4f83003e64e6237137a6");
-    counted = 0;
-    begin(&ends, NULL, NULL);
-    until_verdict(&ends);
-    expect_bytes("CHALLENGE without a key", ends.challenge,
-                 "47505541010001005000000000000000" COUNTED_0 ZEROS);
-    expect_bytes("PROOF without a key", ends.proof,
-                 "47505541010002005000000000000000" COUNTED_32 ZEROS);
-    expect_bytes("VERDICT without a key", ends.verdict,
-                 "47505541010003005000000000000000" ZEROS ZEROS);
+    expect_answers(&ours, "a key", "47505541010001005000000001000000" COUNTED_0 ZEROS,
+                   "47505541010002005000000001000000" COUNTED_32
+                   "28a71ead8798ee52b01072df7d49148e2b5e4fd23ebf1f372eef619df3e74595",
+                   "47505541010003005000000001000000" ZEROS
+                   "347c34cd4f9ab99c8f4f63df7eab053bc12519ae9874992b4a65ae7a11b67508");
+    expect_answers(&longest, "the longest key", "47505541010001005000000001000000" COUNTED_0 ZEROS,
+                   "47505541010002005000000001000000" COUNTED_32
+                   "25ef9b0c50b869750817a994ba607d7730d9c15341a5161f0e9d346a82eedca8",
+                   "47505541010003005000000001000000" ZEROS
+                   "0768935a6c6780a4bad589725c05dc19a5af8761c5fc4f83003e64e6237137a6");
+    expect_answers(NULL, "no key", "47505541010001005000000000000000" COUNTED_0 ZEROS,
+                   "47505541010002005000000000000000" COUNTED_32 ZEROS,
+                   "47505541010003005000000000000000" ZEROS ZEROS);
     source = RANDOM;
 }
 
@@ -139,32 +280,23 @@ static void test_keys(void)
     until_proof(&ends);
     expect_refused_proof(&ends, ends.proof, "the keys differ: ");
 
-    begin(&ends, &ours, NULL);
-    say(&ends.sender, ends.challenge);
-    EXPECT(GPUD_NO_ACCESS,
-           "the sender at 10.0.0.1:7174 wants a key, and this receiver has none: set psk-file here",
-           handle(&ends.receiver, ends.challenge, SIZE, &e));
-    say(&ends.receiver, refusal);
-    expect_failed(&ends.receiver, ends.challenge);
-    EXPECT(GPUD_NO_ACCESS,
-           "the receiver at 10.0.0.2:33000 has no key, and this sender wants one: set psk-file "
-           "there",
-           handle(&ends.sender, refusal, SIZE, &e));
-    expect_failed(&ends.sender, ends.proof);
-
-    begin(&ends, NULL, &ours);
-    say(&ends.sender, ends.challenge);
-    EXPECT(GPUD_NO_ACCESS,
-           "the sender at 10.0.0.1:7174 has no key, and this receiver wants one: set psk-file "
-           "there",
-           handle(&ends.receiver, ends.challenge, SIZE, &e));
-    say(&ends.receiver, refusal);
-    expect_failed(&ends.receiver, ends.challenge);
-    EXPECT(GPUD_NO_ACCESS,
-           "the receiver at 10.0.0.2:33000 wants a key, and this sender has none: set psk-file "
-           "here",
-           handle(&ends.sender, refusal, SIZE, &e));
-    expect_failed(&ends.sender, ends.proof);
+    static const char *const says[2][2] = {
+        {"the sender at 10.0.0.1:7174 wants a key, and this receiver has none: set psk-file here",
+         "the receiver at 10.0.0.2:33000 has no key, and this sender wants one: set psk-file "
+         "there"},
+        {"the sender at 10.0.0.1:7174 has no key, and this receiver wants one: set psk-file there",
+         "the receiver at 10.0.0.2:33000 wants a key, and this sender has none: set psk-file here"},
+    };
+    for (int receivers = 0; receivers < 2; receivers++) {
+        begin(&ends, receivers ? NULL : &ours, receivers ? &ours : NULL);
+        say(&ends.sender, ends.challenge);
+        EXPECT(GPUD_NO_ACCESS, says[receivers][0],
+               handle(&ends.receiver, ends.challenge, SIZE, &e));
+        say(&ends.receiver, refusal);
+        expect_failed(&ends.receiver, ends.challenge);
+        EXPECT(GPUD_NO_ACCESS, says[receivers][1], handle(&ends.sender, refusal, SIZE, &e));
+        expect_failed(&ends.sender, ends.proof);
+    }
 }
 
 /* A peer without the key pretends that there is none, or that there is one. */
@@ -179,12 +311,10 @@ static void test_downgrades(void)
     expect_failed(&ends.sender, ends.proof);
     EXPECT(GPUD_PEER, "malformed", handle(&ends.receiver, open.verdict, SIZE, &e));
     expect_failed(&ends.receiver, ends.verdict);
-    begin(&ends, &ours, &ours);
-    until_proof(&ends);
+    begin_until_proof(&ends);
     open.proof[WHAT] = open.verdict[WHAT] = 1; /* a MAC of zeros */
     expect_refused_proof(&ends, open.proof, "the keys differ: ");
-    begin(&ends, &ours, &ours);
-    until_proof(&ends);
+    begin_until_proof(&ends);
     EXPECT(GPUD_NO_ACCESS, "cannot prove that it has the key",
            handle(&ends.receiver, open.verdict, SIZE, &e));
     expect_failed(&ends.receiver, ends.verdict);
@@ -200,8 +330,7 @@ static void test_replays(void)
     struct ends old, ends;
     begin(&old, &ours, &ours);
     until_verdict(&old);
-    begin(&ends, &ours, &ours);
-    until_proof(&ends);
+    begin_until_proof(&ends);
     expect_refused_proof(&ends, old.proof, "the keys differ: ");
 
     begin(&ends, &ours, &ours);
@@ -227,13 +356,11 @@ static void test_reflections(void)
 {
     struct ends ends, other;
     uint8_t bent[SIZE];
-    begin(&ends, &ours, &ours);
-    until_proof(&ends);
+    begin_until_proof(&ends);
     EXPECT(GPUD_PEER, "malformed", handle(&ends.sender, ends.challenge, SIZE, &e));
     EXPECT(GPUD_PEER, "malformed", handle(&ends.receiver, ends.proof, SIZE, &e));
 
-    begin(&ends, &ours, &ours);
-    until_proof(&ends);
+    begin_until_proof(&ends);
     memcpy(bent, ends.proof, SIZE);
     bent[TYPE] = GPUD_AUTH_VERDICT;
     memset(bent + NONCE, 0, 32);
@@ -247,22 +374,186 @@ static void test_reflections(void)
     begin(&other, &ours, &ours);
     until_verdict(&other);
     counted = 0;
-    begin(&ends, &ours, &ours);
-    until_proof(&ends);
+    begin_until_proof(&ends);
     memcpy(bent, ends.proof, SIZE);
     memcpy(bent + MAC, other.verdict + MAC, 32);
     expect_refused_proof(&ends, bent, "the keys differ: ");
     counted = 0;
-    begin(&ends, &ours, &ours);
-    until_proof(&ends);
+    begin_until_proof(&ends);
     memcpy(bent + MAC, other.proof + MAC, 32);
     WORKS(handle(&ends.sender, bent, SIZE, &e));
     source = RANDOM;
 }
 
-int main(void)
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+/* Each message with each wrong length, whatever length it states. */
+static void test_lengths(void)
+{
+    for (int with_key = 0; with_key < 2; with_key++)
+        for (size_t size = 0; size <= 4 * SIZE; size++)
+            for (int told = 0; told < 2; told++) {
+                struct ends ends;
+                uint8_t bytes[4 * SIZE] = {0};
+                if (size == SIZE)
+                    continue;
+                for (unsigned step = 0; step < 3; step++) {
+                    begin(&ends, with_key ? &ours : NULL, with_key ? &ours : NULL);
+                    if (step == 0)
+                        say(&ends.sender, ends.challenge);
+                    else
+                        (step == 1 ? until_proof : until_verdict)(&ends);
+                    struct gpud_auth *auth = step == 1 ? &ends.sender : &ends.receiver;
+                    const uint8_t *const said[] = {ends.challenge, ends.proof, ends.verdict};
+                    memcpy(bytes, said[step], SIZE);
+                    if (told) {
+                        bytes[LENGTH] = (uint8_t)size;
+                        bytes[LENGTH + 1] = (uint8_t)(size >> 8);
+                    }
+                    EXPECT(GPUD_PEER, "malformed", handle(auth, bytes, size, &e));
+                    expect_failed(auth, said[step]);
+                }
+            }
+}
+
+/* Flips each bit of each message: an end that gets a different message does not complete. */
+static void test_flips(void)
+{
+    for (unsigned bit = 0; bit < 8 * SIZE; bit++) {
+        struct ends ends;
+        const uint8_t by = (uint8_t)(1 << bit % 8);
+        begin(&ends, &ours, &ours);
+        say(&ends.sender, ends.challenge);
+        ends.challenge[bit / 8] ^= by;
+        struct gpud_error error = {.reason = ""};
+        if (handle(&ends.receiver, ends.challenge, SIZE, &error) == GPUD_OK) {
+            CHECK(bit / 8 >= NONCE && bit / 8 < MAC, "bit %u of a CHALLENGE does not matter", bit);
+            say(&ends.receiver, ends.proof);
+            expect_refused_proof(&ends, ends.proof, "the keys differ: ");
+        }
+        CHECK(!gpud_auth_is_done(&ends.receiver) && strlen(error.reason) < GPUD_REASON_MAX,
+              "bit %u", bit);
+
+        begin(&ends, &ours, &ours);
+        until_proof(&ends);
+        uint8_t right[SIZE];
+        memcpy(right, ends.proof, SIZE);
+        ends.proof[bit / 8] ^= by;
+        if (bit / 8 >= NONCE) {
+            expect_refused_proof(&ends, ends.proof, "the keys differ: ");
+        } else {
+            CHECK(handle(&ends.sender, ends.proof, SIZE, &error) != GPUD_OK,
+                  "bit %u of a PROOF does not matter", bit);
+            gpud_auth_next(&ends.sender, ends.verdict);
+            expect_failed(&ends.sender, right);
+        }
+
+        begin(&ends, &ours, &ours);
+        until_verdict(&ends);
+        memcpy(right, ends.verdict, SIZE);
+        ends.verdict[bit / 8] ^= by;
+        CHECK(handle(&ends.receiver, ends.verdict, SIZE, &error) != GPUD_OK,
+              "bit %u of a VERDICT does not matter", bit);
+        CHECK(bit / 8 < MAC || error.status == GPUD_NO_ACCESS, "bit %u: %s", bit, error.reason);
+        gpud_auth_next(&ends.receiver, ends.proof);
+        expect_failed(&ends.receiver, right);
+
+        /* Without a key the nonces are unprotected, and not needed. */
+        begin(&ends, NULL, NULL);
+        until_verdict(&ends);
+        ends.verdict[bit / 8] ^= by;
+        CHECK(handle(&ends.receiver, ends.verdict, SIZE, &error) != GPUD_OK,
+              "bit %u of a VERDICT without a key does not matter", bit);
+    }
+}
+
+/* Both ends say both versions. */
+static void test_versions(void)
+{
+    struct ends ends;
+    uint8_t refusal[SIZE], newer[3 * SIZE] = {0};
+    begin(&ends, &ours, &ours);
+    say(&ends.sender, ends.challenge);
+    memcpy(newer, ends.challenge, SIZE);
+    newer[VERSION] = 2;
+    newer[LENGTH] = sizeof(newer); /* what is behind the version may be anything */
+    EXPECT(GPUD_UNSUPPORTED,
+           "the sender at 10.0.0.1:7174 speaks version 2 of the protocol of authentication, this "
+           "library 1: use the same release",
+           handle(&ends.receiver, newer, sizeof(newer), &e));
+    say(&ends.receiver, refusal);
+    expect_failed(&ends.receiver, ends.challenge);
+    refusal[VERSION + 1] = 1; /* as if the sender were the older one */
+    EXPECT(GPUD_UNSUPPORTED, "the receiver at 10.0.0.2:33000 speaks version 257 ",
+           handle(&ends.sender, refusal, SIZE, &e));
+    say(&ends.sender, refusal);
+    expect_failed(&ends.sender, ends.proof);
+    begin(&ends, NULL, NULL);
+    ends.challenge[MAGIC] ^= 1;
+    EXPECT(GPUD_PEER, "does not speak gpudirect's protocol of authentication",
+           handle(&ends.receiver, ends.challenge, SIZE, &e));
+    expect_silence(&ends.receiver);
+}
+
+/* An impossible refusal is ignored, and an unexpected message ends the exchange. */
+static void test_order(void)
+{
+    struct ends ends;
+    uint8_t refusal[SIZE];
+    for (uint32_t why = 0; why < 8; why++)
+        for (unsigned keys = 0; keys < 2; keys++)
+            for (unsigned to_sender = 0; to_sender < 2; to_sender++) {
+                const struct gpud_auth_key *key = keys ? &ours : NULL;
+                begin(&ends, key, key);
+                until_proof(&ends);
+                memcpy(refusal, ends.proof, SIZE);
+                memset(refusal + WHAT, 0, SIZE - WHAT);
+                refusal[TYPE] = GPUD_AUTH_REFUSE;
+                refusal[WHAT] = (uint8_t)why;
+                bool possible = (why == GPUD_AUTH_NO_KEY && key && to_sender) ||
+                                (why == GPUD_AUTH_KEY_WANTED && !key && to_sender) ||
+                                (why == GPUD_AUTH_KEYS_DIFFER && key && !to_sender);
+                EXPECT(possible ? GPUD_NO_ACCESS : GPUD_PEER, "",
+                       handle(to_sender ? &ends.sender : &ends.receiver, refusal, SIZE, &e));
+                expect_failed(to_sender ? &ends.sender : &ends.receiver, ends.proof);
+            }
+    /* Before anything was proved, keys cannot differ. */
+    memset(refusal + WHAT, 0, SIZE - WHAT);
+    refusal[WHAT] = GPUD_AUTH_KEYS_DIFFER;
+    begin(&ends, &ours, &ours);
+    EXPECT(GPUD_PEER, "malformed", handle(&ends.receiver, refusal, SIZE, &e));
+    begin(&ends, &ours, &ours);
+    EXPECT(GPUD_PEER, "none was due", handle(&ends.sender, refusal, SIZE, &e));
+    expect_failed(&ends.sender, refusal);
+    /* A VERDICT before the PROOF is sent. */
+    begin(&ends, &ours, &ours);
+    say(&ends.sender, ends.challenge);
+    WORKS(handle(&ends.receiver, ends.challenge, SIZE, &e));
+    EXPECT(GPUD_PEER, "none was due", handle(&ends.receiver, ends.challenge, SIZE, &e));
+    expect_failed(&ends.receiver, ends.challenge);
+    /* What comes behind a refusal does not keep it from being told. */
+    begin(&ends, &ours, &theirs);
+    until_proof(&ends);
+    EXPECT(GPUD_NO_ACCESS, "", handle(&ends.sender, ends.proof, SIZE, &e));
+    EXPECT(GPUD_PEER, "none was due", handle(&ends.sender, ends.proof, SIZE, &e));
+    say(&ends.sender, refusal);
+    EXPECT(GPUD_NO_ACCESS, "the keys differ: ", handle(&ends.receiver, refusal, SIZE, &e));
+}
+
+int main(int argc, char **argv)
 {
     prepare();
+    if (argc > 1 && strcmp(argv[1], "bytes") == 0) {
+        SAY("other lengths");
+        test_lengths();
+        SAY("every bit");
+        test_flips();
+        SAY("other versions");
+        test_versions();
+        SAY("out of turn");
+        test_order();
+        return 0;
+    }
     SAY("what works");
     expect_success(NULL);
     expect_success(&ours);
