@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 /* The device of the side under test. On one that signals by itself frames take other ways: such
@@ -131,20 +130,7 @@ static inline void fuzz_send(int socket, struct gpud_message *message, struct fu
         if (fds[i] < 0)
             abort();
     }
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))];
-    struct iovec data = {.iov_base = bytes, .iov_len = size};
-    struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
-    if (count) {
-        memset(control, 0, sizeof(control));
-        header.msg_control = control;
-        header.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
-    }
-    (void)!sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    encode_send(socket, bytes, size, fds, count);
     for (size_t i = 0; i < count; i++)
         close(fds[i]);
 }

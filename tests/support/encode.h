@@ -8,6 +8,7 @@
 #include "wire/wire.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 /* The length. The descriptors are borrowed from the message; a handle that lacks its own brings
  * none. Of what the library would not send, the header alone. */
@@ -28,6 +29,25 @@ static inline size_t encode_message(struct gpud_message *message, uint8_t bytes[
         if (handles[i]->fd >= 0)
             fds[(*fd_count)++] = handles[i]->fd;
     return size;
+}
+
+/* Sends bytes and descriptors as they are, and does not wait. false: they were not taken. */
+static inline bool encode_send(int socket, const void *bytes, size_t size, const int *fds,
+                               size_t fd_count)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))] = {0};
+    struct iovec data = {.iov_base = (void *)bytes, .iov_len = size};
+    struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
+    if (fd_count) {
+        header.msg_control = control;
+        header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        memcpy(CMSG_DATA(rights), fds, fd_count * sizeof(int));
+    }
+    return sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 /* A ring page as a handle. */

@@ -4,34 +4,36 @@
 /* Admission of users: the valid values, the permissions of the socket's file and its folders,
  * and the identity of a peer. process-users tests two users. */
 #include "base/base.h"
-#include "support/check.h"
+#include "support/make.h"
+#include "support/run.h"
 #include "wire/unix/unix.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <gpudirect/gpudirect.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/gpudirect-access-XXXXXX";
 
 static void test_parse(void)
 {
+    static const struct {
+        const char *text;
+        enum gpud_access_kind kind;
+    } good[] = {{NULL, GPUD_ACCESS_USER},
+                {"", GPUD_ACCESS_USER},
+                {"user", GPUD_ACCESS_USER},
+                {"all", GPUD_ACCESS_ALL},
+                {"group:root", GPUD_ACCESS_GROUP}};
     struct gpud_access_rule rule;
     char own[32];
-    WORKS(gpud_access_parse(NULL, &rule, &e));
-    CHECK_EQUAL(rule.kind, GPUD_ACCESS_USER);
-    WORKS(gpud_access_parse("", &rule, &e));
-    CHECK_EQUAL(rule.kind, GPUD_ACCESS_USER);
-    WORKS(gpud_access_parse("user", &rule, &e));
-    CHECK_EQUAL(rule.kind, GPUD_ACCESS_USER);
-    WORKS(gpud_access_parse("all", &rule, &e));
-    CHECK_EQUAL(rule.kind, GPUD_ACCESS_ALL);
-    WORKS(gpud_access_parse("group:root", &rule, &e));
-    CHECK(rule.kind == GPUD_ACCESS_GROUP && rule.group == 0, "group %u", rule.group);
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        WORKS(gpud_access_parse(good[i].text, &rule, &e));
+        CHECK_EQUAL(rule.kind, good[i].kind);
+    }
+    CHECK_EQUAL(rule.group, 0);
     snprintf(own, sizeof(own), "group:%u", getegid());
     WORKS(gpud_access_parse(own, &rule, &e));
     CHECK(rule.kind == GPUD_ACCESS_GROUP && rule.group == getegid(), "group %u", rule.group);
@@ -73,13 +75,6 @@ static void test_kinds(void)
     WORKS(gpud_access_set_key(&rule, path, &e));
 }
 
-static unsigned mode_of(const char *path)
-{
-    struct stat st;
-    CHECK(lstat(path, &st) == 0, "lstat: %s", strerror(errno));
-    return st.st_mode & 07777;
-}
-
 /* Whatever the umask is. */
 static void test_modes(void)
 {
@@ -92,6 +87,7 @@ static void test_modes(void)
     for (size_t i = 0; i < 6; i++) {
         struct gpud_access_rule rule;
         struct gpud_socket_listener listener;
+        struct stat st;
         snprintf(text, sizeof(text), "%s", modes[i / 2].access);
         if (text[5] == ':')
             snprintf(text + 6, sizeof(text) - 6, "%u", getegid());
@@ -101,8 +97,9 @@ static void test_modes(void)
         enum gpud_status status = gpud_socket_listen(&listener, path, &rule, &error);
         umask(before);
         CHECK(status == GPUD_OK, "%s", error.reason);
-        CHECK(mode_of(path) == (i % 2 && i < 2 ? 0 : modes[i / 2].mode),
-              "with access=%s the socket has mode %o", text, mode_of(path));
+        CHECK(lstat(path, &st) == 0, "lstat: %s", strerror(errno));
+        CHECK((st.st_mode & 07777) == (i % 2 && i < 2 ? 0 : modes[i / 2].mode),
+              "with access=%s the socket has mode %o", text, st.st_mode & 07777);
         gpud_socket_unlisten(&listener);
     }
     /* Only members of a group may give it files. */
@@ -116,14 +113,12 @@ static void test_modes(void)
 
 static void test_addresses(void)
 {
-    struct gpud_context *context;
     struct gpud_sender *sender;
     struct gpud_receiver *receiver;
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_receiver_params receiving = GPUD_PARAMS_INIT(receiving);
     char address[108];
     setenv("XDG_RUNTIME_DIR", folder, 1);
-    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_context *context = NEW_CONTEXT();
     params.address = "cam1";
     params.access = "all";
     EXPECT(GPUD_INVALID, "use address=unix:/path in a folder that they can enter",
@@ -137,17 +132,16 @@ static void test_addresses(void)
     EXPECT(GPUD_INVALID, "there is no such group",
            gpud_sender_create(context, &params, &sender, &e));
     CHECK(chmod(folder, 0711) == 0, "chmod");
-    params.access = "all";
-    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    sender = NEW_SENDER(context, .address = address, .access = "all");
     gpud_sender_destroy(&sender);
     CHECK(chmod(folder, 0700) == 0, "chmod");
 
-    receiving.address = "cam1";
-    receiving.access = "nobody-knows";
     EXPECT(GPUD_INVALID, "user, group:NAME or all",
-           gpud_receiver_create(context, &receiving, &receiver, &e));
-    receiving.access = "group:root";
-    WORKS(gpud_receiver_create(context, &receiving, &receiver, &e));
+           gpud_receiver_create(
+               context,
+               WITH_SIZE(gpud_receiver_params, .address = "cam1", .access = "nobody-knows"),
+               &receiver, &e));
+    receiver = NEW_RECEIVER(context, .address = "cam1", .access = "group:root");
     gpud_receiver_destroy(&receiver);
     gpud_context_destroy(&context);
     char path[64];
@@ -179,53 +173,54 @@ static void test_peers(void)
     CHECK(gpud_access_admits(&rule, ends[0], &peer), "all, but for this one");
     gpud_fd_close(&ends[0]);
     gpud_fd_close(&ends[1]);
-    CHECK(strcmp(gpud_user_name(0, name), "root (0)") == 0, "user 0 is called %s", name);
-    CHECK(strcmp(gpud_user_name(4242424242u, name), "user 4242424242") == 0, "\"%s\"", name);
-}
-
-/* A child with the credentials that its user namespace gives it looks at a socket of its parent's,
- * who is `outside` there. Returns 77 where such namespaces are forbidden. */
-static int look_from_namespace(const char *map, bool foreign, const char *name)
-{
-    int ends[2], state = 0;
-    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
-    pid_t child = fork();
-    CHECK(child >= 0, "fork");
-    if (child == 0) {
-        char text[GPUD_USER_MAX];
-        struct gpud_peer peer;
-        int file = unshare(CLONE_NEWUSER) == 0 ? open("/proc/self/uid_map", O_WRONLY) : -1;
-        if (file < 0 || write(file, map, strlen(map)) < 0)
-            _exit(77);
-        WORKS(gpud_access_find_peer(ends[1], &peer, &e));
-        CHECK(peer.foreign == foreign, "with the map %s user %u is %s", map, peer.uid,
-              peer.foreign ? "another" : "the same");
-        CHECK(strcmp(gpud_user_name(peer.uid, text), name) == 0, "it is called %s", text);
-        struct gpud_access_rule rule = {.kind = GPUD_ACCESS_GROUP, .group = 65534};
-        CHECK(!foreign || !gpud_access_admits(&rule, ends[1], &peer),
-              "a group that stands for all unknown ones has members");
-        _exit(0);
-    }
-    CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state), "the child");
-    CHECK(WEXITSTATUS(state) == 0 || WEXITSTATUS(state) == 77, "the child failed");
-    gpud_fd_close(&ends[0]);
-    gpud_fd_close(&ends[1]);
-    return WEXITSTATUS(state);
+    CHECK_TEXT(gpud_user_name(0, name), "root (0)");
+    CHECK_TEXT(gpud_user_name(4242424242u, name), "user 4242424242");
 }
 
 /* Of what a namespace does not map, all looks like one user. Who is that user itself must not take
- * all others for itself. */
+ * all others for itself: a child with the credentials that its user namespace gives it looks at a
+ * socket of its parent's. */
+struct look {
+    const char *map, *name;
+    bool foreign; /* the parent's user, there */
+    int ends[2];
+};
+
+static void look_from_namespace(void *argument)
+{
+    const struct look *look = argument;
+    char text[GPUD_USER_MAX];
+    struct gpud_peer peer;
+    int file = unshare(CLONE_NEWUSER) == 0 ? open("/proc/self/uid_map", O_WRONLY) : -1;
+    if (file < 0 || write(file, look->map, strlen(look->map)) < 0)
+        _exit(77);
+    WORKS(gpud_access_find_peer(look->ends[1], &peer, &e));
+    CHECK(peer.foreign == look->foreign, "with the map %s user %u is %s", look->map, peer.uid,
+          peer.foreign ? "another" : "the same");
+    CHECK_TEXT(gpud_user_name(peer.uid, text), look->name);
+    struct gpud_access_rule rule = {.kind = GPUD_ACCESS_GROUP, .group = 65534};
+    CHECK(!look->foreign || !gpud_access_admits(&rule, look->ends[1], &peer),
+          "a group that stands for all unknown ones has members");
+}
+
 static void test_namespaces(void)
 {
     char map[64];
+    struct look inside = {map, "root (0)", false},
+                beyond = {map, "a user of another user namespace (65534)", true};
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, inside.ends) == 0, "socketpair");
+    memcpy(beyond.ends, inside.ends, sizeof(beyond.ends));
     snprintf(map, sizeof(map), "0 %u 1", geteuid());
-    if (look_from_namespace(map, false, "root (0)") == 77) {
+    if (run_child(look_from_namespace, &inside) == 77) {
         SAY("not shown: this machine forbids user namespaces");
-        return;
+    } else {
+        snprintf(map, sizeof(map), "65534 %u 1", geteuid());
+        run_child(look_from_namespace, &beyond);
+        CHECK(!gpud_host_user_is_ambiguous(geteuid() == 65534 ? 0 : geteuid()),
+              "any user is unknown");
     }
-    snprintf(map, sizeof(map), "65534 %u 1", geteuid());
-    look_from_namespace(map, true, "a user of another user namespace (65534)");
-    CHECK(!gpud_host_user_is_ambiguous(geteuid() == 65534 ? 0 : geteuid()), "any user is unknown");
+    gpud_fd_close(&inside.ends[0]);
+    gpud_fd_close(&inside.ends[1]);
 }
 
 int main(void)

@@ -52,26 +52,17 @@ static void check_file(const char *path)
 
 static void test_names(void)
 {
-    static const char *const bad[][2] = {{NULL, "no address"},
-                                         {"", "no address"},
-                                         {"../x", "dot"},
-                                         {"..", "dot"},
-                                         {".hidden", "dot"},
-                                         {"cam1/..", "dot"},
-                                         {"cam1/.audio", "dot"},
-                                         {"cam 1", "is not an address"},
-                                         {"c\xc3\xa4m", "is not an address"},
-                                         {"rdma://host:1", "is not an address"},
-                                         {"/", "is not an address"},
-                                         {"/a", "is not an address"},
-                                         {"a/", "is not an address"},
-                                         {"a/b/c", "is not an address"},
-                                         {"a//b", "is not an address"},
-                                         {"a!b", "is not an address"},
-                                         {"a/b!c", "is not an address"},
-                                         {"/run/cam1", "a socket with this path is unix:/run/cam1"},
-                                         {"unix:", "absolute path"},
-                                         {"unix:relative", "absolute path"}};
+    static const struct {
+        const char *says, *texts[12];
+    } bad[] = {
+        {"no address", {""}},
+        {"dot", {"../x", "..", ".hidden", "cam1/..", "cam1/.audio"}},
+        {"is not an address",
+         {"cam 1", "c\xc3\xa4m", "rdma://host:1", "/", "/a", "a/", "a/b/c", "a//b", "a!b",
+          "a/b!c"}},
+        {"a socket with this path is unix:/run/cam1", {"/run/cam1"}},
+        {"absolute path", {"unix:", "unix:relative"}},
+    };
     char path[GPUD_SOCKET_PATH_MAX], wanted[GPUD_SOCKET_PATH_MAX], longest[400];
     WORKS(gpud_socket_resolve("cam1", path, &e));
     gpud_print_n(wanted, sizeof(wanted), "%s/gpudirect/cam1", runtime_dir);
@@ -81,8 +72,10 @@ static void test_names(void)
     CHECK_TEXT(path, "/a/b c");
 
     strcpy(path, "untouched");
+    EXPECT(GPUD_INVALID, "no address", gpud_socket_resolve(NULL, path, &e));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        EXPECT(GPUD_INVALID, bad[i][1], gpud_socket_resolve(bad[i][0], path, &e));
+        for (size_t k = 0; bad[i].texts[k]; k++)
+            EXPECT(GPUD_INVALID, bad[i].says, gpud_socket_resolve(bad[i].texts[k], path, &e));
     memset(longest, 'x', sizeof(longest));
     longest[399] = '\0';
     EXPECT(GPUD_INVALID, "too long", gpud_socket_resolve(longest, path, &e));
@@ -364,38 +357,30 @@ static void test_dying(void)
 }
 
 /* The file's content is untrusted. */
-static void check_holder(const char *content, const char *says)
-{
-    char text[GPUD_LOCK_HOLDER_MAX];
-    int fd = memfd_create("lock", MFD_CLOEXEC);
-    CHECK(fd >= 0 && write(fd, content, strlen(content)) == (ssize_t)strlen(content), "memfd");
-    CHECK(!gpud_lock_holder(fd, text), "\"%s\" is this process", content);
-    CHECK(strcmp(text, says) == 0, "\"%s\" is \"%s\"", content, text);
-    close(fd);
-}
-
 static void test_holder(void)
 {
-    static const char *const senseless[] = {
-        "",
-        "\n",
-        "12",
-        "12 13",
-        "-12 13\n",
-        "0 13\n",
-        " 12 13\n",
-        "12  13\n",
-        "12 13x\n",
-        "4294967308 13\n",
-        "99999999999999999999999 13\n",
-        "9999999999999999999999999999999999999999999999999999999999999999999999999999 13\n",
-        "../../etc/passwd\n"};
-    for (size_t i = 0; i < sizeof(senseless) / sizeof(senseless[0]); i++)
-        check_holder(senseless[i], "a process that does not say which");
-    check_holder("12 13\nand so on", "process 12 of another container");
-    check_holder("2147483647 99999999999999999999999\n", "process 2147483647 of another container");
+    static const struct {
+        const char *says, *contents[14];
+    } files[] = {
+        {"a process that does not say which",
+         {"", "\n", "12", "12 13", "-12 13\n", "0 13\n", " 12 13\n", "12  13\n", "12 13x\n",
+          "4294967308 13\n", "99999999999999999999999 13\n",
+          "9999999999999999999999999999999999999999999999999999999999999999999999999999 13\n",
+          "../../etc/passwd\n"}},
+        {"process 12 of another container", {"12 13\nand so on"}},
+        {"process 2147483647 of another container", {"2147483647 99999999999999999999999\n"}},
+    };
     char text[GPUD_LOCK_HOLDER_MAX];
     int pipes[2];
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        for (size_t k = 0; files[i].contents[k]; k++) {
+            const char *content = files[i].contents[k];
+            int fd = memfd_create("lock", MFD_CLOEXEC);
+            CHECK(fd >= 0 && write(fd, content, strlen(content)) >= 0, "memfd");
+            CHECK(!gpud_lock_holder(fd, text), "\"%s\" is this process", content);
+            CHECK(strcmp(text, files[i].says) == 0, "\"%s\" is \"%s\"", content, text);
+            close(fd);
+        }
     CHECK(pipe(pipes) == 0, "pipe");
     CHECK(!gpud_lock_holder(pipes[0], text) && strstr(text, "does not say"), "%s", text);
     close(pipes[0]);

@@ -4,14 +4,12 @@
 /* Shared memory: a peer's memory is mapped only if no access to it can kill this process; the rest
  * is refused with a reason. */
 #include "base/base.h"
-#include "support/check.h"
+#include "support/run.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -66,10 +64,7 @@ static void test_round_trip(void)
     WORKS(gpud_memfd_map(fd, SIZE, false, &theirs, &e));
     CHECK(gpud_memory_unmap_pages(theirs, SIZE) && gpud_memory_unmap_pages(ours, SIZE), "munmap");
     gpud_fd_close(&fd);
-}
 
-static void test_unmap(void)
-{
     char page[4096];
     CHECK(gpud_memory_unmap_pages(NULL, SIZE), "nothing cannot be unmapped");
     errno = 0;
@@ -77,44 +72,31 @@ static void test_unmap(void)
           "a refusal of munmap() is not seen");
 }
 
-/* Beyond a limit of the process the kernel would kill it. */
-static void test_file_limit(void)
+/* Beyond a limit of the process the kernel would kill it. A limited address space is named, too:
+ * the machine has memory enough. */
+static void test_limits(void)
 {
-    AUTO(gpud_fd_close) int fd = -1;
+    const uint64_t size = UINT64_C(1) << 30;
     void *data = NULL;
     uint64_t limit;
-    struct rlimit before, small;
-    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0, "getrlimit");
-    small = before;
-    small.rlim_cur = SIZE;
-    fflush(stdout);
-    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0, "setrlimit");
+    int fd = -1, theirs = sealed(0, (off_t)size, SEALS);
+    rlim_t before = set_limit(RLIMIT_FSIZE, SIZE);
     CHECK(gpud_file_fits(SIZE, &limit) && !gpud_file_fits(SIZE + 1, &limit) && limit == SIZE,
           "the limit is %llu", (unsigned long long)limit);
     EXPECT(GPUD_NO_MEMORY, "may have 100000: raise its limit (ulimit -f)",
            gpud_memfd_create("test", SIZE + 1, GPUD_SHARE_WRITABLE, &fd, &data, &e));
     CHECK(fd == -1 && !data, "an output was written by a call that failed");
     WORKS(gpud_memfd_create("test", SIZE, GPUD_SHARE_WRITABLE, &fd, &data, &e));
-    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0, "setrlimit");
+    set_limit(RLIMIT_FSIZE, before);
     CHECK(gpud_memory_unmap_pages(data, SIZE), "munmap");
-}
+    gpud_fd_close(&fd);
+    data = NULL;
 
-/* A limited address space is named: the machine has memory enough. */
-static void test_address_space(void)
-{
-    const uint64_t size = UINT64_C(1) << 30;
-    struct rlimit before, small;
-    void *data = NULL;
-    int fd = -1, theirs = sealed(0, (off_t)size, SEALS);
-    CHECK(getrlimit(RLIMIT_AS, &before) == 0, "getrlimit");
-    small = before;
-    small.rlim_cur = size;
-    fflush(stdout);
-    CHECK(setrlimit(RLIMIT_AS, &small) == 0, "setrlimit");
+    before = set_limit(RLIMIT_AS, size);
     EXPECT(GPUD_NO_MEMORY, "address space of 1024 MiB: raise its limit (ulimit -v)",
            gpud_memfd_create("test", size, GPUD_SHARE_WRITABLE, &fd, &data, &e));
     EXPECT(GPUD_NO_MEMORY, "(ulimit -v)", gpud_memfd_map(theirs, size, false, &data, &e));
-    CHECK(setrlimit(RLIMIT_AS, &before) == 0, "setrlimit");
+    set_limit(RLIMIT_AS, before);
     CHECK(fd == -1 && !data, "an output was written by a call that failed");
     gpud_fd_close(&theirs);
 }
@@ -154,20 +136,15 @@ static void test_pages(void)
     pretended = 0;
     WORKS(gpud_memfd_map(fd, SIZE, false, &data, &e));
     CHECK(gpud_memory_unmap_pages(data, SIZE), "munmap");
-}
 
-/* The real thing: sealed, of the right size, and an access would be SIGBUS where the pool is empty.
- */
-static void test_huge(void)
-{
-    void *data;
-    int fd = sealed(MFD_HUGETLB, 1 << 30, SEALS);
-    if (fd < 0) {
+    /* The real thing: sealed, of the right size, and an access would be SIGBUS where the pool is
+     * empty. */
+    int huge = sealed(MFD_HUGETLB, 1 << 30, SEALS);
+    if (huge >= 0)
+        EXPECT(GPUD_PEER, "huge pages", gpud_memfd_map(huge, SIZE, false, &data, &e));
+    else
         SAY("  left out: this kernel makes no memfd of huge pages: %s", strerror(errno));
-        return;
-    }
-    EXPECT(GPUD_PEER, "huge pages", gpud_memfd_map(fd, SIZE, false, &data, &e));
-    gpud_fd_close(&fd);
+    gpud_fd_close(&huge);
 }
 
 static void test_types(void)
@@ -200,16 +177,12 @@ int main(void)
 {
     SAY("memory that is shared and taken back");
     test_round_trip();
-    test_unmap();
-    SAY("files that this process may not make as large");
-    test_file_limit();
-    SAY("an address space that is too small");
-    test_address_space();
+    SAY("files, and an address space, that this process may not make as large");
+    test_limits();
     SAY("memfds that are none, or not what they should be");
     test_lies();
     SAY("memfds that are not of ordinary pages");
     test_pages();
-    test_huge();
     SAY("types of descriptors");
     test_types();
     return 0;

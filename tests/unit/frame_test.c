@@ -18,21 +18,33 @@ static void destroy(void *user)
     free(user);
 }
 
-static struct gpud_memory *wrap(struct gpud_device *device, size_t size)
+static struct gpud_device *host;
+
+static struct gpud_memory *wrap(size_t size)
 {
     struct gpud_memory *memory;
     void *data = calloc(1, size);
     CHECK(data, "out of memory");
-    WORKS(gpud_memory_wrap(device, data, size, destroy, data, &memory, &e));
+    WORKS(gpud_memory_wrap(host, data, size, destroy, data, &memory, &e));
     return memory;
 }
 
-static void test_wrap(struct gpud_device *host)
+/* Which its frame alone keeps. */
+static struct gpud_frame *new_frame(const struct gpud_layout *layout)
+{
+    struct gpud_memory *memory = wrap(layout->size);
+    struct gpud_frame *frame =
+        GIVEN(struct gpud_frame *, gpud_frame_wrap(memory, 0, layout, &given, &e));
+    gpud_memory_unref(&memory);
+    return frame;
+}
+
+static void test_wrap(void)
 {
     struct gpud_layout bad;
     struct gpud_frame *frame = NULL;
     struct gpud_layout layout = LAYOUT("NV12", 64, 48, 0);
-    struct gpud_memory *memory = wrap(host, layout.size + 100);
+    struct gpud_memory *memory = wrap(layout.size + 100);
     EXPECT(GPUD_INVALID, "does not fit", gpud_frame_wrap(memory, 101, &layout, &frame, &e));
     EXPECT(GPUD_INVALID, "does not fit", gpud_frame_wrap(memory, UINT64_MAX, &layout, &frame, &e));
     EXPECT(GPUD_INVALID, "does not fit",
@@ -70,14 +82,11 @@ static void test_wrap(struct gpud_device *host)
     gpud_frame_release(NULL);
 }
 
-static void test_info(struct gpud_device *host)
+static void test_info(void)
 {
-    struct gpud_frame *frame;
     struct gpud_frame_info info = GPUD_INFO_INIT(info), got;
     struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
-    struct gpud_memory *memory = wrap(host, layout.size);
-    WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
-    gpud_memory_unref(&memory);
+    struct gpud_frame *frame = new_frame(&layout);
 
     memset(&got, 0xee, sizeof(got));
     got.size = sizeof(got);
@@ -125,14 +134,18 @@ static void test_info(struct gpud_device *host)
     gpud_frame_release(&frame); /* and with it the mapping */
 }
 
+static void check_large(const struct gpud_frame_info *info, const uint8_t *large, size_t size)
+{
+    CHECK(info->large_meta_size == size && memcmp(info->large_meta, large, size) == 0,
+          "%zu bytes changed", size);
+}
+
 /* A frame has its own copy of a large meta, and shares it with frames over its bytes. */
-static void test_large_meta(struct gpud_device *host)
+static void test_large_meta(void)
 {
     static uint8_t large[GPUD_LARGE_META_MAX + 1];
     struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
-    struct gpud_memory *memory = wrap(host, layout.size);
-    struct gpud_frame *frame, *second;
-    WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
+    struct gpud_frame *frame = new_frame(&layout), *second;
     struct gpud_frame_info info = INFO(frame, frame);
     CHECK(!info.large_meta && info.large_meta_size == 0, "a new frame has a large meta");
     info.large_meta_size = 1;
@@ -146,15 +159,13 @@ static void test_large_meta(struct gpud_device *host)
         info.large_meta_size = size;
         WORKS(gpud_frame_set_info(frame, &info, &e));
         gpud_frame_get_info(frame, &info);
-        CHECK(info.large_meta != large && info.large_meta_size == size &&
-                  memcmp(info.large_meta, large, size) == 0,
-              "%zu bytes changed", size);
+        CHECK(info.large_meta != large, "the frame has no copy of its own");
+        check_large(&info, large, size);
         info.pts_ns = size; /* what was read from it is set again */
         WORKS(gpud_frame_set_info(frame, &info, &e));
         gpud_frame_get_info(frame, &info);
-        CHECK(info.pts_ns == size && info.large_meta_size == size &&
-                  memcmp(info.large_meta, large, size) == 0,
-              "%zu bytes changed when they were set again", size);
+        CHECK_EQUAL(info.pts_ns, size);
+        check_large(&info, large, size);
     }
     size_t last = info.large_meta_size;
     WORKS(gpud_frame_wrap_frame(frame, NULL, NULL, NULL, &second, &e));
@@ -163,23 +174,19 @@ static void test_large_meta(struct gpud_device *host)
     gpud_frame_get_info(frame, &info);
     CHECK(!info.large_meta && info.large_meta_size == 0, "it is still there");
     gpud_frame_get_info(second, &info);
-    CHECK(info.large_meta_size == last && memcmp(info.large_meta, large, last) == 0,
-          "the second frame's is gone");
+    check_large(&info, large, last); /* the second frame's is there still */
     gpud_frame_release(&second);
     gpud_frame_release(&frame);
-    gpud_memory_unref(&memory);
 }
 
 /* A block uses as many bytes as it says; a picture always all. */
-static void test_size(struct gpud_device *host)
+static void test_size(void)
 {
     struct gpud_media media = {.kind = GPUD_MEDIA_DATA,
                                .data = {.type = "meta/x-klv", .max_size = 100}};
     struct gpud_layout layout;
-    struct gpud_frame *frame, *second;
     WORKS(gpud_media_get_layout(&media, &layout, &e));
-    struct gpud_memory *memory = wrap(host, layout.size);
-    WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
+    struct gpud_frame *frame = new_frame(&layout), *second;
     struct gpud_frame_info info = INFO(frame, frame);
     CHECK_EQUAL(info.bytes, 100);
     static const uint64_t wrong[] = {0, 101, UINT64_MAX};
@@ -205,15 +212,12 @@ static void test_size(struct gpud_device *host)
     EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_set_size(frame, 3, &e));
     gpud_frame_release(&again);
     gpud_frame_release(&frame);
-    gpud_memory_unref(&memory);
 
     layout = LAYOUT("GRAY8", 64, 48, 0);
-    memory = wrap(host, layout.size);
-    WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
+    frame = new_frame(&layout);
     EXPECT(GPUD_INVALID, "a picture", gpud_frame_set_size(frame, layout.size - 1, &e));
     WORKS(gpud_frame_set_size(frame, layout.size, &e));
     gpud_frame_release(&frame);
-    gpud_memory_unref(&memory);
 }
 
 static int released;
@@ -225,7 +229,7 @@ static void on_release(void *user)
 }
 
 /* A frame over another one's bytes: it has its own info, and its end is reported. */
-static void test_second(struct gpud_device *host)
+static void test_second(void)
 {
     struct gpud_frame *frame, *second = NULL;
     struct gpud_frame_info info = {
@@ -233,7 +237,7 @@ static void test_second(struct gpud_device *host)
     struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
     struct gpud_layout smaller = LAYOUT("GRAY8", 64, 32, 0);
     struct gpud_layout larger = LAYOUT("GRAY8", 64, 64, 0);
-    struct gpud_memory *memory = wrap(host, larger.size + 100);
+    struct gpud_memory *memory = wrap(larger.size + 100);
     WORKS(gpud_frame_wrap(memory, 100, &layout, &frame, &e));
     WORKS(gpud_frame_set_info(frame, &info, &e));
 
@@ -278,21 +282,18 @@ static void *release_it(void *arg)
 }
 
 /* Several holders: the last release is the one that counts. */
-static void test_holders(struct gpud_device *host)
+static void test_holders(void)
 {
-    struct gpud_frame *frame, *second;
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     void *data;
     pthread_t threads[8];
     struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
     for (int round = 0; round < 50; round++) {
-        struct gpud_memory *memory = wrap(host, layout.size);
-        WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
-        gpud_memory_unref(&memory);
+        struct gpud_frame *frame = new_frame(&layout);
         destroyed = 0;
         gpud_frame_get_info(frame, &info);
         WORKS(gpud_frame_set_info(frame, &info, &e));
-        second = gpud_frame_ref(frame);
+        struct gpud_frame *second = gpud_frame_ref(frame);
         CHECK(second == frame, "another frame");
         EXPECT(GPUD_NO_ACCESS, "several holders", gpud_frame_set_info(frame, &info, &e));
         EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
@@ -308,8 +309,7 @@ static void test_holders(struct gpud_device *host)
         WORKS(gpud_frame_set_info(frame, &info, &e));
 
         for (int i = 0; i < 8; i++)
-            CHECK(pthread_create(&threads[i], NULL, release_it, gpud_frame_ref(frame)) == 0,
-                  "no thread");
+            threads[i] = NEW_THREAD(release_it, gpud_frame_ref(frame));
         gpud_frame_release(&frame);
         for (int i = 0; i < 8; i++)
             pthread_join(threads[i], NULL);
@@ -320,18 +320,19 @@ static void test_holders(struct gpud_device *host)
 int main(void)
 {
     AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
-    AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, NULL);
+    host = OPEN_DEVICE(context, NULL);
     SAY("wrapped frames");
-    test_wrap(host);
+    test_wrap();
     SAY("what is told about a frame");
-    test_info(host);
+    test_info();
     SAY("large metas");
-    test_large_meta(host);
+    test_large_meta();
     SAY("a block that uses fewer bytes than it has");
-    test_size(host);
+    test_size();
     SAY("a second frame over the same bytes");
-    test_second(host);
+    test_second();
     SAY("several holders of one frame");
-    test_holders(host);
+    test_holders();
+    gpud_device_close(&host);
     return 0;
 }

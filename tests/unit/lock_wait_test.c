@@ -4,18 +4,15 @@
 /* Waiting for the lock of an address: every end of its holder is an event, and of many that wait
  * each gets it in turn. */
 #include "base/base.h"
-#include "support/check.h"
+#include "support/run.h"
 #include "wire/unix/unix.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #define THREADS 6
 #define TURNS 20
@@ -28,8 +25,8 @@ static bool is_raised(const struct gpud_lock_wait *wait, int milliseconds)
     return poll(&fd, 1, milliseconds) == 1;
 }
 
-/* A process that has the lock. orderly: it drops the lock when it is asked to by SIGTERM, and lives
- * on; heir: a child that it forked, and that runs no other program. */
+/* A process that has the lock: it drops the lock when it is asked to by SIGTERM, and lives on. With
+ * an heir: a child that it forked, and that runs no other program. */
 struct holder {
     pid_t pid, heir;
 };
@@ -41,46 +38,26 @@ static void ask(int number)
     atomic_store(&asked, true);
 }
 
-static void hold(bool with_heir, int ready)
+static void hold(void *with_heir, int ready)
 {
     int lock;
     pid_t heir = 0;
     if (gpud_lock_file_take(path, &lock, NULL) != GPUD_OK)
-        _exit(1);
+        return;
     signal(SIGTERM, ask);
-    if (with_heir && (heir = fork()) == 0) {
+    test_alarm(60);
+    if (*(bool *)with_heir && (heir = fork()) == 0) {
         test_alarm(60);
         for (;;)
             pause();
     }
     if (write(ready, &heir, sizeof(heir)) != sizeof(heir))
-        _exit(1);
-    test_alarm(60);
+        return;
     while (!atomic_load(&asked))
         usleep(1000);
     gpud_lock_file_drop(path, &lock);
     for (;;)
         pause();
-}
-
-static struct holder start_holder(bool with_heir)
-{
-    struct holder holder;
-    int ready[2];
-    CHECK(pipe(ready) == 0, "pipe");
-    holder.pid = fork();
-    if (holder.pid == 0)
-        hold(with_heir, ready[1]);
-    CHECK(read(ready[0], &holder.heir, sizeof(holder.heir)) == sizeof(holder.heir), "no holder");
-    close(ready[0]);
-    close(ready[1]);
-    return holder;
-}
-
-static void end(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
 }
 
 static void begin(struct gpud_lock_wait *wait)
@@ -89,6 +66,21 @@ static void begin(struct gpud_lock_wait *wait)
     WORKS(gpud_lock_wait_begin(wait, &e));
     CHECK(gpud_lock_wait_try(wait, path, &lock, NULL) == GPUD_AGAIN, "taken from its holder");
     CHECK(!is_raised(wait, 0), "an event before the holder ends");
+}
+
+/* And a wait for its lock, which is not free. */
+static struct holder start_holder(bool with_heir, struct gpud_lock_wait *wait)
+{
+    struct holder holder;
+    holder.pid = start_child(hold, &with_heir, &holder.heir, sizeof(holder.heir));
+    begin(wait);
+    return holder;
+}
+
+static void end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
 }
 
 /* As gpud_lock_wait_try() is used: an event may come a moment too soon. */
@@ -103,53 +95,42 @@ static int get(struct gpud_lock_wait *wait)
     return lock;
 }
 
-static void test_killed(void)
+/* Takes the lock upon an event, and drops it. */
+static void take(struct gpud_lock_wait *wait, const char *what)
 {
-    struct gpud_lock_wait wait;
-    struct holder holder = start_holder(false);
-    begin(&wait);
-    kill(holder.pid, SIGSTOP);
-    CHECK(!is_raised(&wait, 100), "an event when the holder is stopped");
-    end(holder.pid);
-    CHECK(is_raised(&wait, 30000), "no event when the holder is killed");
-    int lock = get(&wait);
-    gpud_lock_wait_end(&wait);
+    CHECK(is_raised(wait, 30000), "no event when %s", what);
+    int lock = get(wait);
+    gpud_lock_wait_end(wait);
     CHECK(gpud_lock_find(path, false) == getpid(), "the file names another holder");
     gpud_lock_file_drop(path, &lock);
 }
 
-static void test_orderly(void)
+static void test_ends(void)
 {
     struct gpud_lock_wait wait;
-    struct holder holder = start_holder(false);
-    begin(&wait);
+    SAY("a killed holder, which was stopped before");
+    struct holder holder = start_holder(false, &wait);
+    kill(holder.pid, SIGSTOP);
+    CHECK(!is_raised(&wait, 100), "an event when the holder is stopped");
+    end(holder.pid);
+    take(&wait, "the holder is killed");
+    SAY("one that lets go");
+    holder = start_holder(false, &wait);
     kill(holder.pid, SIGTERM);
-    CHECK(is_raised(&wait, 30000), "no event when the lock is dropped");
-    int lock = get(&wait);
-    gpud_lock_wait_end(&wait);
-    gpud_lock_file_drop(path, &lock);
+    take(&wait, "the lock is dropped");
     end(holder.pid);
-}
-
-static void test_heir(void)
-{
-    struct gpud_lock_wait wait;
-    struct holder holder = start_holder(true);
-    begin(&wait);
+    SAY("a killed one with a child");
+    holder = start_holder(true, &wait);
     end(holder.pid);
-    CHECK(is_raised(&wait, 30000), "no event when the holder is killed");
-    int lock = get(&wait);
+    take(&wait, "the holder is killed");
     CHECK(kill(holder.heir, SIGKILL) == 0, "the child did not live on");
-    gpud_lock_wait_end(&wait);
-    gpud_lock_file_drop(path, &lock);
 }
 
 static void test_queries(void)
 {
     struct gpud_lock_wait first, second;
-    struct holder holder = start_holder(false);
+    struct holder holder = start_holder(false, &first);
     int lock;
-    begin(&first);
     begin(&second);
     CHECK(gpud_lock_find(path, false) == holder.pid, "the holder is not found");
     CHECK(gpud_lock_wait_try(&second, path, &lock, NULL) == GPUD_AGAIN, "taken");
@@ -159,10 +140,7 @@ static void test_queries(void)
     CHECK(gpud_lock_wait_try(&second, path, &(int){0}, NULL) == GPUD_AGAIN, "taken twice");
     gpud_lock_wait_end(&first);
     gpud_lock_file_drop(path, &lock);
-    CHECK(is_raised(&second, 30000), "no event for the one that waited longer");
-    lock = get(&second);
-    gpud_lock_wait_end(&second);
-    gpud_lock_file_drop(path, &lock);
+    take(&second, "the first one that waited drops it");
 }
 
 static atomic_bool asks;
@@ -179,8 +157,7 @@ static void test_crowd_of_queries(void)
 {
     pthread_t threads[THREADS];
     struct gpud_lock_wait wait;
-    struct holder holder = start_holder(false);
-    begin(&wait);
+    struct holder holder = start_holder(false, &wait);
     CHECK(gpud_lock_is_held(path), "the holder is not found");
     atomic_store(&asks, true);
     for (int i = 0; i < THREADS; i++)
@@ -247,36 +224,18 @@ static void *take_turns(void *arg)
 
 static void test_many(void)
 {
-    pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++)
-        CHECK(pthread_create(&threads[i], NULL, take_turns, NULL) == 0, "no thread");
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+    run_threads(THREADS, take_turns, NULL);
     CHECK_EQUAL(atomic_load(&turns), THREADS * TURNS);
-}
-
-static void test_obstacles(void)
-{
-    struct gpud_lock_wait wait;
-    int lock;
-    WORKS(gpud_lock_wait_begin(&wait, &e));
-    EXPECT(GPUD_IO, "no folder /nonexistent-directory",
-           gpud_lock_wait_try(&wait, "/nonexistent-directory/x", &lock, &e));
-    gpud_lock_wait_end(&wait);
-    gpud_lock_wait_end(&wait); /* again: nothing */
 }
 
 int main(void)
 {
     char base[] = "/tmp/gpud-lockwait-XXXXXX", left[96];
+    struct gpud_lock_wait wait;
+    int lock;
     CHECK(mkdtemp(base), "mkdtemp");
     gpud_print(path, "%s/cam", base);
-    SAY("a killed holder, which was stopped before");
-    test_killed();
-    SAY("one that lets go");
-    test_orderly();
-    SAY("a killed one with a child");
-    test_heir();
+    test_ends();
     SAY("queries, and two that wait");
     test_queries();
     SAY("queries without a pause");
@@ -286,7 +245,11 @@ int main(void)
     SAY("many");
     test_many();
     SAY("no file");
-    test_obstacles();
+    WORKS(gpud_lock_wait_begin(&wait, &e));
+    EXPECT(GPUD_IO, "no folder /nonexistent-directory",
+           gpud_lock_wait_try(&wait, "/nonexistent-directory/x", &lock, &e));
+    gpud_lock_wait_end(&wait);
+    gpud_lock_wait_end(&wait); /* again: nothing */
     gpud_print(left, "%s.lock", path);
     unlink(left);
     CHECK(rmdir(base) == 0, "something is left in %s", base);

@@ -4,9 +4,7 @@
 /* A log is not flooded: the lines per second are limited, and suppressed lines are counted, each
  * once, with any number of threads. Errors are always printed. */
 #include "base/base.h"
-#include "support/check.h"
-
-#include <pthread.h>
+#include "support/run.h"
 
 #define MAX GPUD_LOG_LINES_MAX
 
@@ -91,13 +89,9 @@ static void *flood(void *arg)
 static void test_threads(void)
 {
     struct gpud_log log;
-    pthread_t threads[THREADS];
     start(&log, GPUD_LOG_INFO);
     int64_t before = gpud_now() / GPUD_SEC;
-    for (int i = 0; i < THREADS; i++)
-        CHECK(pthread_create(&threads[i], NULL, flood, &log) == 0, "no thread");
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+    run_threads(THREADS, flood, &log);
     unsigned seconds = (unsigned)(gpud_now() / GPUD_SEC - before) + 1;
     gpud_log_finish(&log);
     SAY("  %u of %u lines in %u seconds of the clock, %u times told of more", atomic_load(&printed),

@@ -20,7 +20,7 @@ static void check_text(const struct gpud_media *media, const char *wanted)
 {
     char text[GPUD_MEDIA_TEXT_MAX];
     WORKS(gpud_media_to_string(media, text, sizeof(text), &e));
-    CHECK(strcmp(text, wanted) == 0, "\"%s\" where \"%s\" is right", text, wanted);
+    CHECK_TEXT(text, wanted);
     struct gpud_media again = parse(text);
     CHECK(gpud_media_equal(&again, media), "\"%s\" is read as another media", text);
     EXPECT(GPUD_INVALID, "room for 10", gpud_media_to_string(media, text, 10, &e));
@@ -41,11 +41,10 @@ static void test_pictures(void)
     CHECK(picture->rate.num == 25 && picture->rate.den == 1, "the rate");
     CHECK_EQUAL(picture->scan, GPUD_SCAN_INTERLEAVED);
     CHECK_EQUAL(picture->field_order, GPUD_FIELD_ORDER_TOP_FIRST);
-    CHECK(picture->colorimetry.primaries == GPUD_PRIMARIES_BT709 &&
-              picture->colorimetry.transfer == GPUD_TRANSFER_BT709 &&
-              picture->colorimetry.matrix == GPUD_MATRIX_BT709 &&
-              picture->colorimetry.range == GPUD_RANGE_LIMITED,
-          "the colours");
+    CHECK_EQUAL(picture->colorimetry.primaries, GPUD_PRIMARIES_BT709);
+    CHECK_EQUAL(picture->colorimetry.transfer, GPUD_TRANSFER_BT709);
+    CHECK_EQUAL(picture->colorimetry.matrix, GPUD_MATRIX_BT709);
+    CHECK_EQUAL(picture->colorimetry.range, GPUD_RANGE_LIMITED);
     CHECK(!media.extra[0], "extra fields: %s", media.extra);
     check_text(&media, "video/x-raw, format=(string)UYVY, width=(int)1920, height=(int)1080, "
                        "interlace-mode=(string)interleaved, field-order=(string)top-field-first, "
@@ -113,7 +112,7 @@ static void test_values(void)
     media.picture.colorimetry.transfer = GPUD_TRANSFER_SMPTE428;
     char text[GPUD_MEDIA_TEXT_MAX];
     WORKS(gpud_media_to_string(&media, text, sizeof(text), &e));
-    CHECK(strstr(text, "colorimetry=(string)2:0:0:1"), "%s", text);
+    CHECK_SAYS(text, "colorimetry=(string)2:0:0:1");
 }
 
 static void test_fields(void)
@@ -173,11 +172,10 @@ static void test_extra(void)
         parse(PICTURE_TEXT ", a=-1, b=1/2, c=0.5, d=true, e=word, f=\"a, \\\"b\\\"; c\", "
                            "g=(bitmask)0x3, interlace-mode=spiral, width=(int)-1, views=0, "
                            "colorimetry=\"9:9:9:9\", chroma-site=alt-line");
-    CHECK(strcmp(media.extra, "a=(int)-1, b=(fraction)1/2, c=(double)0.5, d=(boolean)true, "
-                              "e=(string)word, f=(string)\"a, \\\"b\\\"; c\", g=(bitmask)0x3, "
-                              "interlace-mode=(string)spiral, width=(int)-1, views=(int)0, "
-                              "colorimetry=(string)\"9:9:9:9\", chroma-site=(string)alt-line") == 0,
-          "extra is \"%s\"", media.extra);
+    CHECK_TEXT(media.extra, "a=(int)-1, b=(fraction)1/2, c=(double)0.5, d=(boolean)true, "
+                            "e=(string)word, f=(string)\"a, \\\"b\\\"; c\", g=(bitmask)0x3, "
+                            "interlace-mode=(string)spiral, width=(int)-1, views=(int)0, "
+                            "colorimetry=(string)\"9:9:9:9\", chroma-site=(string)alt-line");
     CHECK(media.picture.layout.width == 64 && media.picture.scan == GPUD_SCAN_UNKNOWN, "members");
     static const char *const bad[] = {
         "=(int)1",
@@ -231,7 +229,6 @@ static void test_no_texts(void)
         "video/x-raw, format=\"UYVY",
         "video/x-raw, format=UYVY\\",
         "video/x-raw, width=64 height=32",
-        "video/x-raw(memory:X",
         "video/x-raw; video/x-raw",
         "7, a=1",
         "x, 7=1",
@@ -241,8 +238,6 @@ static void test_no_texts(void)
         memset(&media, 0x5a, sizeof(media));
         before = media;
         enum gpud_status status = gpud_media_from_string(&media, bad[i], NULL);
-        if (strcmp(bad[i], "video/x-raw(memory:X") == 0)
-            continue; /* features are not looked into */
         CHECK(status == GPUD_INVALID, "\"%s\" is taken", bad[i]);
         CHECK(memcmp(&media, &before, sizeof(media)) == 0, "\"%s\" changed the media", bad[i]);
     }

@@ -8,14 +8,11 @@
 #include "device/device.h"
 #include "device/rdma/internal.h"
 #include "base/base.h"
-#include "support/check.h"
 #include "support/network.h"
+#include "support/run.h"
 #include "wire/wire.h"
 
-#include <errno.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 static char folder[64];
 static const char *description;
@@ -27,31 +24,24 @@ static void start_host(const char *prefix)
     make_host(description, folder, prefix);
 }
 
-static void check_says(const char *text, const char *part)
+/* A whole host but for this file or folder. */
+static void start_without(const char *path)
 {
-    CHECK(strstr(text, part), "\"%s\" does not say \"%s\"", text, part);
+    start_host(NULL);
+    set_file(folder, path, NULL);
 }
 
 static void check_lack(const char *part)
 {
     char why[GPUD_REASON_MAX] = "";
     CHECK(gpud_rdma_find_lack(why), "nothing lacks, not even \"%s\"", part);
-    check_says(why, part);
+    CHECK_SAYS(why, part);
 }
 
-/* Runs a test without root's rights, in a process of its own. */
-static void in_child(void (*test)(void))
+/* In a process of its own, without root's rights. */
+static void drop_rights(void)
 {
-    fflush(stdout);
-    pid_t child = fork();
-    CHECK(child >= 0, "fork: %s", strerror(errno));
-    if (child == 0) {
-        CHECK(geteuid() != 0 || setresuid(65534, 65534, 65534) == 0, "%s", strerror(errno));
-        test();
-        _exit(0);
-    }
-    int status;
-    CHECK(waitpid(child, &status, 0) == child && status == 0, "it ends with %d", status);
+    CHECK(geteuid() != 0 || setresuid(65534, 65534, 65534) == 0, "%s", strerror(errno));
 }
 
 /* --- what lacks ---------------------------------------------------------------------------- */
@@ -68,7 +58,7 @@ static void test_no_device(void)
     char hint[GPUD_REASON_MAX];
     WORKS(gpud_address_resolve("rdma://10.0.0.1", &address, &e));
     gpud_address_hint(&address, hint, sizeof(hint));
-    check_says(hint, "no RDMA device; soft-RoCE makes one of any Ethernet interface");
+    CHECK_SAYS(hint, "no RDMA device; soft-RoCE makes one of any Ethernet interface");
 
     SAY("the interface in the command is one that this host has, best one that is up");
     make_host(description, folder, "sys/class/net/lo/");
@@ -87,8 +77,9 @@ static void test_no_device(void)
     check_lack("rdma link add rxe0");
 }
 
-static void check_forbidden(void)
+static void check_forbidden(void *argument)
 {
+    drop_rights();
     check_lack("may not open /dev/infiniband/rdma_cm: chmod 666");
 }
 
@@ -101,20 +92,17 @@ static void test_lacks(void)
     set_file(folder, "sys/class/infiniband_verbs", NULL);
     set_file(folder, "sys/class/infiniband_verbs/abi_version", "6");
     check_lack("cannot use the RDMA device mlx5_0: modprobe ib_uverbs");
-    start_host(NULL);
-    set_file(folder, "sys/class/misc/rdma_cm", NULL);
+    start_without("sys/class/misc/rdma_cm");
     check_lack("modprobe rdma_ucm");
-    start_host(NULL);
-    set_file(folder, "dev/infiniband/rdma_cm", NULL);
+    start_without("dev/infiniband/rdma_cm");
     check_lack("/dev/infiniband/rdma_cm is not there: a container needs it");
     start_host(NULL);
     snprintf(path, sizeof(path), "%s/dev/infiniband/rdma_cm", folder);
     CHECK(chmod(path, 0) == 0, "%s", strerror(errno));
-    in_child(check_forbidden);
+    run_child(check_forbidden, NULL);
 
     SAY("no port that is up");
-    start_host(NULL);
-    set_file(folder, "sys/class/infiniband/siw0", NULL);
+    start_without("sys/class/infiniband/siw0");
     set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN");
     set_file(folder, "sys/class/net/eth0/flags", "0x1002");
     check_lack("port 1 of mlx5_0 is not active: eth0 is down: ip link set eth0 up");
@@ -146,24 +134,19 @@ static struct gpud_network_card_info get(const struct gpud_network_card_list *ca
     return info;
 }
 
-static void check_text(const char *got, const char *wanted)
-{
-    CHECK(strcmp(got, wanted) == 0, "\"%s\" should be \"%s\"", got, wanted);
-}
-
 static void check_first(const struct gpud_network_card_list *cards)
 {
     struct gpud_network_card_info card = get(cards, 0);
-    check_text(card.name, "mlx5_0");
-    check_text(card.model, "MT4129");
-    check_text(card.driver, "mlx5_core");
-    check_text(card.firmware, "28.39.1002");
-    check_text(card.pci, "0000:03:00.1");
+    CHECK_TEXT(card.name, "mlx5_0");
+    CHECK_TEXT(card.model, "MT4129");
+    CHECK_TEXT(card.driver, "mlx5_core");
+    CHECK_TEXT(card.firmware, "28.39.1002");
+    CHECK_TEXT(card.pci, "0000:03:00.1");
     CHECK_EQUAL(card.numa_node, 0);
     CHECK(!card.software && card.available && card.ports == 2, "%s", card.reason);
     CHECK(card.dmabuf && !card.no_dmabuf[0], "no dma-bufs: %s", card.no_dmabuf);
     CHECK(!card.peermem, "peermem without a module");
-    check_says(card.no_peermem, "modprobe nvidia-peermem");
+    CHECK_SAYS(card.no_peermem, "modprobe nvidia-peermem");
 
     const struct gpud_network_port_info *const *port = card.port;
     CHECK_EQUAL(port[0]->size, sizeof(*port[0]));
@@ -172,14 +155,14 @@ static void check_first(const struct gpud_network_card_list *cards)
     CHECK_EQUAL(port[0]->rate, 100000);
     CHECK_EQUAL(port[0]->mtu, 4096);
     CHECK_EQUAL(port[0]->message_max, 1 << 30);
-    check_text(port[0]->state, "active");
-    check_text(port[0]->netdev, "eth0");
+    CHECK_TEXT(port[0]->state, "active");
+    CHECK_TEXT(port[0]->netdev, "eth0");
     CHECK(port[1]->number == 2 && !port[1]->active, "port 2 is active");
     CHECK_EQUAL(port[1]->link_layer, GPUD_LINK_LAYER_INFINIBAND);
     CHECK_EQUAL(port[1]->rate, 2500);
-    check_text(port[1]->state, "init");
-    check_text(port[1]->netdev, "ib1");
-    check_says(port[1]->reason, "opensm");
+    CHECK_TEXT(port[1]->state, "init");
+    CHECK_TEXT(port[1]->netdev, "ib1");
+    CHECK_SAYS(port[1]->reason, "opensm");
 
     static const struct gpud_network_gid_info wanted[] = {
         {0, 0, GPUD_GID_ROCE_V1, "fe80::e42:a1ff:fe01:203", "fe80::e42:a1ff:fe01:203", "eth0"},
@@ -192,41 +175,41 @@ static void check_first(const struct gpud_network_card_list *cards)
     for (int i = 0; i < 4; i++) {
         CHECK_EQUAL(gid[i]->index, wanted[i].index);
         CHECK_EQUAL(gid[i]->kind, wanted[i].kind);
-        check_text(gid[i]->text, wanted[i].text);
-        check_text(gid[i]->address, wanted[i].address);
-        check_text(gid[i]->netdev, wanted[i].netdev);
+        CHECK_TEXT(gid[i]->text, wanted[i].text);
+        CHECK_TEXT(gid[i]->address, wanted[i].address);
+        CHECK_TEXT(gid[i]->netdev, wanted[i].netdev);
     }
     gid = port[1]->gid;
     CHECK_EQUAL(port[1]->gids, 1);
     CHECK_EQUAL(gid[0]->kind, GPUD_GID_INFINIBAND);
-    check_text(gid[0]->address, "");
+    CHECK_TEXT(gid[0]->address, "");
 }
 
 static void check_others(const struct gpud_network_card_list *cards)
 {
     struct gpud_network_card_info card = get(cards, 1);
-    check_text(card.name, "rxe0");
-    check_text(card.driver, "rdma_rxe");
-    check_text(card.pci, "");
-    check_text(card.firmware, "");
+    CHECK_TEXT(card.name, "rxe0");
+    CHECK_TEXT(card.driver, "rdma_rxe");
+    CHECK_TEXT(card.pci, "");
+    CHECK_TEXT(card.firmware, "");
     CHECK_EQUAL(card.numa_node, -1);
     CHECK(card.software && card.available && !card.dmabuf && !card.peermem, "%s", card.reason);
-    check_says(card.no_dmabuf, "the driver of rxe0 takes no dma-bufs");
-    check_says(card.no_peermem, "rxe0 is software");
+    CHECK_SAYS(card.no_dmabuf, "the driver of rxe0 takes no dma-bufs");
+    CHECK_SAYS(card.no_peermem, "rxe0 is software");
     CHECK_EQUAL(card.ports, 1);
     CHECK(!card.port[0]->active, "rxe0 is up");
-    check_says(card.port[0]->reason, "ip link set v0 up");
+    CHECK_SAYS(card.port[0]->reason, "ip link set v0 up");
 
     card = get(cards, 2);
-    check_text(card.name, "siw0");
+    CHECK_TEXT(card.name, "siw0");
     CHECK(!card.available, "iWARP is available");
-    check_says(card.reason, "not for InfiniBand or RoCE");
-    check_says(card.reason, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev");
-    check_says(card.no_dmabuf, "siw0 cannot be asked: ");
+    CHECK_SAYS(card.reason, "not for InfiniBand or RoCE");
+    CHECK_SAYS(card.reason, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev");
+    CHECK_SAYS(card.no_dmabuf, "siw0 cannot be asked: ");
     CHECK_EQUAL(card.ports, 1);
     const struct gpud_network_port_info *port = card.port[0];
     CHECK(port->active && !port->netdev[0], "siw0 is on %s", port->netdev);
-    check_says(port->reason, "it has no IP address: another network namespace may have its");
+    CHECK_SAYS(port->reason, "it has no IP address: another network namespace may have its");
 }
 
 static void test_list(void)
@@ -246,7 +229,7 @@ static void test_list(void)
     struct gpud_network_card_info small = {.size = sizeof(size_t) + 4, .model = "untouched"};
     WORKS(gpud_network_card_list_get_info(cards, 0, &small, &e));
     CHECK(strncmp(small.name, "mlx5", 4) == 0 && !small.name[4], "%s", small.name);
-    check_text(small.model, "untouched");
+    CHECK_TEXT(small.model, "untouched");
     EXPECT(GPUD_INVALID, "network card 3 of 3",
            gpud_network_card_list_get_info(cards, 3, &small, &e));
     gpud_network_card_list_destroy(&cards);
@@ -260,8 +243,8 @@ static void check_card(const char *reason, const char *no_dmabuf)
     AUTO(gpud_network_card_list_destroy) struct gpud_network_card_list *cards = list(NULL, NULL);
     struct gpud_network_card_info card = get(cards, 0);
     CHECK(!card.dmabuf && card.available == !reason[0], "%s: %s", card.name, card.reason);
-    check_says(card.reason, reason);
-    check_says(card.no_dmabuf, no_dmabuf);
+    CHECK_SAYS(card.reason, reason);
+    CHECK_SAYS(card.no_dmabuf, no_dmabuf);
 }
 
 static void test_unavailable(void)
@@ -274,7 +257,7 @@ static void test_unavailable(void)
     check_card("libibverbs cannot open mlx5_0: ", "mlx5_0 cannot be asked: ");
     struct gpud_network_card_list *cards = list(NULL, &host);
     CHECK(!host.usable, "it is usable");
-    check_says(host.reason, "libibverbs cannot open mlx5_0");
+    CHECK_SAYS(host.reason, "libibverbs cannot open mlx5_0");
     gpud_network_card_list_destroy(&cards);
     fake_verbs_open_errno = 0;
     fake_verbs_errno = EPROTONOSUPPORT;
@@ -284,8 +267,7 @@ static void test_unavailable(void)
     fake_verbs_errno = 0;
     set_file(folder, "sys/class/infiniband_verbs/uverbs0", NULL);
     check_card("programs cannot use mlx5_0: modprobe ib_uverbs", "cannot be asked");
-    start_host(NULL);
-    set_file(folder, "dev/infiniband/uverbs0", NULL);
+    start_without("dev/infiniband/uverbs0");
     check_card("/dev/infiniband/uverbs0 is not there", "cannot be asked");
 
     SAY("a card that libibverbs does not know");
@@ -296,13 +278,12 @@ static void test_unavailable(void)
     check_card("no provider for siw0: apt install ibverbs-providers", "cannot be asked");
 
     SAY("an Ethernet port without an address of its own");
-    start_host(NULL);
-    set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/gids/3", NULL);
+    start_without("sys/class/infiniband/mlx5_0/ports/1/gids/3");
     set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/gids/10", NULL);
     cards = list(NULL, NULL);
     const struct gpud_network_port_info *port = get(cards, 0).port[0];
     CHECK(port->active, "port 1 is not active");
-    check_says(port->reason, "eth0 has no IP address: ip address add");
+    CHECK_SAYS(port->reason, "eth0 has no IP address: ip address add");
     gpud_network_card_list_destroy(&cards);
 
     SAY("no card at all is no failure");
@@ -310,7 +291,7 @@ static void test_unavailable(void)
     cards = list(&count, &host);
     CHECK_EQUAL(count, 0);
     CHECK(!host.usable, "it is usable");
-    check_says(host.reason, "netdev eth0");
+    CHECK_SAYS(host.reason, "netdev eth0");
     gpud_network_card_list_destroy(&cards);
 }
 
@@ -336,39 +317,26 @@ static void test_peermem(void)
 
 /* --- how much ------------------------------------------------------------------------------ */
 
-static void check_limits(void)
+static void check_limits(void *argument)
 {
     char why[GPUD_REASON_MAX];
     struct rlimit limit;
+    drop_rights();
     CHECK(getrlimit(RLIMIT_MEMLOCK, &limit) == 0, "%s", strerror(errno));
     rlim_t max = limit.rlim_max;
     limit.rlim_cur = max < 1 << 20 ? max : 1 << 20;
-    CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0, "%s", strerror(errno));
+    set_limit(RLIMIT_MEMLOCK, limit.rlim_cur);
     CHECK_EQUAL(gpud_rdma_pin_room(), limit.rlim_cur);
     gpud_rdma_explain_pin_room(gpud_rdma_pin_room(), why);
     char part[64];
     snprintf(part, sizeof(part), "may register %llu kB", (unsigned long long)limit.rlim_cur / 1024);
-    check_says(why, part);
-    check_says(why, "needs 133696 kB for each connection");
-    check_says(why, "ulimit -l unlimited");
+    CHECK_SAYS(why, part);
+    CHECK_SAYS(why, "needs 133696 kB for each connection");
+    CHECK_SAYS(why, "ulimit -l unlimited");
     if (max != RLIM_INFINITY)
         return;
-    limit.rlim_cur = RLIM_INFINITY;
-    CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0, "%s", strerror(errno));
+    set_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
     CHECK(gpud_rdma_pin_room() == UINT64_MAX, "there is a limit");
-}
-
-static void test_limits(void)
-{
-    char why[GPUD_REASON_MAX];
-    SAY("how much memory may be registered");
-    in_child(check_limits);
-    gpud_rdma_explain_pin_room(UINT64_MAX, why);
-    check_text(why, "");
-    gpud_rdma_explain_pin_room(UINT64_C(133696) << 10, why);
-    check_text(why, "");
-    gpud_rdma_explain_pin_room((UINT64_C(133696) << 10) - 1, why);
-    check_says(why, "may register 133695 kB");
 }
 
 int main(int argc, char **argv)
@@ -383,7 +351,15 @@ int main(int argc, char **argv)
     test_list();
     test_unavailable();
     test_peermem();
-    test_limits();
+    char why[GPUD_REASON_MAX];
+    SAY("how much memory may be registered");
+    run_child(check_limits, NULL);
+    gpud_rdma_explain_pin_room(UINT64_MAX, why);
+    CHECK_TEXT(why, "");
+    gpud_rdma_explain_pin_room(UINT64_C(133696) << 10, why);
+    CHECK_TEXT(why, "");
+    gpud_rdma_explain_pin_room((UINT64_C(133696) << 10) - 1, why);
+    CHECK_SAYS(why, "may register 133695 kB");
     set_file(folder, "sys", NULL);
     set_file(folder, "dev", NULL);
     CHECK(rmdir(folder) == 0, "%s is not empty", folder);

@@ -98,26 +98,22 @@ static void check_params(create_fn create, const char *name, const void *full, s
 
 static void test_params(void)
 {
-    struct gpud_context_params of_context = GPUD_PARAMS_INIT(of_context);
+    const struct gpud_context_params of_context = GPUD_PARAMS_INIT(of_context);
     check_params(create_context, "gpud_context_params", &of_context, sizeof(of_context),
                  sizeof(size_t));
-
-    struct gpud_sender_params of_sender = GPUD_PARAMS_INIT(of_sender);
-    of_sender.address = address;
-    check_params(create_sender, "gpud_sender_params", &of_sender, sizeof(of_sender),
-                 GPUD_END_OF(struct gpud_sender_params, address));
-    EXPECT(GPUD_INVALID, "NULL", create_sender(NULL, &e));
-
-    struct gpud_receiver_params of_receiver = GPUD_PARAMS_INIT(of_receiver);
-    of_receiver.address = address;
-    check_params(create_receiver, "gpud_receiver_params", &of_receiver, sizeof(of_receiver),
+    check_params(
+        create_sender, "gpud_sender_params", WITH_SIZE(gpud_sender_params, .address = address),
+        sizeof(struct gpud_sender_params), GPUD_END_OF(struct gpud_sender_params, address));
+    check_params(create_receiver, "gpud_receiver_params",
+                 WITH_SIZE(gpud_receiver_params, .address = address),
+                 sizeof(struct gpud_receiver_params),
                  GPUD_END_OF(struct gpud_receiver_params, address));
-    EXPECT(GPUD_INVALID, "NULL", create_receiver(NULL, &e));
-
-    struct gpud_capture_params of_capture = GPUD_PARAMS_INIT(of_capture);
-    of_capture.address = "v4l2:///dev/there-is-no-such-node";
-    check_params(create_capture, "gpud_capture_params", &of_capture, sizeof(of_capture),
+    check_params(create_capture, "gpud_capture_params",
+                 WITH_SIZE(gpud_capture_params, .address = "v4l2:///dev/there-is-no-such-node"),
+                 sizeof(struct gpud_capture_params),
                  GPUD_END_OF(struct gpud_capture_params, address));
+    EXPECT(GPUD_INVALID, "NULL", create_sender(NULL, &e));
+    EXPECT(GPUD_INVALID, "NULL", create_receiver(NULL, &e));
     EXPECT(GPUD_INVALID, "NULL", create_capture(NULL, &e));
 }
 
@@ -147,53 +143,42 @@ static struct gpud_sender *sender;
 static struct gpud_receiver *receiver;
 static struct gpud_frame *frame;
 
-static void get_device(union grown *info)
-{
-    gpud_device_get_info(host, (void *)info);
-}
+enum kind { DEVICE, DEVICES, LINK, LOCALITY, ROUTES, POINTER, SENDER, RECEIVER, FRAME };
 
-static void list_devices(union grown *info)
+static void get(enum kind kind, void *info)
 {
     AUTO(gpud_device_list_destroy) struct gpud_device_list *list = NULL;
     uint32_t count;
-    WORKS(gpud_device_list_create(context, &list, &count, &e));
-    CHECK(count > 0, "not even the host");
-    gpud_device_list_get_info(list, 0, (void *)info, NULL);
-}
-
-static void get_link(union grown *info)
-{
-    gpud_device_get_link(host, host, (void *)info);
-}
-
-static void get_locality(union grown *info)
-{
-    gpud_device_get_locality(host, (void *)info);
-}
-
-static void list_routes(union grown *info)
-{
-    CHECK(gpud_route_explain(host, host, false, (void *)info, 1) > 0, "no route");
-}
-
-static void identify(union grown *info)
-{
-    gpud_pointer_get_info(info, (void *)info);
-}
-
-static void get_sender(union grown *info)
-{
-    gpud_sender_get_info(sender, (void *)info);
-}
-
-static void get_receiver(union grown *info)
-{
-    gpud_receiver_get_info(receiver, (void *)info);
-}
-
-static void get_frame(union grown *info)
-{
-    gpud_frame_get_info(frame, (void *)info);
+    switch (kind) {
+    case DEVICE:
+        gpud_device_get_info(host, info);
+        break;
+    case DEVICES:
+        WORKS(gpud_device_list_create(context, &list, &count, &e));
+        CHECK(count > 0, "not even the host");
+        gpud_device_list_get_info(list, 0, info, NULL);
+        break;
+    case LINK:
+        gpud_device_get_link(host, host, info);
+        break;
+    case LOCALITY:
+        gpud_device_get_locality(host, info);
+        break;
+    case ROUTES:
+        CHECK(gpud_route_explain(host, host, false, info, 1) > 0, "no route");
+        break;
+    case POINTER:
+        gpud_pointer_get_info(info, info);
+        break;
+    case SENDER:
+        gpud_sender_get_info(sender, info);
+        break;
+    case RECEIVER:
+        gpud_receiver_get_info(receiver, info);
+        break;
+    case FRAME:
+        gpud_frame_get_info(frame, info);
+    }
 }
 
 static bool all_are(const unsigned char *bytes, size_t count, unsigned char value)
@@ -204,12 +189,12 @@ static bool all_are(const unsigned char *bytes, size_t count, unsigned char valu
 }
 
 /* first: where the second field ends; size: the struct's of this release. */
-static void check_info(const char *name, void (*get)(union grown *info), size_t first, size_t size)
+static void check_info(const char *name, enum kind kind, size_t first, size_t size)
 {
     union grown full, info;
     memset(&full, 0xee, sizeof(full));
     full.size = size + TAIL;
-    get(&full);
+    get(kind, &full);
     CHECK(full.size == size + TAIL, "%s: the caller's size is another one now", name);
     CHECK(!all_are(full.bytes + sizeof(size_t), size - sizeof(size_t), 0xee), "%s: nothing", name);
     CHECK(all_are(full.bytes + size, TAIL, 0), "%s: what is not known is not 0", name);
@@ -217,7 +202,7 @@ static void check_info(const char *name, void (*get)(union grown *info), size_t 
 
     memset(&info, 0xee, sizeof(info));
     info.size = first;
-    get(&info);
+    get(kind, &info);
     CHECK(info.size == first, "%s: the caller's size is another one now", name);
     CHECK(first == 0 || memcmp(info.bytes + sizeof(size_t), full.bytes + sizeof(size_t),
                                first - sizeof(size_t)) == 0,
@@ -227,37 +212,33 @@ static void check_info(const char *name, void (*get)(union grown *info), size_t 
 
     memset(&info, 0xee, sizeof(info));
     info.size = 0;
-    get(&info);
+    get(kind, &info);
     CHECK(info.size == 0 && all_are(info.bytes + sizeof(size_t), size, 0xee),
           "%s: written without a size", name);
 }
 
-#define CHECK_INFO(get, type, first) \
-    check_info(#type, get, GPUD_END_OF(struct type, first), sizeof(struct type))
+#define CHECK_INFO(kind, type, first) \
+    check_info(#type, kind, GPUD_END_OF(struct type, first), sizeof(struct type))
 
 static void test_infos(void)
 {
-    struct gpud_sender_params to = GPUD_PARAMS_INIT(to);
-    struct gpud_receiver_params from = GPUD_PARAMS_INIT(from);
-    to.address = from.address = address;
-    host = OPEN_DEVICE(context, "host");
-    WORKS(gpud_sender_create(context, &to, &sender, &e));
-    WORKS(gpud_receiver_create(context, &from, &receiver, &e));
+    sender = NEW_SENDER(context, .address = address);
+    receiver = NEW_RECEIVER(context, .address = address);
     struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
     struct gpud_memory *memory = NEW_MEMORY(host, layout.size);
     WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
 
-    CHECK_INFO(get_device, gpud_device_info, name);
-    CHECK_INFO(list_devices, gpud_device_info, name);
-    CHECK_INFO(get_link, gpud_device_link, name);
-    CHECK_INFO(get_locality, gpud_device_locality, numa_node);
-    CHECK_INFO(list_routes, gpud_route_info, name);
-    CHECK_INFO(identify, gpud_pointer_info, kind);
-    CHECK_INFO(get_sender, gpud_sender_info, path);
-    CHECK_INFO(get_receiver, gpud_receiver_info, path);
+    CHECK_INFO(DEVICE, gpud_device_info, name);
+    CHECK_INFO(DEVICES, gpud_device_info, name);
+    CHECK_INFO(LINK, gpud_device_link, name);
+    CHECK_INFO(LOCALITY, gpud_device_locality, numa_node);
+    CHECK_INFO(ROUTES, gpud_route_info, name);
+    CHECK_INFO(POINTER, gpud_pointer_info, kind);
+    CHECK_INFO(SENDER, gpud_sender_info, path);
+    CHECK_INFO(RECEIVER, gpud_receiver_info, path);
 
     /* All fields of the first release, or none: a frame's is not asked how far it goes. */
-    check_info("gpud_frame_info", get_frame, 0, sizeof(struct gpud_frame_info));
+    check_info("gpud_frame_info", FRAME, 0, sizeof(struct gpud_frame_info));
     struct gpud_frame_info info = INFO(frame, frame);
     CHECK(info.layout.width == 64 && info.pts_ns == GPUD_TIME_NONE, "another frame");
     info.size = sizeof(info) - 1;
@@ -267,7 +248,6 @@ static void test_infos(void)
     gpud_memory_unref(&memory);
     gpud_receiver_destroy(&receiver);
     gpud_sender_destroy(&sender);
-    gpud_device_close(&host);
 }
 
 /* Entries of a list lie as far apart as the program's own struct is large. */
@@ -279,13 +259,11 @@ static void test_list(void)
     } list[3];
     memset(list, 0xee, sizeof(list));
     list[0].info.size = sizeof(list[0]);
-    host = OPEN_DEVICE(context, "host");
     gpud_route_explain(host, host, false, &list[0].info, 2);
-    CHECK(strcmp(list[0].info.name, "map") == 0 && strcmp(list[1].info.name, "peer") == 0,
-          "\"%s\" and \"%s\"", list[0].info.name, list[1].info.name);
+    CHECK_TEXT(list[0].info.name, "map");
+    CHECK_TEXT(list[1].info.name, "peer");
     CHECK(list[1].info.size == sizeof(list[0]) && list[1].newer[0] == 0, "half an entry");
     CHECK((unsigned char)list[2].info.name[0] == 0xee, "more than there is room for");
-    gpud_device_close(&host);
 }
 
 /* Every list says the same of an index and of a size; that of devices has no test of its own. */
@@ -311,11 +289,13 @@ int main(void)
 {
     snprintf(address, sizeof(address), "unix:/tmp/gpudirect-sized-%d", (int)getpid());
     context = NEW_CONTEXT();
+    host = OPEN_DEVICE(context, "host");
     test_values();
     test_params();
     test_infos();
     test_list();
     test_snapshots();
+    gpud_device_close(&host);
     gpud_context_destroy(&context);
     return 0;
 }

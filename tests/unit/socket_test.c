@@ -7,24 +7,12 @@
 #include "support/check.h"
 #include "support/count.h"
 #include "support/encode.h"
+#include "support/run.h"
 #include "wire/unix/unix.h"
-
-#include <errno.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 
 #define MEMORIES 5
 
 static int ends[2];
-
-/* The lowest number that no descriptor has: all below are taken. */
-static int first_free(void)
-{
-    int fd = dup(0);
-    CHECK(fd >= 0, "dup: %s", strerror(errno));
-    close(fd);
-    return fd;
-}
 
 /* An ACCEPT with a page and so many memories: as many descriptors, and one. */
 static void send_accept(void)
@@ -56,45 +44,27 @@ static void test_arrival(void)
 /* Room for none of them, for one, … for all but one. */
 static void test_limit(void)
 {
-    struct rlimit limit, small;
     unsigned before = count_fds();
-    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
     for (unsigned room = 0; room <= MEMORIES; room++) {
         struct gpud_message message;
         struct gpud_error error = {.reason = ""};
         char says[64];
         send_accept();
-        small = limit;
-        small.rlim_cur = (rlim_t)first_free() + room;
-        CHECK(setrlimit(RLIMIT_NOFILE, &small) == 0, "setrlimit");
+        /* The lowest number that no descriptor has: all below are taken. */
+        int first_free = dup(0);
+        CHECK(first_free >= 0 && close(first_free) == 0, "dup: %s", strerror(errno));
+        rlim_t small = (rlim_t)first_free + room, limit = set_limit(RLIMIT_NOFILE, small);
         enum gpud_status status = gpud_socket_receive(ends[1], &message, &error);
-        CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+        set_limit(RLIMIT_NOFILE, limit);
         CHECK(status == GPUD_NO_MEMORY, "room for %u of %u descriptors gives \"%s\": %s", room,
               MEMORIES + 1, gpud_status_string(status), error.reason);
-        gpud_print(says, "this process may have %u; raise its limit (ulimit -n)",
-                   (unsigned)small.rlim_cur);
-        CHECK(strstr(error.reason, says) && !strstr(error.reason, "peer"), "\"%s\"", error.reason);
+        gpud_print(says, "this process may have %u; raise its limit (ulimit -n)", (unsigned)small);
+        CHECK_SAYS(error.reason, says);
+        CHECK(!strstr(error.reason, "peer"), "\"%s\"", error.reason);
         CHECK_EQUAL(count_fds(), before);
     }
     /* Nothing is wrong with the connection. */
     test_arrival();
-}
-
-static void send_bytes(void *bytes, size_t size, const int *fds, size_t count)
-{
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))] = {0};
-    struct iovec data = {.iov_base = bytes, .iov_len = size};
-    struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
-    if (count) {
-        header.msg_control = control;
-        header.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
-    }
-    CHECK(sendmsg(ends[0], &header, MSG_DONTWAIT) > 0, "sendmsg: %s", strerror(errno));
 }
 
 /* A violation by the peer is reported as the peer's. */
@@ -107,7 +77,7 @@ static void test_surplus(void)
         fds[i] = ends[0];
     for (int large = 0; large < 2; large++) {
         struct gpud_message message;
-        send_bytes(bytes, large ? sizeof(bytes) : 16, fds, 253);
+        CHECK(encode_send(ends[0], bytes, large ? sizeof(bytes) : 16, fds, 253), "not sent");
         EXPECT(GPUD_PEER, large ? "more than a message holds" : "does not speak",
                gpud_socket_receive(ends[1], &message, &e));
         CHECK_EQUAL(count_fds(), before);
@@ -129,10 +99,9 @@ static void test_counts(void)
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         memset(&message, 0, sizeof(message));
         message.type = types[i];
-        struct gpud_ring_description *ring = types[i] == GPUD_MESSAGE_OFFER ? &message.offer.ring
-                                             : types[i] == GPUD_MESSAGE_ACCEPT
-                                                 ? &message.accept.ring
-                                                 : &message.grow;
+        struct gpud_ring_description *const rings[] = {&message.offer.ring, &message.accept.ring,
+                                                       &message.grow, &message.grow};
+        struct gpud_ring_description *ring = rings[i];
         if (types[i] == GPUD_MESSAGE_ACCEPT)
             message.accept.page = encode_page(ends[0]);
         ring->memories = types[i] == GPUD_MESSAGE_READY ? 0 : MEMORIES;
@@ -141,14 +110,14 @@ static void test_counts(void)
         size_t right, size = encode_message(&message, bytes, of_message, &right);
         for (size_t count = 0; count < MEMORIES + 4; count++) {
             struct gpud_error error = {.reason = ""};
-            send_bytes(bytes, size, fds, count);
+            CHECK(encode_send(ends[0], bytes, size, fds, count), "not sent");
             enum gpud_status status = gpud_socket_receive(ends[1], &message, &error);
             CHECK(status == (count == right ? GPUD_OK : GPUD_PEER), "%zu descriptors with a %s: %s",
                   count, gpud_message_name(types[i]), error.reason);
-            CHECK(count == right || strstr(error.reason, "descriptors with a"), "\"%s\"",
-                  error.reason);
             if (status == GPUD_OK)
                 gpud_message_close(&message);
+            else
+                CHECK_SAYS(error.reason, "descriptors with a");
             CHECK_EQUAL(count_fds(), before);
         }
     }

@@ -13,16 +13,6 @@
 
 enum middle_side { MIDDLE_RECEIVER, MIDDLE_SENDER, MIDDLE_SIDES };
 
-#define PACKET_FDS 72
-
-/* A message, with what is sent along; `own` are the descriptors to close. */
-struct packet {
-    uint8_t bytes[GPUD_MESSAGE_MAX + 16];
-    size_t size;
-    int fds[PACKET_FDS], own[PACKET_FDS];
-    size_t fd_count, own_count;
-};
-
 #define KEPT_TYPES (GPUD_MESSAGE_BYE + 1)
 
 struct middle {
@@ -52,34 +42,8 @@ void middle_inject(struct middle *middle, struct fuzz_input *input);
 
 void middle_hang_up(struct middle *middle, enum middle_side side);
 
-/* --- packets (packet.c) ----------------------------------------------------------------------- */
+/* --- lies in shared memory -------------------------------------------------------------------- */
 
-/* From a socket: 1, 0 nothing there, −1 the end. */
-int packet_receive(struct packet *packet, int fd);
-void packet_send(const struct packet *packet, int fd);
-struct packet *packet_copy(const struct packet *packet);
-void packet_free(struct packet *packet);
-void packet_take(struct packet *packet, int fd); /* it closes this one too */
-
-/* --- mutation (mutate.c) ---------------------------------------------------------------------- */
-
-/* Changes a message's bytes, fields, length or descriptors. */
-void mutate_packet(struct middle *middle, struct packet *packet, struct fuzz_input *input);
-
-/* A message to send out of turn, altered or not: an earlier one, or a forged one. */
-struct packet *forge_packet(struct middle *middle, struct fuzz_input *input,
-                            enum middle_side *from);
-
-/* The type that the bytes say, or 0. */
-static inline unsigned packet_type(const struct packet *packet)
-{
-    unsigned type = packet->size >= 16 ? packet->bytes[6] : 0;
-    return type < KEPT_TYPES ? type : 0;
-}
-
-/* --- lies in shared memory (lies.c) ----------------------------------------------------------- */
-
-void wake_both(struct gpud_page *page);
 void lie_word(struct gpud_page *page, struct fuzz_input *input);
 void lie_descriptor(struct gpud_page *page, struct fuzz_input *input);
 void lie_frame(struct gpud_page *page, struct fuzz_input *input); /* publishes one */
