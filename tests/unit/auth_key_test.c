@@ -111,21 +111,6 @@ static void test_sizes(void)
     }
 }
 
-static void test_modes(void)
-{
-    put_text("secretsecretsecret");
-    for (mode_t mode = 0600; mode <= 0677; mode++) {
-        char text[128];
-        CHECK(chmod(path, mode) == 0, "chmod: %s", strerror(errno));
-        snprintf(text, sizeof(text), "can use the key file %%s (mode %04o): chmod 600 %%s", mode);
-        if (mode & 077)
-            expect_refused(GPUD_NO_ACCESS, text);
-        else
-            expect_key("secretsecretsecret", 18);
-    }
-    CHECK(chmod(path, 0600) == 0, "chmod: %s", strerror(errno));
-}
-
 /* A user that may not read the key at all. */
 static void test_denied(void *argument)
 {
@@ -278,7 +263,17 @@ int main(void)
     SAY("sizes");
     test_sizes();
     SAY("modes");
-    test_modes();
+    put_text("secretsecretsecret");
+    for (mode_t mode = 0600; mode <= 0677; mode++) {
+        char text[128];
+        CHECK(chmod(path, mode) == 0, "chmod: %s", strerror(errno));
+        snprintf(text, sizeof(text), "can use the key file %%s (mode %04o): chmod 600 %%s", mode);
+        if (mode & 077)
+            expect_refused(GPUD_NO_ACCESS, text);
+        else
+            expect_key("secretsecretsecret", 18);
+    }
+    CHECK(chmod(path, 0600) == 0, "chmod: %s", strerror(errno));
     SAY("owners");
     test_owners();
     SAY("kinds of files");

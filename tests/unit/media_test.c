@@ -3,7 +3,7 @@
 
 /* Media: conversion to text and back, every invalid text, and every invalid media. */
 #include "frame/media/media.h"
-#include "fill.h"
+#include "messages.h"
 #include "support/check.h"
 #include "support/media.h"
 

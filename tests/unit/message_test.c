@@ -135,14 +135,17 @@ static void check_sane(const struct gpud_message *message)
               "a handle of type %u with fd %d", ring->handle[i].type, ring->handle[i].fd);
 }
 
-static void round_trip(enum gpud_message_type type, bool large)
+/* A message of each type, and its bytes. */
+static struct gpud_message sent;
+static struct wire wire;
+
+static void round_trip(bool large)
 {
-    struct gpud_message sent, got;
-    struct wire wire, again;
-    make(&sent, type, large);
-    encode(&wire, &sent);
+    struct gpud_message got;
+    struct wire again;
+    enum gpud_message_type type = sent.type;
     before = 0; /* the holes between fields compare equal */
-    EXPECT(GPUD_OK, "", decode(&got, &wire, wire.size, &e));
+    WORKS(decode(&got, &wire, wire.size, &e));
     before = 0xcc;
     CHECK(got.type == type && got.position == sent.position, "another message came out");
     check_sane(&got);
@@ -163,12 +166,9 @@ static void round_trip(enum gpud_message_type type, bool large)
         CHECK(memcmp(&got.hello, &sent.hello, sizeof(sent.hello)) == 0, "the HELLO changed");
 }
 
-static void truncations(enum gpud_message_type type, bool large)
+static void truncations(void)
 {
-    struct gpud_message sent, got;
-    struct wire wire;
-    make(&sent, type, large);
-    encode(&wire, &sent);
+    struct gpud_message got;
     for (size_t size = 0; size < wire.size; size++) {
         EXPECT(GPUD_PEER, "", decode(&got, &wire, size, &e));
         /* The same with a header that fits: only the body is short. */
@@ -179,7 +179,8 @@ static void truncations(enum gpud_message_type type, bool large)
             shorter.bytes[8 + i] = (uint8_t)(size >> (8 * i));
         struct gpud_error error = {.reason = ""};
         CHECK(decode(&got, &shorter, size, &error) != GPUD_OK,
-              "%zu of %zu bytes of a %s were enough", size, wire.size, gpud_message_name(type));
+              "%zu of %zu bytes of a %s were enough", size, wire.size,
+              gpud_message_name(sent.type));
     }
     /* And one that is longer than what it says. */
     struct wire longer = wire;
@@ -193,12 +194,9 @@ static void truncations(enum gpud_message_type type, bool large)
 
 static unsigned accepted, refused;
 
-static void corruptions(enum gpud_message_type type, bool large)
+static void corruptions(void)
 {
-    struct gpud_message sent, got;
-    struct wire wire;
-    make(&sent, type, large);
-    encode(&wire, &sent);
+    struct gpud_message got;
     for (size_t at = 0; at < wire.size; at++) {
         uint8_t was = wire.bytes[at];
         /* Every value in the smaller messages; the telling ones where there are thousands of bytes.
@@ -211,7 +209,7 @@ static void corruptions(enum gpud_message_type type, bool large)
                 accepted++;
             } else {
                 CHECK(strlen(error.reason) > 10, "byte %zu of a %s: refused without a reason", at,
-                      gpud_message_name(type));
+                      gpud_message_name(sent.type));
                 refused++;
             }
         }
@@ -230,29 +228,13 @@ static void corruptions(enum gpud_message_type type, bool large)
         }
 }
 
-/* The worst case of a message leaves at least a quarter of the room, for future fields. */
-static void worst_case(enum gpud_message_type type)
-{
-    struct gpud_message message;
-    struct wire wire;
-    make(&message, type, true);
-    encode(&wire, &message);
-    SAY("  %-6s %5zu bytes", gpud_message_name(type), wire.size);
-    CHECK(wire.size <= GPUD_MESSAGE_MAX * 3 / 4, "a %s of %zu bytes leaves less than a quarter",
-          gpud_message_name(type), wire.size);
-}
-
 /* A message is sent whole or not at all, and nothing is written where there is no room. */
-static void no_room(enum gpud_message_type type, bool large)
+static void no_room(void)
 {
-    struct gpud_message message;
-    struct wire wire;
-    make(&message, type, large);
-    encode(&wire, &message);
     for (size_t room = 0; room < wire.size; room++) {
         size_t size = 4711;
         EXPECT(GPUD_INVALID, "cannot be sent",
-               gpud_message_encode(&message, guarded + guarded_size - room, room, &size, &e));
+               gpud_message_encode(&sent, guarded + guarded_size - room, room, &size, &e));
         CHECK_EQUAL(size, 4711);
     }
 }
@@ -301,9 +283,8 @@ static void nonsense(void)
 /* Every kind of handle there and back; those with an attachment are found, and in their order. */
 static void handle_kinds(void)
 {
-    static struct gpud_message sent, got;
+    static struct gpud_message got;
     struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
-    struct wire wire;
     uint32_t kinds = 0, wanted = 0, order[KINDS_MAX];
     make(&sent, GPUD_MESSAGE_GROW, false);
     for (uint32_t type = 0; type < KINDS_MAX; type++) {
@@ -319,7 +300,7 @@ static void handle_kinds(void)
     CHECK(kinds > 2 && wanted > 0, "%u kinds, %u with an attachment", kinds, wanted);
     encode(&wire, &sent);
     before = 0;
-    EXPECT(GPUD_OK, "", decode(&got, &wire, wire.size, &e));
+    WORKS(decode(&got, &wire, wire.size, &e));
     before = 0xcc;
     CHECK(memcmp(&got.grow, &sent.grow, sizeof(sent.grow)) == 0, "the handles changed");
     CHECK_EQUAL(gpud_message_attachments(&got, handles), wanted);
@@ -341,49 +322,48 @@ static void handle_kinds(void)
 
 static void headers(void)
 {
-    struct gpud_message sent, got;
-    struct wire wire;
+    static const struct {
+        uint8_t at, value;
+        enum gpud_status status;
+        const char *says;
+    } bent[] = {
+        {0, 'g', GPUD_PEER, "does not speak"},
+        {4, 11, GPUD_UNSUPPORTED, "speaks version 11 of the protocol, this library 10"},
+        {4, 9, GPUD_UNSUPPORTED, "speaks version 9 of the protocol, this library 10"},
+        {6, 0, GPUD_PEER, "malformed"},
+        {6, GPUD_MESSAGE_SLOTS + 1, GPUD_PEER, "malformed"},
+        {6, 127, GPUD_PEER, "malformed"},
+        {6, 255, GPUD_PEER, "malformed"},
+    };
+    struct gpud_message got;
     make(&sent, GPUD_MESSAGE_READY, false);
-    encode(&wire, &sent);
-    wire.bytes[0]++;
-    EXPECT(GPUD_PEER, "does not speak", decode(&got, &wire, wire.size, &e));
-    wire.bytes[0]--;
-    wire.bytes[4]++;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 11 of the protocol, this library 10",
-           decode(&got, &wire, wire.size, &e));
-    wire.bytes[4] -= 2;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 9 of the protocol, this library 10",
-           decode(&got, &wire, wire.size, &e));
-    wire.bytes[4]++;
-    const uint8_t types[] = {0, GPUD_MESSAGE_SLOTS + 1, 127, 255};
-    for (size_t i = 0; i < sizeof(types); i++) {
-        wire.bytes[6] = types[i];
-        EXPECT(GPUD_PEER, "malformed", decode(&got, &wire, wire.size, &e));
+    for (size_t i = 0; i < sizeof(bent) / sizeof(bent[0]); i++) {
+        encode(&wire, &sent);
+        wire.bytes[bent[i].at] = bent[i].value;
+        EXPECT(bent[i].status, bent[i].says, decode(&got, &wire, wire.size, &e));
     }
 }
 
 /* Text from a peer ends up in logs and on terminals. */
 static void unprintable(void)
 {
-    struct gpud_message sent, got;
-    struct wire wire;
+    struct gpud_message got;
     make(&sent, GPUD_MESSAGE_REFUSE, false);
     strcpy(sent.refuse.reason, "a\x1b[31mb\nc\x7f\x01");
     encode(&wire, &sent);
-    EXPECT(GPUD_OK, "", decode(&got, &wire, wire.size, &e));
-    CHECK(strcmp(got.refuse.reason, "a?[31mb?c??") == 0, "\"%s\" came through", got.refuse.reason);
+    WORKS(decode(&got, &wire, wire.size, &e));
+    CHECK_TEXT(got.refuse.reason, "a?[31mb?c??");
     strcpy(sent.refuse.reason, "\xc2\x9b"
                                "31m\xe2\x80\xae, \xc3\xb6\xff\xe2\x82");
     encode(&wire, &sent);
-    EXPECT(GPUD_OK, "", decode(&got, &wire, wire.size, &e));
-    CHECK(strcmp(got.refuse.reason, "??31m???, \xc3\xb6???") == 0, "\"%s\" came through",
-          got.refuse.reason);
+    WORKS(decode(&got, &wire, wire.size, &e));
+    CHECK_TEXT(got.refuse.reason, "??31m???, \xc3\xb6???");
     make(&sent, GPUD_MESSAGE_REFUSE, false);
     strcpy(sent.refuse.reason, "abc");
     encode(&wire, &sent);
     wire.bytes[wire.size - 2] = 0; /* a NUL in the middle */
-    EXPECT(GPUD_OK, "", decode(&got, &wire, wire.size, &e));
-    CHECK(strcmp(got.refuse.reason, "a?c") == 0, "\"%s\" came through", got.refuse.reason);
+    WORKS(decode(&got, &wire, wire.size, &e));
+    CHECK_TEXT(got.refuse.reason, "a?c");
 }
 
 int main(void)
@@ -397,22 +377,23 @@ int main(void)
     /* Every type that can be encoded, including new ones. */
     unsigned types = 0;
     for (int type = 0; type < TYPES_MAX; type++) {
-        struct gpud_message message;
-        size_t size;
-        static uint8_t bytes[GPUD_MESSAGE_MAX];
-        make(&message, (enum gpud_message_type)type, false);
-        if (gpud_message_encode(&message, bytes, sizeof(bytes), &size, NULL) != GPUD_OK)
+        make(&sent, (enum gpud_message_type)type, false);
+        if (gpud_message_encode(&sent, wire.bytes, sizeof(wire.bytes), &wire.size, NULL) != GPUD_OK)
             continue;
-        CHECK(strcmp(gpud_message_name((enum gpud_message_type)type), "message") != 0,
-              "type %d has no name", type);
+        CHECK(strcmp(gpud_message_name(sent.type), "message") != 0, "type %d has no name", type);
         types++;
-        worst_case((enum gpud_message_type)type);
         for (int large = 0; large < 2; large++) {
-            round_trip((enum gpud_message_type)type, large);
-            no_room((enum gpud_message_type)type, large);
-            truncations((enum gpud_message_type)type, large);
-            corruptions((enum gpud_message_type)type, large);
+            make(&sent, (enum gpud_message_type)type, large);
+            encode(&wire, &sent);
+            round_trip(large);
+            no_room();
+            truncations();
+            corruptions();
         }
+        /* The worst case leaves at least a quarter of the room, for future fields. */
+        SAY("  %-6s %5zu bytes", gpud_message_name(sent.type), wire.size);
+        CHECK(wire.size <= GPUD_MESSAGE_MAX * 3 / 4, "a %s of %zu bytes leaves less than a quarter",
+              gpud_message_name(sent.type), wire.size);
     }
     CHECK_EQUAL(types, GPUD_MESSAGE_SLOTS); /* the last; they are numbered from 1 */
     SAY("every type there and back, short, long, and bent:");

@@ -1,19 +1,77 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The smallest and the largest message of every type. */
+/* Texts, layouts and media in which every byte is significant; the smallest and the largest message
+ * of every type. */
 #ifndef GPUD_TESTS_MESSAGES_H
 #define GPUD_TESTS_MESSAGES_H
 
-#include "fill.h"
 #include "wire/wire.h"
 
 #include <string.h>
 
 #define KINDS_MAX 256 /* of handles */
 
+static inline void fill_text(char *text, size_t size, char first)
+{
+    for (size_t i = 0; i + 1 < size; i++)
+        text[i] = (char)(first + (char)(i % 10));
+    text[size - 1] = '\0';
+}
+
+static inline void fill_layout(struct gpud_layout *layout)
+{
+    fill_text(layout->format, sizeof(layout->format), 'A');
+    layout->width = 1366;
+    layout->height = 767;
+    layout->planes = 4;
+    for (unsigned i = 0; i < 4; i++)
+        layout->plane[i] =
+            (struct gpud_plane){UINT64_MAX - i, UINT32_MAX - i, 0x01020304u + i, 767 + i};
+    layout->size = UINT64_C(0xfedcba9876543210);
+    layout->modifier = UINT64_C(0x0123456789abcdef);
+}
+
+/* Every member of a picture, each with a different number. */
+static inline void fill_media(struct gpud_media *media)
+{
+    struct gpud_picture *picture = &media->picture;
+    media->kind = GPUD_MEDIA_PICTURE;
+    fill_layout(&picture->layout);
+    picture->rate = (struct gpud_fraction){INT32_MAX, INT32_MAX - 1};
+    picture->max_rate = (struct gpud_fraction){INT32_MAX - 2, INT32_MAX - 3};
+    picture->pixel_aspect = (struct gpud_fraction){INT32_MAX - 4, INT32_MAX - 5};
+    picture->scan = GPUD_SCAN_FIELDS;
+    picture->field_order = GPUD_FIELD_ORDER_BOTTOM_FIRST;
+    picture->picture_height = 2 * GPUD_DIMENSION_MAX;
+    picture->colorimetry = (struct gpud_colorimetry){
+        .primaries = GPUD_PRIMARIES_EBU3213,
+        .transfer = GPUD_TRANSFER_GAMMA20,
+        .matrix = GPUD_MATRIX_RGB,
+        .range = GPUD_RANGE_LIMITED,
+        .chroma_site = GPUD_CHROMA_DV,
+    };
+    picture->hdr = (struct gpud_hdr_metadata){
+        .has_display = true,
+        .has_light_level = true,
+        .display_x = {UINT16_MAX, UINT16_MAX - 1, UINT16_MAX - 2},
+        .display_y = {UINT16_MAX - 3, UINT16_MAX - 4, UINT16_MAX - 5},
+        .white_x = UINT16_MAX - 6,
+        .white_y = UINT16_MAX - 7,
+        .max_luminance = UINT32_MAX,
+        .min_luminance = UINT32_MAX - 1,
+        .max_content_light = UINT16_MAX - 8,
+        .max_frame_average_light = UINT16_MAX - 9,
+    };
+    picture->multiview = GPUD_MULTIVIEW_SEPARATED;
+    picture->multiview_flags = UINT32_MAX - 2;
+    picture->multiview_flags_mask = UINT32_MAX - 3;
+    picture->views = INT32_MAX;
+    fill_text(media->extra, sizeof(media->extra), 'k');
+}
+
 /* The kind of handles that takes the most room. */
-static const struct gpud_handle_kind *largest_kind(void)
+static inline const struct gpud_handle_kind *largest_kind(void)
 {
     const struct gpud_handle_kind *largest = gpud_handle_find_kind(GPUD_HANDLE_NONE);
     for (uint32_t type = 0; type < KINDS_MAX; type++) {
@@ -24,7 +82,8 @@ static const struct gpud_handle_kind *largest_kind(void)
     return largest;
 }
 
-static void fill_handle(struct gpud_handle *handle, const struct gpud_handle_kind *kind, unsigned n)
+static inline void fill_handle(struct gpud_handle *handle, const struct gpud_handle_kind *kind,
+                               unsigned n)
 {
     handle->type = kind->type;
     handle->fd = -1;
@@ -33,7 +92,7 @@ static void fill_handle(struct gpud_handle *handle, const struct gpud_handle_kin
         handle->word[k] = UINT64_C(0x1111111111111111) * (k + 1) + n;
 }
 
-static void fill_ring(struct gpud_ring_description *ring, uint32_t memories)
+static inline void fill_ring(struct gpud_ring_description *ring, uint32_t memories)
 {
     ring->slot_size = UINT64_C(0x0102030405060708);
     ring->slots_per_memory = 64;
@@ -42,7 +101,7 @@ static void fill_ring(struct gpud_ring_description *ring, uint32_t memories)
         fill_handle(&ring->handle[i], largest_kind(), i);
 }
 
-static void fill_report(struct gpud_report *report)
+static inline void fill_report(struct gpud_report *report)
 {
     fill_text(report->name, sizeof(report->name), 'a');
     fill_text(report->device, sizeof(report->device), 'b');
@@ -62,7 +121,7 @@ static void fill_report(struct gpud_report *report)
     report->copies_cpu = report->copies_gpu = report->waits_device = UINT64_MAX - 7;
 }
 
-static void fill_links(struct gpud_links *links, uint32_t count)
+static inline void fill_links(struct gpud_links *links, uint32_t count)
 {
     links->count = count;
     for (uint32_t i = 0; i < count; i++) {
@@ -92,7 +151,7 @@ static void fill_links(struct gpud_links *links, uint32_t count)
 
 /* The smallest message of a type, or the largest that there is. The compiler asks for every type.
  */
-static void make(struct gpud_message *message, enum gpud_message_type type, bool large)
+static inline void make(struct gpud_message *message, enum gpud_message_type type, bool large)
 {
     memset(message, 0, sizeof(*message));
     message->type = type;

@@ -182,17 +182,6 @@ static void test_revoke(uint32_t start)
     CHECK_EQUAL(gpud_page_reap(&ends.sender, &entry), 0);
 }
 
-static void test_messages(void)
-{
-    struct ends ends;
-    make(&ends, ENTRIES, 0);
-    ends.sender.messages = UINT32_MAX - 1;
-    gpud_page_count_message(&ends.sender);
-    CHECK_EQUAL(gpud_page_messages(&ends.receiver), UINT32_MAX);
-    gpud_page_count_message(&ends.sender);
-    CHECK_EQUAL(gpud_page_messages(&ends.receiver), 0);
-}
-
 /* --- wakes ------------------------------------------------------------------------------------ */
 
 /* Puts a side to sleep. */
@@ -796,7 +785,13 @@ int main(int argc, char **argv)
     test_credits_and_order((uint32_t)INT32_MAX - 100);
     SAY("messages keep their place");
     test_limit();
-    test_messages();
+    struct ends ends;
+    make(&ends, ENTRIES, 0);
+    ends.sender.messages = UINT32_MAX - 1;
+    gpud_page_count_message(&ends.sender);
+    CHECK_EQUAL(gpud_page_messages(&ends.receiver), UINT32_MAX);
+    gpud_page_count_message(&ends.sender);
+    CHECK_EQUAL(gpud_page_messages(&ends.receiver), 0);
     SAY("drop-oldest");
     test_revoke(0);
     test_revoke(UINT32_MAX - 2);

@@ -70,24 +70,6 @@ static void test_requests(void)
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, ROOM, &got, &e));
 }
 
-static void test_replies(void)
-{
-    uint32_t receives = 7;
-    size_t size = gpud_rdma_write_reply(0x1234, bytes);
-    CHECK(size == 8 && memcmp(bytes, "GPUR\x01\x08\x34\x12", 8) == 0, "other bytes");
-    pad(size, 0xff);
-    WORKS(gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
-    CHECK_EQUAL(receives, 0x1234);
-    for (size_t cut = 0; cut < size; cut++)
-        EXPECT(GPUD_PEER, "", gpud_rdma_read_reply(bytes, cut, &receives, &e));
-    bytes[5] = 9; /* only requests have a name */
-    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
-    bytes[5] = 8;
-    bytes[4] = 77;
-    EXPECT(GPUD_UNSUPPORTED, "version 77", gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
-    CHECK_EQUAL(receives, 0x1234);
-}
-
 /* --- refusals ----------------------------------------------------------------------------------
  */
 
@@ -208,7 +190,20 @@ int main(void)
     SAY("requests");
     test_requests();
     SAY("replies");
-    test_replies();
+    uint32_t receives = 7;
+    size_t size = gpud_rdma_write_reply(0x1234, bytes);
+    CHECK(size == 8 && memcmp(bytes, "GPUR\x01\x08\x34\x12", 8) == 0, "other bytes");
+    pad(size, 0xff);
+    WORKS(gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
+    CHECK_EQUAL(receives, 0x1234);
+    for (size_t cut = 0; cut < size; cut++)
+        EXPECT(GPUD_PEER, "", gpud_rdma_read_reply(bytes, cut, &receives, &e));
+    bytes[5] = 9; /* only requests have a name */
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
+    bytes[5] = 8;
+    bytes[4] = 77;
+    EXPECT(GPUD_UNSUPPORTED, "version 77", gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
+    CHECK_EQUAL(receives, 0x1234);
     SAY("refusals");
     test_refusals();
     test_moves();

@@ -17,17 +17,6 @@ static uint8_t value_of(uint32_t plane, uint32_t row, uint32_t at)
     return (uint8_t)(plane * 91 + row * 7 + at * 3 + 1);
 }
 
-static void draw(const struct gpud_layout *layout, uint8_t *data)
-{
-    memset(data, 0, layout->size);
-    for (uint32_t i = 0; i < layout->planes; i++) {
-        const struct gpud_plane *plane = &layout->plane[i];
-        for (uint32_t row = 0; row < plane->rows; row++)
-            for (uint32_t at = 0; at < plane->row_bytes; at++)
-                data[plane->offset + (uint64_t)row * plane->stride + at] = value_of(i, row, at);
-    }
-}
-
 /* A plane's rows among the first `rows` of the picture, by the documentation: as large a part,
  * rounded down. */
 static uint32_t share_of(const struct gpud_layout *layout, uint32_t plane, uint32_t rows)
@@ -53,21 +42,6 @@ static void check(const struct gpud_layout *layout, const uint8_t *data, uint32_
     }
 }
 
-/* The ranges of the planes, as a network card would write them. */
-static void check_ranges(const struct gpud_layout *layout, struct gpud_rows rows)
-{
-    for (uint32_t i = 0; i < layout->planes; i++) {
-        const struct gpud_plane *plane = &layout->plane[i];
-        uint32_t first = share_of(layout, i, rows.from), end = share_of(layout, i, rows.to);
-        uint64_t offset, size;
-        gpud_rows_of_plane(layout, i, rows, &offset, &size);
-        CHECK_EQUAL(offset, plane->offset + (uint64_t)first * plane->stride);
-        CHECK_EQUAL(
-            size, end > first ? (uint64_t)(end - first - 1) * plane->stride + plane->row_bytes : 0);
-        CHECK(offset + size <= layout->size, "beyond the frame");
-    }
-}
-
 static void copy_in_steps(struct gpud_device *host, const char *format, uint32_t height,
                           uint32_t step)
 {
@@ -76,11 +50,29 @@ static void copy_in_steps(struct gpud_device *host, const char *format, uint32_t
     struct gpud_copy frames = {.from = NEW_MEMORY(host, from.size + 128),
                                .from_offset = 128,
                                .to = NEW_MEMORY(host, to.size)};
-    draw(&from, (uint8_t *)frames.from->host + frames.from_offset);
+    uint8_t *bytes = (uint8_t *)frames.from->host + frames.from_offset;
+    memset(bytes, 0, from.size);
+    for (uint32_t i = 0; i < from.planes; i++) {
+        const struct gpud_plane *plane = &from.plane[i];
+        for (uint32_t row = 0; row < plane->rows; row++)
+            for (uint32_t at = 0; at < plane->row_bytes; at++)
+                bytes[plane->offset + (uint64_t)row * plane->stride + at] = value_of(i, row, at);
+    }
     memset(frames.to->host, OUTSIDE, to.size);
     for (uint32_t at = 0; at < height;) {
         struct gpud_rows rows = {at, height - at > step ? at + step : height};
-        check_ranges(&to, rows);
+        /* The ranges of the planes, as a network card would write them. */
+        for (uint32_t i = 0; i < to.planes; i++) {
+            const struct gpud_plane *plane = &to.plane[i];
+            uint32_t first = share_of(&to, i, rows.from), end = share_of(&to, i, rows.to);
+            uint64_t offset, size;
+            gpud_rows_of_plane(&to, i, rows, &offset, &size);
+            CHECK_EQUAL(offset, plane->offset + (uint64_t)first * plane->stride);
+            CHECK_EQUAL(size, end > first
+                                  ? (uint64_t)(end - first - 1) * plane->stride + plane->row_bytes
+                                  : 0);
+            CHECK(offset + size <= to.size, "beyond the frame");
+        }
         WORKS(gpud_rows_copy(queue, &frames, &to, &from, rows, &e));
         WORKS(gpud_queue_finish(queue, gpud_deadline(GPUD_SEC), &e));
         at = rows.to;

@@ -117,25 +117,6 @@ static void test_params(void)
     EXPECT(GPUD_INVALID, "NULL", create_capture(NULL, &e));
 }
 
-/* What an older program could not set has its default, and what it set counts. */
-static void test_values(void)
-{
-    struct three {
-        size_t size;
-        int first, second;
-    } given = {.first = 1, .second = 2}, read;
-    given.size = GPUD_END_OF(struct three, first);
-    WORKS(gpud_sized_read(&read, sizeof(read), &given, GPUD_END_OF(struct three, first), "three",
-                          &e));
-    CHECK(read.size == sizeof(read) && read.first == 1 && read.second == 0, "%zu %d %d", read.size,
-          read.first, read.second);
-    given.size = 0;
-    read.first = 5;
-    EXPECT(GPUD_INVALID, "three.size",
-           gpud_sized_read(&read, sizeof(read), &given, sizeof(size_t), "three", &e));
-    CHECK_EQUAL(read.first, 5);
-}
-
 /* --- infos --------------------------------------------------------------------------------- */
 
 static struct gpud_device *host;
@@ -250,9 +231,29 @@ static void test_infos(void)
     gpud_sender_destroy(&sender);
 }
 
-/* Entries of a list lie as far apart as the program's own struct is large. */
-static void test_list(void)
+int main(void)
 {
+    snprintf(address, sizeof(address), "unix:/tmp/gpudirect-sized-%d", (int)getpid());
+    context = NEW_CONTEXT();
+    host = OPEN_DEVICE(context, "host");
+    /* What an older program could not set has its default, and what it set counts. */
+    struct three {
+        size_t size;
+        int first, second;
+    } given = {.first = 1, .second = 2}, read;
+    given.size = GPUD_END_OF(struct three, first);
+    WORKS(gpud_sized_read(&read, sizeof(read), &given, GPUD_END_OF(struct three, first), "three",
+                          &e));
+    CHECK(read.size == sizeof(read) && read.first == 1 && read.second == 0, "%zu %d %d", read.size,
+          read.first, read.second);
+    given.size = 0;
+    read.first = 5;
+    EXPECT(GPUD_INVALID, "three.size",
+           gpud_sized_read(&read, sizeof(read), &given, sizeof(size_t), "three", &e));
+    CHECK_EQUAL(read.first, 5);
+    test_params();
+    test_infos();
+    /* Entries of a list lie as far apart as the program's own struct is large. */
     struct {
         struct gpud_route_info info;
         char newer[TAIL];
@@ -264,11 +265,8 @@ static void test_list(void)
     CHECK_TEXT(list[1].info.name, "peer");
     CHECK(list[1].info.size == sizeof(list[0]) && list[1].newer[0] == 0, "half an entry");
     CHECK((unsigned char)list[2].info.name[0] == 0xee, "more than there is room for");
-}
-
-/* Every list says the same of an index and of a size; that of devices has no test of its own. */
-static void test_snapshots(void)
-{
+    /* Every list says the same of an index and of a size; that of devices has no test of its own.
+     */
     struct gpud_device_info device = GPUD_INFO_INIT(device);
     struct gpud_device_list *devices = NULL;
     uint32_t count;
@@ -283,18 +281,6 @@ static void test_snapshots(void)
     CHECK(!devices, "the pointer stays");
     gpud_device_list_destroy(&devices);
     gpud_device_list_destroy(NULL);
-}
-
-int main(void)
-{
-    snprintf(address, sizeof(address), "unix:/tmp/gpudirect-sized-%d", (int)getpid());
-    context = NEW_CONTEXT();
-    host = OPEN_DEVICE(context, "host");
-    test_values();
-    test_params();
-    test_infos();
-    test_list();
-    test_snapshots();
     gpud_device_close(&host);
     gpud_context_destroy(&context);
     return 0;

@@ -67,23 +67,6 @@ static void test_limit(void)
     test_arrival();
 }
 
-/* A violation by the peer is reported as the peer's. */
-static void test_surplus(void)
-{
-    static char bytes[GPUD_MESSAGE_MAX + 2];
-    int fds[253];
-    unsigned before = count_fds();
-    for (size_t i = 0; i < 253; i++)
-        fds[i] = ends[0];
-    for (int large = 0; large < 2; large++) {
-        struct gpud_message message;
-        CHECK(encode_send(ends[0], bytes, large ? sizeof(bytes) : 16, fds, 253), "not sent");
-        EXPECT(GPUD_PEER, large ? "more than a message holds" : "does not speak",
-               gpud_socket_receive(ends[1], &message, &e));
-        CHECK_EQUAL(count_fds(), before);
-    }
-}
-
 /* A message of each type that can bring descriptors, and of one that cannot, with every number of
  * them but the right one. */
 static void test_counts(void)
@@ -132,7 +115,19 @@ int main(void)
     SAY("and find no room");
     test_limit();
     SAY("and are too many");
-    test_surplus();
+    /* A violation by the peer is reported as the peer's. */
+    static char bytes[GPUD_MESSAGE_MAX + 2];
+    int fds[253];
+    unsigned before = count_fds();
+    for (size_t i = 0; i < 253; i++)
+        fds[i] = ends[0];
+    for (int large = 0; large < 2; large++) {
+        struct gpud_message message;
+        CHECK(encode_send(ends[0], bytes, large ? sizeof(bytes) : 16, fds, 253), "not sent");
+        EXPECT(GPUD_PEER, large ? "more than a message holds" : "does not speak",
+               gpud_socket_receive(ends[1], &message, &e));
+        CHECK_EQUAL(count_fds(), before);
+    }
     test_counts();
     return 0;
 }

@@ -66,16 +66,6 @@ static void test_clean(void)
     CHECK(memcmp(text, "a?b??\xac", 7) == 0, "\"%s\"", text);
 }
 
-static void test_whole(void)
-{
-    static const char text[] = "a\xc3\xb6\xe2\x82\xac\xf0\x9f\x8e\xa5z";
-    static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
-    for (size_t length = 0; length < sizeof(whole) / sizeof(whole[0]); length++)
-        CHECK_EQUAL(gpud_text_whole(text, length), whole[length]);
-    CHECK_EQUAL(gpud_text_whole("\x80\x80\x80\x80\x80", 5), 5); /* never was UTF-8 */
-    CHECK_EQUAL(gpud_text_whole("\xff", 1), 1);
-}
-
 /* Euro signs from that place on, more than there is room for. */
 static void euros(char *text, size_t size, size_t at)
 {
@@ -139,7 +129,12 @@ int main(void)
     SAY("what others wrote");
     test_clean();
     SAY("where a text may be cut");
-    test_whole();
+    static const char text[] = "a\xc3\xb6\xe2\x82\xac\xf0\x9f\x8e\xa5z";
+    static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
+    for (size_t length = 0; length < sizeof(whole) / sizeof(whole[0]); length++)
+        CHECK_EQUAL(gpud_text_whole(text, length), whole[length]);
+    CHECK_EQUAL(gpud_text_whole("\x80\x80\x80\x80\x80", 5), 5); /* never was UTF-8 */
+    CHECK_EQUAL(gpud_text_whole("\xff", 1), 1);
     test_cuts();
     return 0;
 }

@@ -22,21 +22,6 @@ void *gzopen(const char *path, const char *mode)
     return NULL;
 }
 
-static void test_names(void)
-{
-    SAY("places are found without names");
-    CHECK(gpud_topology_hwloc(), "hwloc cannot read this machine");
-    hwloc_obj_t card = hwloc_get_next_pcidev(gpud_topology_hwloc(), NULL);
-    CHECK(opened == 0, "pci.ids was asked for %u times", opened);
-
-    hwloc_topology_t named = gpud_topology_load(true);
-    CHECK(named, "hwloc cannot read this machine with names");
-    hwloc_topology_destroy(named);
-    if (opened == 0)
-        SKIP("hwloc reads no names here: there are no PCI devices, or no libhwloc-plugins");
-    CHECK(card, "cards are found with names alone");
-}
-
 static struct gpud_device at(const char *pci)
 {
     struct gpud_device device = {0};
@@ -55,7 +40,17 @@ static void check_locality(const struct gpud_device *device, int node, const cha
 int main(int argc, char **argv)
 {
     if (argc < 2) {
-        test_names();
+        SAY("places are found without names");
+        CHECK(gpud_topology_hwloc(), "hwloc cannot read this machine");
+        hwloc_obj_t card = hwloc_get_next_pcidev(gpud_topology_hwloc(), NULL);
+        CHECK(opened == 0, "pci.ids was asked for %u times", opened);
+
+        hwloc_topology_t named = gpud_topology_load(true);
+        CHECK(named, "hwloc cannot read this machine with names");
+        hwloc_topology_destroy(named);
+        if (opened == 0)
+            SKIP("hwloc reads no names here: there are no PCI devices, or no libhwloc-plugins");
+        CHECK(card, "cards are found with names alone");
         return 0;
     }
     setenv("HWLOC_XMLFILE", argv[1], 1);

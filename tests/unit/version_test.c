@@ -21,9 +21,7 @@ int main(void)
     char headers[32];
     snprintf(headers, sizeof(headers), "%d.%d.%d", GPUD_VERSION_MAJOR, GPUD_VERSION_MINOR,
              GPUD_VERSION_MICRO);
-    CHECK(strcmp(headers, GPUD_VERSION) == 0, "the headers are %s, and meson.build says %s",
-          headers, GPUD_VERSION);
-    CHECK(strcmp(headers, gpud_version_string()) == 0, "the headers are %s, and the library %s",
-          headers, gpud_version_string());
+    CHECK_TEXT(headers, GPUD_VERSION);
+    CHECK_TEXT(headers, gpud_version_string());
     return 0;
 }
