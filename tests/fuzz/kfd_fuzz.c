@@ -57,16 +57,6 @@ static void check_link(const char *text, size_t size)
         abort();
 }
 
-static void check_bank(const char *text, size_t size)
-{
-    struct gpud_kfd_node node = {.visible = UINT64_MAX - 5};
-    char why[GPUD_REASON_MAX] = "";
-    if (!gpud_kfd_parse_bank(text, size, &node, why))
-        check_why(why);
-    if (node.visible < UINT64_MAX - 5) /* it wrapped */
-        abort();
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size > GPUD_KFD_FILE_MAX)
@@ -78,7 +68,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(text, data, size);
     check_node(text, size);
     check_link(text, size);
-    check_bank(text, size);
+    struct gpud_kfd_node node = {.visible = UINT64_MAX - 5};
+    char why[GPUD_REASON_MAX] = "";
+    if (!gpud_kfd_parse_bank(text, size, &node, why))
+        check_why(why);
+    if (node.visible < UINT64_MAX - 5) /* it wrapped */
+        abort();
     free(text);
     return 0;
 }

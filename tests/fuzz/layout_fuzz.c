@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Layouts: what passes the check really stays inside its size, by arithmetic that cannot overflow.
- */
+/* Layouts: what passes the check really stays inside its size, by arithmetic without overflow. */
 #include "frame/frame.h"
 #include "fuzz.h"
 

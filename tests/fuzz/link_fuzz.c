@@ -24,29 +24,17 @@ static struct gpud_layout layout[2];
 /* A receiver's own ring on the sender's device, where that is one that others write. */
 static struct gpud_ring_description ring;
 /* One in host pages, which a receiver has whose driver pins no others. */
-static struct gpud_ring_description host_ring;
+static struct gpud_ring_description host_ring = {
+    .slot_size = 4096, .slots_per_memory = ENTRIES, .memories = 1};
 /* Between hosts a ring that the sender's card writes. */
 static struct gpud_ring own_ring;
-
-static void make_host_ring(void)
-{
-    static struct gpud_memory *memory; /* as long as the program runs */
-    host_ring = (struct gpud_ring_description){
-        .slot_size = 4096, .slots_per_memory = ENTRIES, .memories = 1};
-    if (gpud_memory_alloc_for(sender->host, ENTRIES * 4096, GPUD_USAGE_TARGET, &memory, NULL) !=
-            GPUD_OK ||
-        gpud_memory_export(memory, &host_ring.handle[0], NULL) != GPUD_OK)
-        abort();
-}
 
 static void prepare(void)
 {
     char directory[] = "/tmp/gpud-fuzz-XXXXXX";
-    struct gpud_context_params quiet = GPUD_PARAMS_INIT(quiet);
-    quiet.log = fuzz_quiet;
-    quiet.log_level = GPUD_LOG_DEBUG;
-    if (!mkdtemp(directory) || gpud_context_create(&quiet, &context, NULL) != GPUD_OK)
+    if (!mkdtemp(directory))
         abort();
+    context = fuzz_context();
     fuzz_need_device(context);
     fuzz_network_prepare();
     watch_start();
@@ -66,13 +54,12 @@ static void prepare(void)
     rmdir(directory);
     gpud_layout_init(&layout[0], "GRAY8", 64, 32, 0, NULL);
     gpud_layout_init(&layout[1], "NV12", 32, 32, 0, NULL);
-    make_host_ring();
     if (fuzz_signals(sender->device)) {
         sender->slow_receiver = GPUD_SLOW_BLOCK;
-        ring = (struct gpud_ring_description){
-            .slot_size = 4096, .slots_per_memory = ENTRIES, .memories = 1};
+        ring = host_ring;
         fuzz_share(sender->device, ENTRIES * 4096, GPUD_USAGE_TARGET, &ring.handle[0]);
     }
+    fuzz_share(sender->host, ENTRIES * 4096, GPUD_USAGE_TARGET, &host_ring.handle[0]);
     if (FUZZ_BETWEEN_HOSTS) {
         gpud_ring_init(&own_ring, sender->host, GPUD_USAGE_LOCAL, 4096, ENTRIES);
         if (gpud_ring_grow(&own_ring, NULL) != GPUD_OK)
@@ -323,8 +310,7 @@ static void expect_answer(void)
     static const struct pollfd readable[2] = {{.revents = POLLIN}, {.revents = POLLIN}};
     static struct gpud_message message;
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
-        abort();
+    fuzz_pair(ends);
     message.type = GPUD_MESSAGE_QUERY;
     if (gpud_socket_send(ends[0], &message, NULL) != GPUD_OK)
         abort();
@@ -350,8 +336,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!context)
         prepare();
     unsigned fds = count_fds();
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
-        abort();
+    fuzz_pair(ends);
     player.fd = ends[0];
     make_page(&player, NULL);
     memset(&sender->admission, 0, sizeof(sender->admission)); /* inputs come more often than that */

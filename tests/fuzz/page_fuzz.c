@@ -3,8 +3,7 @@
 
 /* The ring page: the input drives both sides, and overwrites words in between. Whatever the shared
  * words contain, each side's own state stays consistent: no entry is free twice, held twice, or
- * leaves its array.
- */
+ * leaves its array. */
 #include "fuzz.h"
 #include "wire/wire.h"
 

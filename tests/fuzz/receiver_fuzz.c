@@ -47,11 +47,7 @@ static void paint_memory(struct gpud_memory *memory, uint64_t size)
 
 static void prepare(void)
 {
-    struct gpud_context_params quiet = GPUD_PARAMS_INIT(quiet);
-    quiet.log = fuzz_quiet;
-    quiet.log_level = GPUD_LOG_DEBUG;
-    if (gpud_context_create(&quiet, &context, NULL) != GPUD_OK)
-        abort();
+    context = fuzz_context();
     fuzz_need_device(context);
     fuzz_network_prepare();
     watch_start();
@@ -92,15 +88,6 @@ struct player {
     uint64_t sequence;
 };
 
-/* What the card does, between hosts. */
-static void write_slot(struct player *player, uint32_t entry)
-{
-    const struct gpud_remote_ops *ops = player->network.remote->ops;
-    if (player->writes)
-        ops->write(player->network.remote, entry, 0, source, entry % SLOTS * SLOT_SIZE,
-                   player->layout.size, NULL);
-}
-
 static void publish(struct player *player, uint32_t flags, bool done)
 {
     uint32_t entry;
@@ -127,8 +114,10 @@ static void publish(struct player *player, uint32_t flags, bool done)
         descriptor->large_meta_size = player->sequence % 5 * LARGE_META_MAX / 3;
     if (done)
         atomic_store(&player->page->sender.ready[entry].word, player->value);
-    if (player->network.remote)
-        write_slot(player, entry);
+    struct gpud_remote *remote = player->network.remote;
+    if (remote && player->writes) /* what the card does, between hosts */
+        remote->ops->write(remote, entry, 0, source, entry % SLOTS * SLOT_SIZE, player->layout.size,
+                           NULL);
     gpud_page_publish(&player->view, entry);
 }
 
@@ -295,13 +284,6 @@ static void say(struct player *player, struct fuzz_input *input)
         gpud_page_count_message(&player->view);
 }
 
-/* An application that works on the device. */
-static bool join(struct gpud_frame *frame)
-{
-    return application && gpud_frame_wait(frame, application->native, NULL) == GPUD_OK &&
-           gpud_frame_post(frame, application->native, NULL) == GPUD_OK;
-}
-
 static enum gpud_status acquire_one(int64_t timeout, struct gpud_frame **frame,
                                     struct gpud_error *error)
 {
@@ -328,8 +310,11 @@ static void acquire(bool joins)
             gpud_frame_wait_lines(frame, info.layout.height / 2, 0, NULL);
             /* A queue's wait for a frame that is never whole would take a second. */
             bool waits = !((struct gpud_rx_frame *)frame)->by_lines;
-            if (!(joins && waits && join(frame)) &&
-                gpud_frame_map(frame, GPUD_READ, patience, &data, NULL) == GPUD_OK) {
+            /* An application that works on the device. */
+            bool joined = joins && waits && application &&
+                          gpud_frame_wait(frame, application->native, NULL) == GPUD_OK &&
+                          gpud_frame_post(frame, application->native, NULL) == GPUD_OK;
+            if (!joined && gpud_frame_map(frame, GPUD_READ, patience, &data, NULL) == GPUD_OK) {
                 for (uint64_t at = 0; at < info.layout.size;
                      at += at < 65536 ? 512 : info.layout.size / 16 + 1)
                     sum = (uint8_t)(sum + ((uint8_t *)data)[at]);
@@ -345,8 +330,7 @@ static void acquire(bool joins)
     }
 }
 
-/* The peer is gone: after what is left in the page, and in copies under way, the receiver says so.
- */
+/* The peer is gone: after what is left in the page, and in copies under way, it says so. */
 static void expect_end(void)
 {
     struct gpud_frame *frame;
@@ -377,8 +361,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         prepare();
     unsigned fds = count_fds();
     bool had_loop = atomic_load(&receiver->poll.is_open);
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0 ||
-        gpud_memfd_create("ring", SLOTS * SLOT_SIZE, GPUD_SHARE_READ_ONLY, &player.ring_fd, &ring,
+    fuzz_pair(ends);
+    if (gpud_memfd_create("ring", SLOTS * SLOT_SIZE, GPUD_SHARE_READ_ONLY, &player.ring_fd, &ring,
                           NULL) != GPUD_OK)
         abort();
     player.fd = ends[0];

@@ -35,15 +35,6 @@ static void say_where(int number)
     raise(number);
 }
 
-static void watch_signals(void)
-{
-    struct sigaction say = {.sa_handler = say_where, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGABRT, &say, NULL);
-    sigaction(SIGBUS, &say, NULL);
-    sigaction(SIGALRM, &say, NULL);
-    sigaction(SIGTRAP, &say, NULL);
-}
-
 static uint32_t next(void)
 {
     state = state * 1664525 + 1013904223;
@@ -62,7 +53,11 @@ int main(int argc, char **argv)
         perror(argv[1]);
         return 1;
     }
-    watch_signals();
+    struct sigaction say = {.sa_handler = say_where, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGABRT, &say, NULL);
+    sigaction(SIGBUS, &say, NULL);
+    sigaction(SIGALRM, &say, NULL);
+    sigaction(SIGTRAP, &say, NULL);
     for (struct dirent *entry; (entry = readdir(dir));) {
         if (entry->d_name[0] == '.')
             continue;

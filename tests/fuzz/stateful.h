@@ -26,6 +26,24 @@
 #define FUZZ_DEVICE "host"
 #endif
 
+static inline void fuzz_quiet(void *user, enum gpud_log_level level, const char *area,
+                              const char *text)
+{
+    if (strlen(text) < 5)
+        abort();
+}
+
+static inline struct gpud_context *fuzz_context(void)
+{
+    struct gpud_context *context;
+    struct gpud_context_params quiet = GPUD_PARAMS_INIT(quiet);
+    quiet.log = fuzz_quiet;
+    quiet.log_level = GPUD_LOG_DEBUG;
+    if (gpud_context_create(&quiet, &context, NULL) != GPUD_OK)
+        abort();
+    return context;
+}
+
 /* Without the device there is nothing to try. The machine that it is looked for in is a made-up
  * one: reading the real one may take longer than an input may. */
 static inline void fuzz_need_device(struct gpud_context *context)
@@ -54,15 +72,22 @@ static inline bool fuzz_shares(const struct gpud_device *device)
     return device->caps & GPUD_CAP_SHARE && !(device->caps & GPUD_CAP_CPU_ADDRESSABLE);
 }
 
-/* Memory of the device that an honest peer would offer as a ring. Called once. */
+/* Memory of the device that an honest peer would offer as a ring. Called twice at most. */
 static inline struct gpud_memory *fuzz_share(struct gpud_device *device, uint64_t size,
                                              enum gpud_usage usage, struct gpud_handle *handle)
 {
-    static struct gpud_memory *memory; /* as long as the program runs */
-    if (gpud_memory_alloc_for(device, size, usage, &memory, NULL) != GPUD_OK ||
-        gpud_memory_export(memory, handle, NULL) != GPUD_OK)
+    static struct gpud_memory *memory[2]; /* as long as the program runs */
+    struct gpud_memory **made = &memory[memory[0] != NULL];
+    if (gpud_memory_alloc_for(device, size, usage, made, NULL) != GPUD_OK ||
+        gpud_memory_export(*made, handle, NULL) != GPUD_OK)
         abort();
-    return memory;
+    return *made;
+}
+
+static inline void fuzz_pair(int ends[2])
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+        abort();
 }
 
 /* A forged legacy handle. */
@@ -152,13 +177,6 @@ static inline void fuzz_scribble(struct gpud_page *page, enum fuzz_halves halves
     if (at & 0x8000)
         half = (void *)page;
     half[at % words] += at & 0x4000 ? by : by << 24 | by;
-}
-
-static inline void fuzz_quiet(void *user, enum gpud_log_level level, const char *area,
-                              const char *text)
-{
-    if (strlen(text) < 5)
-        abort();
 }
 
 #endif

@@ -34,8 +34,7 @@ static void require(bool condition)
         abort();
 }
 
-/* --- the card ----------------------------------------------------------------------------------
- */
+/* --- the card --------------------------------------------------------------------------------- */
 
 static enum gpud_status register_memory(struct gpud_channel *channel, struct gpud_memory *wanted,
                                         unsigned access, struct gpud_verbs_region *region,
@@ -113,8 +112,7 @@ static const struct gpud_verbs_ops verbs = {
     .end = end,
 };
 
-/* --- the channel -------------------------------------------------------------------------------
- */
+/* --- the channel ------------------------------------------------------------------------------ */
 
 static enum gpud_status receive_nothing(struct gpud_channel *channel, struct gpud_message *message,
                                         struct gpud_error *error)
@@ -152,8 +150,7 @@ static struct gpud_connection *connect_one(struct gpud_completion_queue *queue)
     return connection;
 }
 
-/* --- what happens ------------------------------------------------------------------------------
- */
+/* --- what happens ----------------------------------------------------------------------------- */
 
 static void hear_message(struct fuzz_input *input)
 {
@@ -170,14 +167,6 @@ static void hear_message(struct fuzz_input *input)
     };
     gpud_transfer_encode(&message, card.said);
     card.said_size = TRANSFER_MESSAGE_SIZE;
-    card.has_said = true;
-}
-
-static void hear_bytes(struct fuzz_input *input)
-{
-    card.said_size = fuzz_number(input, 1) % 80;
-    for (size_t i = 0; i < card.said_size; i++)
-        card.said[i] = (uint8_t)fuzz_number(input, 1);
     card.has_said = true;
 }
 
@@ -257,7 +246,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         unsigned what = fuzz_number(&input, 1);
         switch (what % 8) {
         case 0:
-            hear_bytes(&input);
+            card.said_size = fuzz_number(&input, 1) % 80;
+            for (size_t i = 0; i < card.said_size; i++)
+                card.said[i] = (uint8_t)fuzz_number(&input, 1);
+            card.has_said = true;
             break;
         case 1:
         case 2:

@@ -13,7 +13,6 @@
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static char folder[] = "/tmp/gpudirect-access-XXXXXX";
 

@@ -387,8 +387,7 @@ static void test_holder(void)
     close(pipes[1]);
 }
 
-/* The holder's name is not written to a file whose data it would destroy, or that kills the writer.
- */
+/* The holder's name is not written to a file whose data it would destroy, or that kills it. */
 static void test_unsigned(void)
 {
     struct gpud_socket_listener listener;

@@ -20,8 +20,7 @@ static char folder[] = "/tmp/gpud-key-XXXXXX", path[64];
 /* The user that the library sees. */
 static uid_t pretended;
 
-uid_t __real_geteuid(void);
-uid_t __wrap_geteuid(void);
+__typeof__(geteuid) __real_geteuid, __wrap_geteuid;
 uid_t __wrap_geteuid(void)
 {
     return pretended;

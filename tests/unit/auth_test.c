@@ -24,8 +24,7 @@ enum { MAGIC = 0, VERSION = 4, TYPE = 6, LENGTH = 8, WHAT = 12, NONCE = 16, MAC 
 static enum { RANDOM, COUNTED, SHORT, FAILING } source;
 static uint8_t counted; /* the next byte */
 
-ssize_t __real_getrandom(void *data, size_t size, unsigned flags);
-ssize_t __wrap_getrandom(void *data, size_t size, unsigned flags);
+__typeof__(getrandom) __real_getrandom, __wrap_getrandom;
 ssize_t __wrap_getrandom(void *data, size_t size, unsigned flags)
 {
     uint8_t *bytes = data;

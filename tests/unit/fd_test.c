@@ -19,8 +19,7 @@
 /* The faked result of fstatfs(); 0: the real one; -1: it fails. */
 static long pretended;
 
-int __real_fstatfs64(int fd, struct statfs64 *fs);
-int __wrap_fstatfs64(int fd, struct statfs64 *fs);
+__typeof__(fstatfs64) __real_fstatfs64, __wrap_fstatfs64;
 int __wrap_fstatfs64(int fd, struct statfs64 *fs)
 {
     if (pretended < 0) {

@@ -15,20 +15,15 @@
 #include <linux/dma-heap.h>
 #include <linux/udmabuf.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* Wrapped. */
-int __real_open64(const char *path, int flags, ...);
-int __wrap_open64(const char *path, int flags, ...);
-DIR *__real_opendir(const char *path);
-DIR *__wrap_opendir(const char *path);
-ssize_t __real_readlink(const char *path, char *text, size_t size);
-ssize_t __wrap_readlink(const char *path, char *text, size_t size);
-int __wrap_ioctl(int fd, unsigned long request, ...);
+__typeof__(open64) __real_open64, __wrap_open64;
+__typeof__(opendir) __real_opendir, __wrap_opendir;
+__typeof__(readlink) __real_readlink, __wrap_readlink;
+__typeof__(ioctl) __wrap_ioctl;
 
 static char root[] = "/tmp/gpudirect-dmabuf-XXXXXX";
 static unsigned starts, ends, masters_dropped, dumbs;
@@ -167,28 +162,25 @@ static void use(struct gpud_memory *memory)
     void *data;
     starts = ends = 0;
     WORKS(gpud_queue_map(queue, memory, 0, memory->size, GPUD_READ, GPUD_SEC, &data, &e));
-    CHECK_EQUAL(starts, 1);
+    CHECK(starts == 1 && ends == 0, "a map is not bracketed: %u, %u", starts, ends);
     WORKS(gpud_queue_unmap(queue, memory, data, &e));
-    CHECK_EQUAL(ends, 1);
+    CHECK(starts == 1 && ends == 1, "a map is not bracketed: %u, %u", starts, ends);
     struct gpud_memory *plain = NEW_MEMORY(host, memory->size);
     struct gpud_copy copy = {.to = memory, .from = plain, .row_bytes = memory->size, .rows = 1};
     WORKS(gpud_queue_copy(queue, &copy, &e));
-    CHECK_EQUAL(starts, 2);
-    CHECK_EQUAL(ends, 2);
+    CHECK(starts == 2 && ends == 2, "a copy to it is not bracketed: %u, %u", starts, ends);
     copy = (struct gpud_copy){.to = plain, .from = memory, .row_bytes = 9, .rows = 1};
     WORKS(gpud_queue_copy(queue, &copy, &e));
-    CHECK_EQUAL(starts, 3);
-    CHECK_EQUAL(ends, 3);
+    CHECK(starts == 3 && ends == 3, "a copy from it is not bracketed: %u, %u", starts, ends);
     gpud_memory_unref(&plain);
 }
 
 static void check_from(const char *path, bool parts)
 {
-    struct gpud_memory *memory = NULL;
+    struct gpud_memory *memory = NEW_MEMORY_FOR(host, 10000, GPUD_USAGE_DMABUF);
     int fd = -1;
     uint64_t offset = 7;
-    WORKS(gpud_memory_alloc_for(host, 10000, GPUD_USAGE_DMABUF, &memory, &e));
-    CHECK(strcmp(opened, path) == 0, "of %s, not of %s", opened, path);
+    CHECK_TEXT(opened, path);
     use(memory);
     WORKS(gpud_memory_export_dmabuf(memory, 0, memory->size, &fd, &offset, &e));
     CHECK_EQUAL(offset, 0);
@@ -205,12 +197,11 @@ static void check_from(const char *path, bool parts)
 
 static void expect_none(const char *text)
 {
-    struct gpud_memory *memory = NULL;
-    struct gpud_error error = {.reason = ""};
-    CHECK(gpud_memory_alloc_for(host, 10000, GPUD_USAGE_DMABUF, &memory, &error) ==
-              GPUD_UNSUPPORTED,
-          "something made one");
-    CHECK(strstr(error.reason, text) && strstr(error.reason, "load udmabuf"), "%s", error.reason);
+    struct gpud_memory *memory;
+    EXPECT(GPUD_UNSUPPORTED, text,
+           gpud_memory_alloc_for(host, 10000, GPUD_USAGE_DMABUF, &memory, &e));
+    EXPECT(GPUD_UNSUPPORTED, "load udmabuf",
+           gpud_memory_alloc_for(host, 10000, GPUD_USAGE_DMABUF, &memory, &e));
 }
 
 /* Only what the test opens is counted: the descriptors of the context are there before. */

@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* AMD's GPUs and the links between them as amdkfd reports them: two hives of MI210 as they should
- * be, and each fault that they can have. Files that say "EPERM" are not readable for this process.
- */
+ * be, and each fault that they can have. Files that say "EPERM" are not readable for it. */
 #include "topology/topology.h"
 
 #include "device/device.h"
@@ -21,9 +20,7 @@
 #define SECOND "0000:43:00.0" /* node 3, in one hive with it */
 #define OTHER "0000:c3:00.0"  /* node 7, in the other hive */
 
-ssize_t __real_read(int fd, void *data, size_t size);
-ssize_t __wrap_read(int fd, void *data, size_t size);
-
+__typeof__(read) __real_read, __wrap_read;
 ssize_t __wrap_read(int fd, void *data, size_t size)
 {
     ssize_t got = __real_read(fd, data, size);

@@ -31,15 +31,19 @@ static void drop(void)
         continue;
 }
 
+/* It arrives now. */
+static void put(uint32_t member, struct gpud_match_entry entry)
+{
+    entry.arrival = now;
+    entry.what = entry.what ? entry.what : &marks[member];
+    gpud_match_add(&match, member, entry);
+    drop();
+}
+
 static void add_as(uint32_t member, int64_t time, uint64_t duration, bool corrupted)
 {
-    gpud_match_add(&match, member,
-                   (struct gpud_match_entry){.time = (uint64_t)time,
-                                             .duration = duration,
-                                             .arrival = now,
-                                             .what = &marks[member],
-                                             .corrupted = corrupted});
-    drop();
+    put(member, (struct gpud_match_entry){
+                    .time = (uint64_t)time, .duration = duration, .corrupted = corrupted});
 }
 
 static void add(uint32_t member, int64_t time)
@@ -77,6 +81,9 @@ static void takes_at(int line, struct gpud_match_decision decision, int64_t time
              decision.gap || decision.new_line ? "dis" : "");
 }
 #define TAKES(...) takes_at(__LINE__, __VA_ARGS__)
+/* A frame that is handed on as it comes. */
+#define PASSES(member, time, missing, discontinuity) \
+    (add(member, time), TAKES(next(), time, member, missing, discontinuity))
 
 static void waits_at(int line, struct gpud_match_decision decision, int64_t until)
 {
@@ -107,8 +114,7 @@ static void far_behind(void)
     int64_t last = in_step(GPUD_GROUP_ANY, 2, 0), end = last + 2 * GPUD_SEC, time = last;
     while (last < end) {
         last += DURATION;
-        add(0, last);
-        TAKES(next(), last, 0, 1, false);
+        PASSES(0, last, 1, false);
     }
     gpud_match_leave(&match, 0, true);
     now += GPUD_SEC;
@@ -117,8 +123,7 @@ static void far_behind(void)
         add(1, time);
         CHECK(next().verdict != GPUD_MATCH_TAKE, "%lld is handed on twice", (long long)time);
     }
-    add(1, end + DURATION);
-    TAKES(next(), end + DURATION, 1, 1, false);
+    PASSES(1, end + DURATION, 1, false);
 }
 
 static void frozen_main(void)
@@ -141,13 +146,11 @@ static void frozen_main(void)
         add(0, last + i * DURATION);
     WAITS(next(), now - DURATION + GPUD_SEC + 1);
     /* In time again: from the next instant on it is waited for. */
-    add(0, last + 6 * DURATION);
-    TAKES(next(), last + 6 * DURATION, 0, 1, false);
+    PASSES(0, last + 6 * DURATION, 1, false);
     add(1, last + 6 * DURATION);
     add(1, last + 7 * DURATION);
     WAITS(next(), now + latency);
-    add(0, last + 7 * DURATION);
-    TAKES(next(), last + 7 * DURATION, 0, 0, false);
+    PASSES(0, last + 7 * DURATION, 0, false);
 }
 
 /* What a main had in store while it stood still for seconds: it does not keep its slots. */
@@ -165,21 +168,15 @@ static void old_store(void)
     CHECK_EQUAL(match.members[0].count, 0);
     for (int i = 101; i <= 160; i++, now += DURATION) {
         add(1, last + i * DURATION);
-        add(0, last + i * DURATION);
-        TAKES(next(), last + i * DURATION, 0, 0, false);
+        PASSES(0, last + i * DURATION, 0, false);
     }
     CHECK_EQUAL(match.members[0].count, 0);
 }
 
 static void add_frozen(uint32_t member, int64_t time)
 {
-    gpud_match_add(&match, member,
-                   (struct gpud_match_entry){.time = (uint64_t)time,
-                                             .duration = DURATION,
-                                             .arrival = now,
-                                             .what = &marks[member],
-                                             .frozen = true});
-    drop();
+    put(member,
+        (struct gpud_match_entry){.time = (uint64_t)time, .duration = DURATION, .frozen = true});
 }
 
 /* A picture that stands still: the other one is taken and waited for, no longer than any preferred
@@ -189,10 +186,8 @@ static void still_main(void)
     int64_t last = in_step(GPUD_GROUP_ANY, 2, 0), latency = gpud_match_latency(&match);
     add_frozen(0, last + DURATION);
     WAITS(next(), now + latency);
-    add(1, last + DURATION);
-    TAKES(next(), last + DURATION, 1, 0, false);
-    add(1, last + 2 * DURATION);
-    TAKES(next(), last + 2 * DURATION, 1, 1, false);
+    PASSES(1, last + DURATION, 0, false);
+    PASSES(1, last + 2 * DURATION, 1, false);
     add_frozen(0, last + 3 * DURATION);
     now += latency;
     TAKES(next(), last + 3 * DURATION, 0, 1, false);
@@ -207,8 +202,7 @@ static void still_main(void)
     add_as(1, last + 5 * DURATION, DURATION, true);
     TAKES(next(), last + 5 * DURATION, 0, 0, false);
     add_frozen(1, last + 6 * DURATION);
-    add(0, last + 6 * DURATION);
-    TAKES(next(), last + 6 * DURATION, 0, 0, false);
+    PASSES(0, last + 6 * DURATION, 0, false);
     gpud_match_leave(&match, 1, false);
     add_frozen(0, last + 7 * DURATION);
     TAKES(next(), last + 7 * DURATION, 0, 1, false);
@@ -240,8 +234,7 @@ static void broken_frames(void)
     int64_t last = in_step(GPUD_GROUP_ANY, 2, 0), patience = 10 * DURATION;
     add_as(0, last + DURATION, (uint64_t)DURATION, true);
     WAITS(next(), now + patience);
-    add(1, last + DURATION);
-    TAKES(next(), last + DURATION, 1, 0, false);
+    PASSES(1, last + DURATION, 0, false);
     add(0, last + DURATION);
     add_as(1, last + 2 * DURATION, (uint64_t)DURATION, true);
     add(0, last + 2 * DURATION);
@@ -268,8 +261,7 @@ static void main_restarts_at_zero(void)
     for (int i = 1; i <= 20; i++, now += DURATION) {
         CHECK(gpud_match_has_room(&match, 0, now), "frames that are apart are kept for ever");
         add(0, i * DURATION);
-        add(1, last + i * DURATION);
-        TAKES(next(), last + i * DURATION, 1, 1, false);
+        PASSES(1, last + i * DURATION, 1, false);
         CHECK(decide(GPUD_GROUP_NEXT, 0, 0).verdict == GPUD_MATCH_WAIT, "two time lines at once");
     }
     gpud_match_leave(&match, 1, false);
@@ -284,8 +276,7 @@ static void main_restarts_at_zero(void)
     /* The backup comes back with the old time line: nothing steps back to it. */
     gpud_match_join(&match, 1);
     add(1, last + 25 * DURATION);
-    add(0, 22 * DURATION);
-    TAKES(next(), 22 * DURATION, 0, 1, false);
+    PASSES(0, 22 * DURATION, 1, false);
     CHECK(next().verdict == GPUD_MATCH_WAIT, "a step back to the old time line");
 }
 
@@ -325,8 +316,7 @@ static void both_restart_at_zero(void)
     add(0, 0);
     add(0, DURATION);
     CHECK(next().verdict == GPUD_MATCH_WAIT, "followed while the other is in step");
-    add(1, last + DURATION);
-    TAKES(next(), last + DURATION, 1, 1, false);
+    PASSES(1, last + DURATION, 1, false);
     add(1, 0);
     TAKES(next(), 0, 0, 0, true);
     TAKES(next(), DURATION, 0, 1, false);
@@ -352,8 +342,7 @@ static void pause_of_both(void)
     struct gpud_match_decision first = next();
     TAKES(first, last + 10 * GPUD_SEC, 1, 1, true);
     add(0, last + 10 * GPUD_SEC);
-    add(0, last + 10 * GPUD_SEC + DURATION);
-    TAKES(next(), last + 10 * GPUD_SEC + DURATION, 0, 1, false);
+    PASSES(0, last + 10 * GPUD_SEC + DURATION, 1, false);
 }
 
 /* An instant behind missing ones waits for a member that may have them, but once only. */
@@ -367,8 +356,7 @@ static void gaps_beside_a_frozen_one(void)
         now += patience;
         TAKES(next(), last, 0, 1, true);
         last += 2 * DURATION;
-        add(0, last);
-        TAKES(next(), last, 0, 1, true);
+        PASSES(0, last, 1, true);
         /* It lives, or connects again. */
         if (round == 0) {
             add(1, 3 * DURATION);
@@ -391,8 +379,7 @@ static void ends(void)
     /* The stream does not end by a death, nor by an EOS while another member delivers. */
     int64_t last = in_step(GPUD_GROUP_ANY, 2, 0);
     gpud_match_leave(&match, 1, true);
-    add(0, last + DURATION);
-    TAKES(next(), last + DURATION, 0, 1, false);
+    PASSES(0, last + DURATION, 1, false);
     gpud_match_leave(&match, 0, false);
     CHECK(next().verdict == GPUD_MATCH_WAIT, "a death is told as the end");
     /* One that is stopped does not keep the end of the other for ever. */
@@ -593,20 +580,17 @@ static unsigned packet_marks[2][512];
 
 static void add_packet(uint32_t member, int64_t time, uint64_t duration, unsigned number)
 {
-    gpud_match_add(&match, member,
-                   (struct gpud_match_entry){.kind = GPUD_MATCH_DATA,
-                                             .time = (uint64_t)time,
-                                             .duration = duration,
-                                             .arrival = now,
-                                             .what = &packet_marks[member][number]});
-    drop();
+    put(member, (struct gpud_match_entry){.kind = GPUD_MATCH_DATA,
+                                          .time = (uint64_t)time,
+                                          .duration = duration,
+                                          .what = &packet_marks[member][number]});
 }
 
 /* Packets that are handed on, each once and in their order; they are numbered from `next`. */
 static unsigned take_packets(unsigned number)
 {
+    const struct gpud_match_request request = {GPUD_GROUP_NEXT, 0, 0};
     for (;; number++) {
-        struct gpud_match_request request = {GPUD_GROUP_NEXT, 0, 0};
         struct gpud_match_decision got;
         gpud_match_decide(&match, &request, now, &got);
         if (got.verdict == GPUD_MATCH_WAIT && got.until < INT64_MAX) {
@@ -873,8 +857,7 @@ static void two_rates(void)
 static void majority(void)
 {
     open_match(GPUD_GROUP_ALL, 4, 0);
-    add(0, HOUR);
-    TAKES(next(), HOUR, 0, 3, true);
+    PASSES(0, HOUR, 3, true);
     for (uint32_t i = 1; i < 4; i++)
         add(i, 0);
     struct gpud_match_decision decision = next();

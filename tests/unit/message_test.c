@@ -199,8 +199,7 @@ static void corruptions(void)
     struct gpud_message got;
     for (size_t at = 0; at < wire.size; at++) {
         uint8_t was = wire.bytes[at];
-        /* Every value in the smaller messages; the telling ones where there are thousands of bytes.
-         */
+        /* Every value in the smaller messages; the telling ones where there are thousands. */
         for (unsigned step = 1; step < 256; step += wire.size < 600 ? 1 : (at < 700 ? 17 : 85)) {
             wire.bytes[at] = (uint8_t)(was + step);
             struct gpud_error error = {.reason = ""};

@@ -149,8 +149,7 @@ static inline void fill_links(struct gpud_links *links, uint32_t count)
     }
 }
 
-/* The smallest message of a type, or the largest that there is. The compiler asks for every type.
- */
+/* The smallest message of a type, or the largest that there is. The compiler asks for all. */
 static inline void make(struct gpud_message *message, enum gpud_message_type type, bool large)
 {
     memset(message, 0, sizeof(*message));

@@ -6,7 +6,6 @@
 #include "base/base.h"
 #include "support/check.h"
 
-#include <stdlib.h>
 
 #define USEC INT64_C(1000)
 #define SEC INT64_C(1000000000)
@@ -42,8 +41,7 @@ static void tell(struct gpud_pace *pace, int64_t limit, int64_t when, struct out
     gpud_pace_learn(pace, when);
 }
 
-/* A beat that starts at *when; every fourth event is held up, by `late` at most, all by a little.
- */
+/* A beat that starts at *when; every fourth event is late by `late` at most, all by a little. */
 static struct outcome play(struct gpud_pace *pace, int64_t limit, int64_t *when, int64_t period,
                            int64_t late, int count)
 {

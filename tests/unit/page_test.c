@@ -149,8 +149,7 @@ static void test_limit(void)
     CHECK_EQUAL(gpud_page_reached(&ends.receiver, 0), 1);
     CHECK_EQUAL(gpud_page_claim(&ends.receiver, 0, &entry, &ends.got, &error), 0);
     CHECK_EQUAL(gpud_page_claim(&ends.receiver, 1, &entry, &ends.got, &error), 1);
-    /* A number that the sender skipped by dropping the oldest, and numbers that are never reached.
-     */
+    /* A number that the sender skipped by dropping the oldest, and some that are never reached. */
     CHECK_EQUAL(gpud_page_reached(&ends.receiver, UINT32_MAX - 5), 1);
     CHECK_EQUAL(gpud_page_reached(&ends.receiver, 1 + ENTRIES), 0);
     CHECK_EQUAL(gpud_page_reached(&ends.receiver, 1 + ENTRIES + 1), -1);
@@ -325,8 +324,7 @@ static void test_sender_lies(void)
         claim_refused(&ends, "more meta than a frame carries");
     }
 
-    /* Claimed moved behind the receiver's back, either way: no frame twice, no frame from nowhere.
-     */
+    /* Claimed moved behind the receiver's back, either way: no frame twice, none from nowhere. */
     make(&ends, ENTRIES, 0);
     publish(&ends);
     CHECK_EQUAL(claim(&ends, &entry), 1);

@@ -15,8 +15,7 @@
 #define INLINE_MAX 64
 #define SEQUENCES 64 /* more than frames can be under way */
 
-/* --- the card ----------------------------------------------------------------------------------
- */
+/* --- the card --------------------------------------------------------------------------------- */
 
 struct operation {
     bool is_notice;
@@ -74,9 +73,7 @@ static enum gpud_status post(struct side *side, const struct gpud_rdma_transfer 
     return GPUD_OK;
 }
 
-enum gpud_status __wrap_gpud_rdma_write(struct gpud_rdma *rdma,
-                                        const struct gpud_rdma_transfer *transfer,
-                                        struct gpud_error *error);
+__typeof__(gpud_rdma_write) __wrap_gpud_rdma_write;
 enum gpud_status __wrap_gpud_rdma_write(struct gpud_rdma *rdma,
                                         const struct gpud_rdma_transfer *transfer,
                                         struct gpud_error *error)
@@ -84,9 +81,7 @@ enum gpud_status __wrap_gpud_rdma_write(struct gpud_rdma *rdma,
     return post(side_of(rdma), transfer, false);
 }
 
-enum gpud_status __wrap_gpud_rdma_write_and_notify(struct gpud_rdma *rdma,
-                                                   const struct gpud_rdma_transfer *transfer,
-                                                   bool urgent, struct gpud_error *error);
+__typeof__(gpud_rdma_write_and_notify) __wrap_gpud_rdma_write_and_notify;
 enum gpud_status __wrap_gpud_rdma_write_and_notify(struct gpud_rdma *rdma,
                                                    const struct gpud_rdma_transfer *transfer,
                                                    bool urgent, struct gpud_error *error)
@@ -96,7 +91,7 @@ enum gpud_status __wrap_gpud_rdma_write_and_notify(struct gpud_rdma *rdma,
     return post(side, transfer, true);
 }
 
-void __wrap_gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent);
+__typeof__(gpud_rdma_notify) __wrap_gpud_rdma_notify;
 void __wrap_gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent)
 {
     struct side *side = side_of(rdma);
@@ -129,8 +124,7 @@ static void deliver(struct side *side)
     }
 }
 
-/* --- both sides --------------------------------------------------------------------------------
- */
+/* --- both sides ------------------------------------------------------------------------------- */
 
 static uint32_t state = 1;
 
@@ -164,11 +158,13 @@ static void open_side(struct side *side, bool is_sender)
     remote->published = (struct gpud_rdma_region *)(void *)(side + 1); /* likewise */
 }
 
-static void close_side(struct side *side)
+static void close_sides(void)
 {
-    munmap(side->remote.pages, sizeof(struct gpud_page) + sizeof(struct gpud_sender_half));
-    gpud_lock_destroy(&side->channel.records_lock);
-    gpud_lock_destroy(&side->remote.lock);
+    for (int i = 0; i < 2; i++) {
+        munmap(sides[i].remote.pages, sizeof(struct gpud_page) + sizeof(struct gpud_sender_half));
+        gpud_lock_destroy(&sides[i].channel.records_lock);
+        gpud_lock_destroy(&sides[i].remote.lock);
+    }
 }
 
 struct scene {
@@ -204,9 +200,7 @@ static void publish_frame(struct scene *scene, uint32_t entry)
     gpud_page_hand_over(&scene->tx, entry);
 }
 
-/* As a sender does that asks for room; now and then it does not ask, or finds less than it was
- * told.
- */
+/* As a sender does that asks for room; now and then it does not ask, or finds less than told. */
 static bool send_frame(struct scene *scene)
 {
     struct side *side = &sides[0];
@@ -217,11 +211,6 @@ static bool send_frame(struct scene *scene)
         return false;
     publish_frame(scene, entry);
     return true;
-}
-
-static void count_message(struct scene *scene)
-{
-    gpud_page_count_message(&scene->tx);
 }
 
 /* What either side sees can be: no frame before the messages that come before it. */
@@ -291,8 +280,7 @@ static bool give_back(struct scene *scene)
     return true;
 }
 
-/* --- the walk ----------------------------------------------------------------------------------
- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 static void step(struct scene *scene)
 {
@@ -312,7 +300,7 @@ static void step(struct scene *scene)
         give_back(scene);
         break;
     case 6: /* whatever has no room asked for */
-        count_message(scene);
+        gpud_page_count_message(&scene->tx);
         break;
     case 7:
         gpud_page_announce(&scene->tx, dice(3));
@@ -369,8 +357,7 @@ static void test_walk(void)
     CHECK(sides[0].refused > 1000 && sides[1].refused > 1000, "the queues were never full");
     SAY("  %llu frames; %u and %u writes had no room", (unsigned long long)scene.sent,
         sides[0].refused, sides[1].refused);
-    close_side(&sides[0]);
-    close_side(&sides[1]);
+    close_sides();
 }
 
 /* What had no room is not written any more, nor notified, once the other side has another page. */
@@ -394,8 +381,7 @@ static void test_detach(void)
     settle();
     CHECK(sides[1].requests == requests && sides[1].notices == notices, "written after all");
     CHECK(!gpud_page_has_returns(&scene.tx), "given back to an old page");
-    close_side(&sides[0]);
-    close_side(&sides[1]);
+    close_sides();
 }
 
 /* A card is asked for no more than a steady stream needs. */
@@ -419,8 +405,7 @@ static void test_economy(void)
     CHECK_EQUAL(sides[1].requests - before[1], GPUD_PAGE_ENTRIES);     /* returned */
     CHECK(sides[0].notices >= GPUD_PAGE_ENTRIES && sides[1].notices >= GPUD_PAGE_ENTRIES,
           "frames, or credits, without a notice");
-    close_side(&sides[0]);
-    close_side(&sides[1]);
+    close_sides();
 }
 
 int main(void)

@@ -47,7 +47,7 @@ static void test_requests(void)
     bytes[0] = 'G';
     bytes[9] = '/';
     WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
-    CHECK(strcmp(got.name, "c/m1") == 0, "\"%s\"", got.name);
+    CHECK_TEXT(got.name, "c/m1");
     bytes[10] = '/';
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
     bytes[10] = 'm';
@@ -70,8 +70,7 @@ static void test_requests(void)
     EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, ROOM, &got, &e));
 }
 
-/* --- refusals ----------------------------------------------------------------------------------
- */
+/* --- refusals --------------------------------------------------------------------------------- */
 
 static void send_refusal(const struct gpud_rdma_refusal *refusal, struct gpud_rdma_refusal *got)
 {

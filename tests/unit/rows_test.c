@@ -8,7 +8,6 @@
 #include "support/check.h"
 #include "support/make.h"
 
-#include <string.h>
 
 #define OUTSIDE 0xa5
 

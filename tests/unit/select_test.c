@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The choice of a route: the best that both ends support, and the reason against each better one.
- */
+/* The choice of a route: the best that both ends support, and the reason against each better. */
 #include "device/device.h"
 #include "route/route.h"
 #include "support/check.h"

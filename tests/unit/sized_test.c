@@ -265,8 +265,7 @@ int main(void)
     CHECK_TEXT(list[1].info.name, "peer");
     CHECK(list[1].info.size == sizeof(list[0]) && list[1].newer[0] == 0, "half an entry");
     CHECK((unsigned char)list[2].info.name[0] == 0xee, "more than there is room for");
-    /* Every list says the same of an index and of a size; that of devices has no test of its own.
-     */
+    /* Every list says the same of an index and of a size; that of devices has no other test. */
     struct gpud_device_info device = GPUD_INFO_INIT(device);
     struct gpud_device_list *devices = NULL;
     uint32_t count;

@@ -123,8 +123,7 @@ static void test_turns(void)
     munmap(table, sizeof(*table));
 }
 
-/* --- one's own side ----------------------------------------------------------------------------
- */
+/* --- one's own side --------------------------------------------------------------------------- */
 
 struct doze {
     struct gpud_sleeper sleeper;

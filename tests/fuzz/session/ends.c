@@ -271,21 +271,10 @@ static void reader_stop(struct ends_reader *reader)
 /* Two, so that memory goes from one side to the other by its handle, not by pointer. */
 static struct gpud_context *senders, *receivers;
 
-static struct gpud_context *make_context(void)
-{
-    struct gpud_context *made;
-    struct gpud_context_params quiet = GPUD_PARAMS_INIT(quiet);
-    quiet.log = fuzz_quiet;
-    quiet.log_level = GPUD_LOG_DEBUG;
-    if (gpud_context_create(&quiet, &made, NULL) != GPUD_OK)
-        abort();
-    return made;
-}
-
 void ends_prepare(void)
 {
-    senders = make_context();
-    receivers = make_context();
+    senders = fuzz_context();
+    receivers = fuzz_context();
     fuzz_need_device(senders);
     watch_start();
 }
@@ -357,23 +346,18 @@ void ends_close(struct ends *ends)
 
 #define TIMEOUT (20 * GPUD_MSEC)
 
-/* Whether a receiver other than the honest one may block the sender. */
-static bool bent_blocks(struct gpud_sender *sender)
-{
-    unsigned blocking = 0;
-    gpud_sender_lock(sender);
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        blocking += sender->links[i]->state != GPUD_LINK_DEAD &&
-                    gpud_link_policy(sender->links[i]) == GPUD_SLOW_BLOCK;
-    gpud_sender_unlock(sender);
-    return blocking > 1;
-}
-
 /* A call has timed out: it may if the bent link asks for it; the honest receiver alone takes
  * everything in the end. */
 static bool goes_on(struct ends *ends, int64_t until, const char *what, const char *reason)
 {
-    if (bent_blocks(ends->sender)) {
+    unsigned blocking = 0; /* receivers that may block the sender, with the honest one */
+    gpud_sender_lock(ends->sender);
+    for (uint32_t i = 0; i < ends->sender->link_count; i++) {
+        struct gpud_link *link = ends->sender->links[i];
+        blocking += link->state != GPUD_LINK_DEAD && gpud_link_policy(link) == GPUD_SLOW_BLOCK;
+    }
+    gpud_sender_unlock(ends->sender);
+    if (blocking > 1) {
         ends->held_up = true;
         return false;
     }

@@ -104,23 +104,6 @@ static void packet_free(struct packet *packet)
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-static void mutate_bytes(struct packet *packet, struct fuzz_input *input)
-{
-    for (uint32_t left = 1 + fuzz_number(input, 1) % 4; left && packet->size; left--) {
-        uint32_t at = fuzz_number(input, 2) % (uint32_t)packet->size;
-        packet->bytes[at] ^= (uint8_t)fuzz_number(input, 1);
-    }
-}
-
-/* The header keeps what it says, or follows. */
-static void mutate_length(struct packet *packet, struct fuzz_input *input)
-{
-    uint32_t length = fuzz_number(input, 2);
-    packet->size = (length >> 1) % sizeof(packet->bytes);
-    if (length & 1)
-        memcpy(packet->bytes + 8, &(uint32_t){(uint32_t)packet->size}, 4);
-}
-
 /* --- fields ----------------------------------------------------------------------------------- */
 
 /* Numbers at which something may end. */
@@ -430,13 +413,19 @@ static void mutate_descriptors(struct middle *middle, struct packet *packet,
 /* Changes a message's bytes, fields, length or descriptors. */
 static void mutate_packet(struct middle *middle, struct packet *packet, struct fuzz_input *input)
 {
-    uint32_t how = fuzz_number(input, 1);
+    uint32_t how = fuzz_number(input, 1), length;
     switch (how % 8) {
-    case 0:
-        mutate_bytes(packet, input);
+    case 0: /* bytes */
+        for (uint32_t left = 1 + fuzz_number(input, 1) % 4; left && packet->size; left--) {
+            uint32_t at = fuzz_number(input, 2) % (uint32_t)packet->size;
+            packet->bytes[at] ^= (uint8_t)fuzz_number(input, 1);
+        }
         break;
-    case 1:
-        mutate_length(packet, input);
+    case 1: /* the length; the header keeps what it says, or follows */
+        length = fuzz_number(input, 2);
+        packet->size = (length >> 1) % sizeof(packet->bytes);
+        if (length & 1)
+            memcpy(packet->bytes + 8, &(uint32_t){(uint32_t)packet->size}, 4);
         break;
     case 2:
     case 3:
@@ -476,14 +465,6 @@ static struct packet *make_simple(struct middle *middle, enum gpud_message_type 
     return packet;
 }
 
-/* What follows the frames that were taken. */
-static void put_in_place(const struct middle *middle, struct packet *packet)
-{
-    uint32_t position = middle->page ? atomic_load(&middle->page->receiver.claimed) : 0;
-    if (packet->size >= 16)
-        memcpy(packet->bytes + 12, &position, sizeof(position));
-}
-
 /* A message to send out of turn, altered or not: an earlier one, or a forged one. */
 static struct packet *forge_packet(struct middle *middle, struct fuzz_input *input,
                                    enum middle_side *from)
@@ -501,8 +482,10 @@ static struct packet *forge_packet(struct middle *middle, struct fuzz_input *inp
         bool empty = type < GPUD_MESSAGE_READY || type == GPUD_MESSAGE_GROW;
         packet = make_simple(middle, empty ? simple[what / 16 % 5] : (enum gpud_message_type)type);
     }
-    if (!(how & 2))
-        put_in_place(middle, packet);
+    /* In the place of what follows the frames that were taken. */
+    uint32_t position = middle->page ? atomic_load(&middle->page->receiver.claimed) : 0;
+    if (!(how & 2) && packet->size >= 16)
+        memcpy(packet->bytes + 12, &position, sizeof(position));
     if (how & 4)
         mutate_packet(middle, packet, input);
     bool of_receiver = type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY;
@@ -674,14 +657,6 @@ void middle_hang_up(struct middle *middle, enum middle_side side)
     gpud_fd_close(&middle->fd[side]);
 }
 
-static void drop_twin(struct middle *middle)
-{
-    if (middle->twin)
-        munmap(middle->twin, middle->twin_size);
-    middle->twin = NULL;
-    gpud_fd_close(&middle->twin_of);
-}
-
 void middle_close(struct middle *middle)
 {
     middle_stop_listening(middle);
@@ -695,7 +670,10 @@ void middle_close(struct middle *middle)
     }
     if (middle->page)
         munmap(middle->page, sizeof(*middle->page));
-    drop_twin(middle);
+    if (middle->twin)
+        munmap(middle->twin, middle->twin_size);
+    middle->twin = NULL;
+    gpud_fd_close(&middle->twin_of);
 }
 
 /* What is left of the connection before ends with it. */
@@ -731,21 +709,6 @@ static void look_at(struct middle *middle, const struct packet *packet, enum mid
     if (middle->page)
         munmap(middle->page, sizeof(*middle->page));
     middle->page = page;
-}
-
-static void keep(struct middle *middle, const struct packet *packet)
-{
-    struct packet **kept = middle->kept[packet_type(packet)];
-    packet_free(kept[1]);
-    kept[1] = kept[0];
-    kept[0] = packet_copy(packet);
-}
-
-/* Updates the twin from the memory that it replaces, before the peer is told to read it. */
-static void refresh_twin(struct middle *middle)
-{
-    if (middle->twin && pread(middle->twin_of, middle->twin, middle->twin_size, 0) < 0)
-        abort();
 }
 
 /* The sender's words in the page count messages: with one more or less they are read all the same,
@@ -813,9 +776,14 @@ static bool read_side(struct middle *middle, enum middle_side from, struct fuzz_
     int got = packet_receive(packet, middle->fd[from]);
     if (got > 0) {
         look_at(middle, packet, from);
-        keep(middle, packet);
-        if (from == MIDDLE_SENDER)
-            refresh_twin(middle);
+        struct packet **kept = middle->kept[packet_type(packet)];
+        packet_free(kept[1]);
+        kept[1] = kept[0];
+        kept[0] = packet_copy(packet);
+        /* Updates the twin from the memory that it replaces, before the peer is told to read it. */
+        if (from == MIDDLE_SENDER && middle->twin &&
+            pread(middle->twin_of, middle->twin, middle->twin_size, 0) < 0)
+            abort();
         hand_on(middle, packet, from, input);
         packet_free(packet);
     } else {
