@@ -45,12 +45,9 @@ static void test_parse(void)
     EXPECT(GPUD_INVALID, "user, group:NAME or all", gpud_access_parse("group:", &rule, &e));
     EXPECT(GPUD_INVALID, "user, group:NAME or all", gpud_access_parse("everybody", &rule, &e));
     CHECK(rule.kind == (enum gpud_access_kind)0x5a5a5a5a, "written although it failed");
-}
 
-/* Users serve on one host and keys between hosts, and neither replaces the other. */
-static void test_kinds(void)
-{
-    struct gpud_access_rule rule = {.kind = GPUD_ACCESS_USER};
+    /* Users serve on one host and keys between hosts, and neither replaces the other. */
+    rule = (struct gpud_access_rule){.kind = GPUD_ACCESS_USER};
     char path[300];
     WORKS(gpud_access_set_key(&rule, NULL, &e));
     CHECK(rule.key_file[0] == '\0', "no key is \"%s\"", rule.key_file);
@@ -227,7 +224,6 @@ int main(void)
     CHECK(mkdtemp(folder), "a folder");
     SAY("what may be written");
     test_parse();
-    test_kinds();
     SAY("the file's modes");
     test_modes();
     SAY("addresses");

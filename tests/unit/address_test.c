@@ -90,13 +90,10 @@ static void test_names(void)
     CHECK_TEXT(path, "untouched"); /* an output was written by a call that failed */
     longest[5 + GPUD_SOCKET_PATH_MAX - 1] = '\0';
     WORKS(gpud_socket_resolve(longest, path, &e));
-}
 
-/* A stream has a socket of its own, which no bare name has. */
-static void test_streams(void)
-{
+    /* A stream has a socket of its own, which no bare name has. */
     static const char *const foreign[] = {"!a", "a!", "a!b!c", ".a!b", "a!.b", "a/b", ""};
-    char path[GPUD_SOCKET_PATH_MAX], wanted[GPUD_SOCKET_PATH_MAX], text[64];
+    char text[64];
     WORKS(gpud_socket_resolve("cam1/audio", path, &e));
     gpud_print_n(wanted, sizeof(wanted), "%s/gpudirect/cam1!audio", runtime_dir);
     CHECK_TEXT(path, wanted);
@@ -107,6 +104,16 @@ static void test_streams(void)
     for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
         CHECK(!gpud_socket_entry_address(foreign[i], text, sizeof(text)), "the entry \"%s\" is %s",
               foreign[i], text);
+}
+
+/* --- hints ------------------------------------------------------------------------------------ */
+
+static void check_hint(const char *path, const char *wanted)
+{
+    char hint[GPUD_REASON_MAX];
+    gpud_socket_hint(path, hint, sizeof(hint));
+    CHECK(wanted[0] ? strstr(hint, wanted) != NULL : hint[0] == '\0', "the hint on %s is \"%s\"",
+          path, hint);
 }
 
 static void test_directories(void)
@@ -147,22 +154,10 @@ static void test_directories(void)
            gpud_socket_resolve("cam1", path, &e));
     setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
     WORKS(gpud_socket_resolve("cam1", path, &e));
-}
 
-/* --- hints ------------------------------------------------------------------------------------ */
-
-static void check_hint(const char *path, const char *wanted)
-{
-    char hint[GPUD_REASON_MAX];
-    gpud_socket_hint(path, hint, sizeof(hint));
-    CHECK(wanted[0] ? strstr(hint, wanted) != NULL : hint[0] == '\0', "the hint on %s is \"%s\"",
-          path, hint);
-}
-
-/* Without XDG_RUNTIME_DIR, the system's folder for this user; in /tmp any user could be first. */
-static void test_directory(void)
-{
-    char users[] = "/tmp/gpud-run-user-XXXXXX", own[64], path[GPUD_SOCKET_PATH_MAX], wanted[96];
+    /* Without XDG_RUNTIME_DIR, the system's folder for this user; in /tmp any user could be first.
+     */
+    char users[] = "/tmp/gpud-run-user-XXXXXX", own[64], wanted[96];
     const char *usual = gpud_runtime_base;
     char *runtime = strdup(getenv("XDG_RUNTIME_DIR"));
     CHECK(mkdtemp(users) && runtime, "mkdtemp");
@@ -284,6 +279,29 @@ static void listen_elsewhere(void *argument, int ready)
         pause();
 }
 
+/* Listens, and is killed; its child, of which the library is not told, holds the lock until others
+ * have tried to take it. */
+static void die_slowly(void *path, int ready)
+{
+    struct gpud_socket_listener listener;
+    char lock[GPUD_SOCKET_PATH_MAX + 8];
+    gpud_print(lock, "%s.lock", (const char *)path);
+    int watch = inotify_init1(IN_CLOEXEC);
+    if (gpud_socket_listen(&listener, path, NULL, NULL) != GPUD_OK || watch < 0 ||
+        inotify_add_watch(watch, lock, IN_OPEN) < 0)
+        return;
+    if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) > 0) {
+        if (write(ready, "x", 1) == 1)
+            kill(getpid(), SIGKILL);
+        return;
+    }
+    test_alarm(30);
+    _Alignas(struct inotify_event) char event[sizeof(struct inotify_event)];
+    for (int opened = 0; opened < 3; opened++)
+        if (read(watch, event, sizeof(event)) != sizeof(event))
+            return;
+}
+
 /* A process that was killed leaves its socket and its lock file. */
 static void test_stale(void)
 {
@@ -310,42 +328,14 @@ static void test_stale(void)
     gpud_fd_close(&fd);
     gpud_socket_unlisten(&listener);
     CHECK_EQUAL(count_entries(base), 1);
-}
 
-/* Listens, and is killed; its child, of which the library is not told, holds the lock until others
- * have tried to take it. */
-static void die_slowly(void *path, int ready)
-{
-    struct gpud_socket_listener listener;
-    char lock[GPUD_SOCKET_PATH_MAX + 8];
-    gpud_print(lock, "%s.lock", (const char *)path);
-    int watch = inotify_init1(IN_CLOEXEC);
-    if (gpud_socket_listen(&listener, path, NULL, NULL) != GPUD_OK || watch < 0 ||
-        inotify_add_watch(watch, lock, IN_OPEN) < 0)
-        return;
-    if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) > 0) {
-        if (write(ready, "x", 1) == 1)
-            kill(getpid(), SIGKILL);
-        return;
-    }
-    test_alarm(30);
-    _Alignas(struct inotify_event) char event[sizeof(struct inotify_event)];
-    for (int opened = 0; opened < 3; opened++)
-        if (read(watch, event, sizeof(event)) != sizeof(event))
-            return;
-}
-
-/* A sender that is restarted right after it was killed takes over its address. */
-static void test_dying(void)
-{
-    struct gpud_socket_listener listener;
-    char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8], text[GPUD_LOCK_HOLDER_MAX];
-    char says[64], byte;
+    /* A sender that is restarted right after it was killed takes over its address. */
+    char text[GPUD_LOCK_HOLDER_MAX];
     in_base(path, "dying");
     gpud_print(lock, "%s.lock", path);
-    pid_t child = start_child(die_slowly, path, &byte, 1);
+    child = start_child(die_slowly, path, &byte, 1);
     waitpid(child, NULL, 0);
-    int fd = open(lock, O_RDWR | O_CLOEXEC); /* the first of the three */
+    fd = open(lock, O_RDWR | O_CLOEXEC); /* the first of the three */
     CHECK(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0, "the lock of the killed process is free");
     CHECK(!gpud_lock_holder(fd, text), "%s", text);
     gpud_print(says, "a child of process %d, which is gone", child);
@@ -407,12 +397,7 @@ static void test_unsigned(void)
     set_limit(RLIMIT_FSIZE, before);
     gpud_socket_unlisten(&listener);
     CHECK_EQUAL(count_entries(base), 1);
-}
 
-static void test_obstacles(void)
-{
-    struct gpud_socket_listener listener;
-    char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8];
     in_base(path, "obstacle");
     gpud_print(lock, "%s.lock", path);
 
@@ -488,21 +473,17 @@ int main(void)
 
     SAY("names");
     test_names();
-    test_streams();
     SAY("directories that others can enter");
     test_directories();
-    test_directory();
     SAY("hints for receivers that wait in vain");
     test_hints();
     SAY("an address has one holder");
     test_claim();
     SAY("what the dead leave behind");
     test_stale();
-    test_dying();
     SAY("the holder's name in the lock file");
     test_holder();
     test_unsigned();
-    test_obstacles();
     SAY("many want the same address");
     test_race();
 

@@ -223,10 +223,7 @@ static void test_known_answers(void)
                    "47505541010002005000000000000000" COUNTED_32 ZEROS,
                    "47505541010003005000000000000000" ZEROS ZEROS);
     source = RANDOM;
-}
 
-static void test_begin(void)
-{
     struct gpud_auth auth;
     struct gpud_auth_key key = ours;
     uint8_t context[GPUD_AUTH_CONTEXT_MAX + 1] = {0};
@@ -296,12 +293,9 @@ static void test_keys(void)
         EXPECT(GPUD_NO_ACCESS, says[receivers][1], handle(&ends.sender, refusal, SIZE, &e));
         expect_failed(&ends.sender, ends.proof);
     }
-}
 
-/* A peer without the key pretends that there is none, or that there is one. */
-static void test_downgrades(void)
-{
-    struct ends ends, open;
+    /* A peer without the key pretends that there is none, or that there is one. */
+    struct ends open;
     begin(&ends, &ours, &ours);
     begin(&open, NULL, NULL);
     until_proof(&ends);
@@ -321,12 +315,9 @@ static void test_downgrades(void)
     until_proof(&open);
     open.proof[WHAT] = 1;
     EXPECT(GPUD_PEER, "malformed", handle(&open.sender, open.proof, SIZE, &e));
-}
 
-/* Proofs that were valid on another connection, or in another context. */
-static void test_replays(void)
-{
-    struct ends old, ends;
+    /* Proofs that were valid on another connection, or in another context. */
+    struct ends old;
     begin(&old, &ours, &ours);
     until_verdict(&old);
     begin_until_proof(&ends);
@@ -348,12 +339,9 @@ static void test_replays(void)
     ends.receiver.context_size--;
     until_proof(&ends);
     expect_refused_proof(&ends, ends.proof, "the keys differ: ");
-}
 
-/* A peer's own messages are reflected, unchanged and as the expected type. */
-static void test_reflections(void)
-{
-    struct ends ends, other;
+    /* A peer's own messages are reflected, unchanged and as the expected type. */
+    struct ends other;
     uint8_t bent[SIZE];
     begin_until_proof(&ends);
     EXPECT(GPUD_PEER, "malformed", handle(&ends.sender, ends.challenge, SIZE, &e));
@@ -558,11 +546,7 @@ int main(int argc, char **argv)
     expect_success(&ours);
     expect_success(&longest);
     test_known_answers();
-    test_begin();
     SAY("refused peers");
     test_keys();
-    test_downgrades();
-    test_replays();
-    test_reflections();
     return 0;
 }

@@ -117,13 +117,10 @@ static void test_lies(void)
     close(pipes[0]);
     close(pipes[1]);
     CHECK(data == &pretended, "an output was written by a call that failed");
-}
 
-/* File systems as the kernel names them. */
-static void test_pages(void)
-{
-    void *data = &pretended;
-    AUTO(gpud_fd_close) int fd = sealed(0, SIZE, SEALS);
+    SAY("memfds that are not of ordinary pages");
+    /* File systems as the kernel names them. */
+    fd = sealed(0, SIZE, SEALS);
     pretended = HUGETLBFS_MAGIC;
     EXPECT(GPUD_PEER, "huge pages", gpud_memfd_map(fd, SIZE, false, &data, &e));
     EXPECT(GPUD_PEER, "huge pages", gpud_memfd_map(fd, SIZE, true, &data, &e));
@@ -135,6 +132,7 @@ static void test_pages(void)
     pretended = 0;
     WORKS(gpud_memfd_map(fd, SIZE, false, &data, &e));
     CHECK(gpud_memory_unmap_pages(data, SIZE), "munmap");
+    gpud_fd_close(&fd);
 
     /* The real thing: sealed, of the right size, and an access would be SIGBUS where the pool is
      * empty. */
@@ -180,8 +178,6 @@ int main(void)
     test_limits();
     SAY("memfds that are none, or not what they should be");
     test_lies();
-    SAY("memfds that are not of ordinary pages");
-    test_pages();
     SAY("types of descriptors");
     test_types();
     return 0;

@@ -105,6 +105,15 @@ static void take(struct gpud_lock_wait *wait, const char *what)
     gpud_lock_file_drop(path, &lock);
 }
 
+static atomic_bool asks;
+
+static void *ask_all_the_time(void *arg)
+{
+    while (atomic_load(&asks))
+        gpud_lock_is_held(path);
+    return arg;
+}
+
 static void test_ends(void)
 {
     struct gpud_lock_wait wait;
@@ -124,12 +133,10 @@ static void test_ends(void)
     end(holder.pid);
     take(&wait, "the holder is killed");
     CHECK(kill(holder.heir, SIGKILL) == 0, "the child did not live on");
-}
 
-static void test_queries(void)
-{
+    SAY("queries, and two that wait");
     struct gpud_lock_wait first, second;
-    struct holder holder = start_holder(false, &first);
+    holder = start_holder(false, &first);
     int lock;
     begin(&second);
     CHECK(gpud_lock_find(path, false) == holder.pid, "the holder is not found");
@@ -141,30 +148,17 @@ static void test_queries(void)
     gpud_lock_wait_end(&first);
     gpud_lock_file_drop(path, &lock);
     take(&second, "the first one that waited drops it");
-}
 
-static atomic_bool asks;
-
-static void *ask_all_the_time(void *arg)
-{
-    while (atomic_load(&asks))
-        gpud_lock_is_held(path);
-    return arg;
-}
-
-/* Asking for the holder takes nothing from the one that waits. */
-static void test_crowd_of_queries(void)
-{
+    SAY("queries without a pause");
+    /* Asking for the holder takes nothing from the one that waits. */
     pthread_t threads[THREADS];
-    struct gpud_lock_wait wait;
-    struct holder holder = start_holder(false, &wait);
+    holder = start_holder(false, &wait);
     CHECK(gpud_lock_is_held(path), "the holder is not found");
     atomic_store(&asks, true);
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, ask_all_the_time, NULL) == 0, "no thread");
     end(holder.pid);
     CHECK(is_raised(&wait, 30000), "no event when the holder is killed");
-    int lock;
     for (int i = 0; i < TURNS; i++) {
         WORKS(gpud_lock_wait_try(&wait, path, &lock, &e));
         gpud_fd_close(&lock); /* as if killed */
@@ -236,10 +230,6 @@ int main(void)
     CHECK(mkdtemp(base), "mkdtemp");
     gpud_print(path, "%s/cam", base);
     test_ends();
-    SAY("queries, and two that wait");
-    test_queries();
-    SAY("queries without a pause");
-    test_crowd_of_queries();
     SAY("another user's file");
     test_squatter();
     SAY("many");

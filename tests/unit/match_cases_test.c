@@ -151,12 +151,9 @@ static void frozen_main(void)
     add(1, last + 7 * DURATION);
     WAITS(next(), now + latency);
     PASSES(0, last + 7 * DURATION, 0, false);
-}
 
-/* What a main had in store while it stood still for seconds: it does not keep its slots. */
-static void old_store(void)
-{
-    int64_t last = in_step(GPUD_GROUP_ANY, 2, 0);
+    /* What a main had in store while it stood still for seconds: it does not keep its slots. */
+    last = in_step(GPUD_GROUP_ANY, 2, 0);
     for (int i = 1; i <= 100; i++, now += DURATION) {
         add(1, last + i * DURATION);
         now += gpud_match_latency(&match);
@@ -206,12 +203,10 @@ static void still_main(void)
     gpud_match_leave(&match, 1, false);
     add_frozen(0, last + 7 * DURATION);
     TAKES(next(), last + 7 * DURATION, 0, 1, false);
-}
 
-/* A frame after its instant was handed on, but in time: it is waited for again. */
-static void late_main(void)
-{
-    int64_t last = in_step(GPUD_GROUP_ANY, 2, 0), latency = gpud_match_latency(&match);
+    /* A frame after its instant was handed on, but in time: it is waited for again. */
+    last = in_step(GPUD_GROUP_ANY, 2, 0);
+    latency = gpud_match_latency(&match);
     for (int i = 1; i <= 4; i++) {
         add(1, last + i * DURATION);
         now += i <= 3 ? latency : 0;
@@ -227,11 +222,9 @@ static void late_main(void)
     now += 1;
     add(0, last + 5 * DURATION); /* one ns too late */
     CHECK_EQUAL(match.members[0].misses, 1);
-}
 
-static void broken_frames(void)
-{
-    int64_t last = in_step(GPUD_GROUP_ANY, 2, 0), patience = 10 * DURATION;
+    int64_t patience = 10 * DURATION;
+    last = in_step(GPUD_GROUP_ANY, 2, 0);
     add_as(0, last + DURATION, (uint64_t)DURATION, true);
     WAITS(next(), now + patience);
     PASSES(1, last + DURATION, 0, false);
@@ -278,12 +271,9 @@ static void main_restarts_at_zero(void)
     add(1, last + 25 * DURATION);
     PASSES(0, 22 * DURATION, 1, false);
     CHECK(next().verdict == GPUD_MATCH_WAIT, "a step back to the old time line");
-}
 
-/* What waits to be handed on does not make room for frames that are apart. */
-static void apart_and_pending(void)
-{
-    int64_t last = in_step(GPUD_GROUP_ANY, 2, HOUR);
+    /* What waits to be handed on does not make room for frames that are apart. */
+    last = in_step(GPUD_GROUP_ANY, 2, HOUR);
     add(0, last + DURATION);
     for (int i = 0; i < 6; i++) {
         CHECK(gpud_match_has_room(&match, 0, now), "frames that are apart are kept for ever");
@@ -320,35 +310,27 @@ static void both_restart_at_zero(void)
     add(1, 0);
     TAKES(next(), 0, 0, 0, true);
     TAKES(next(), DURATION, 0, 1, false);
-}
 
-/* A frozen member does not hold up a new time line for longer than a second. */
-static void restart_beside_a_frozen_one(void)
-{
+    /* A frozen member does not hold up a new time line for longer than a second. */
     in_step(GPUD_GROUP_ANY, 2, HOUR);
     int64_t newest = now - DURATION;
     add(0, 0);
     WAITS(next(), newest + GPUD_SEC + 1);
     now = newest + GPUD_SEC + 1;
     TAKES(next(), 0, 0, 1, true);
-}
 
-/* A pause of ten seconds is no reason to wait. */
-static void pause_of_both(void)
-{
-    int64_t last = in_step(GPUD_GROUP_ANY, 2, 0);
+    /* A pause of ten seconds is no reason to wait. */
+    last = in_step(GPUD_GROUP_ANY, 2, 0);
     now += 10 * GPUD_SEC;
     add(1, last + 10 * GPUD_SEC);
     struct gpud_match_decision first = next();
     TAKES(first, last + 10 * GPUD_SEC, 1, 1, true);
     add(0, last + 10 * GPUD_SEC);
     PASSES(0, last + 10 * GPUD_SEC + DURATION, 1, false);
-}
 
-/* An instant behind missing ones waits for a member that may have them, but once only. */
-static void gaps_beside_a_frozen_one(void)
-{
-    int64_t last = in_step(GPUD_GROUP_ANY, 2, 0), patience = 10 * DURATION;
+    /* An instant behind missing ones waits for a member that may have them, but once only. */
+    int64_t patience = 10 * DURATION;
+    last = in_step(GPUD_GROUP_ANY, 2, 0);
     for (int round = 0; round < 3; round++) {
         last += 2 * DURATION;
         add(0, last);
@@ -489,30 +471,28 @@ static void back_to_the_main(void)
     CHECK_EQUAL(senders[0].handed, 100);
     CHECK(senders[1].handed <= 1, "%u frames of the backup's line", senders[1].handed);
     CHECK_EQUAL(match.members[1].fault, GPUD_MATCH_OTHER_LINE);
-}
 
-/* Pictures of the one are between those of the other: one sender is handed on, not both in turn. */
-static void half_a_frame_apart(void)
-{
+    /* Pictures of the one are between those of the other: one sender is handed on, not both in
+     * turn. */
     static const int64_t shifts[] = {MS(9), MS(10), MS(11)};
     for (unsigned i = 0; i < 6; i++) {
-        struct sender senders[] = {
+        struct sender pair[] = {
             {.every = MS(20), .duration = MS(20), ALWAYS},
             {.every = MS(20), .phase = shifts[i / 2], .duration = MS(20), ALWAYS}};
         open_match(GPUD_GROUP_ANY, 2, 0);
-        run(senders, 2, 10 * GPUD_SEC, i % 2);
-        CHECK(senders[0].handed + senders[1].handed <= 501, "%u and %u of 500 pictures",
-              senders[0].handed, senders[1].handed);
-        CHECK(senders[0].handed >= 499 || senders[1].handed >= 499, "both in turn: %u and %u",
-              senders[0].handed, senders[1].handed);
-        uint32_t other = senders[0].handed > senders[1].handed;
+        run(pair, 2, 10 * GPUD_SEC, i % 2);
+        CHECK(pair[0].handed + pair[1].handed <= 501, "%u and %u of 500 pictures", pair[0].handed,
+              pair[1].handed);
+        CHECK(pair[0].handed >= 499 || pair[1].handed >= 499, "both in turn: %u and %u",
+              pair[0].handed, pair[1].handed);
+        uint32_t other = pair[0].handed > pair[1].handed;
         CHECK_EQUAL(match.members[other].fault, GPUD_MATCH_OUT_OF_STEP);
         /* It goes on where that one ends. */
-        unsigned before = senders[other].handed;
-        senders[1 - other].until = 0;
+        unsigned before = pair[other].handed;
+        pair[1 - other].until = 0;
         gpud_match_leave(&match, 1 - other, false);
-        run(senders, 2, GPUD_SEC, i % 2);
-        CHECK(senders[other].handed >= before + 49, "the other does not go on");
+        run(pair, 2, GPUD_SEC, i % 2);
+        CHECK(pair[other].handed >= before + 49, "the other does not go on");
     }
     /* Beside each other there is nothing to say. */
     open_match(GPUD_GROUP_ANY, 2, 0);
@@ -645,12 +625,9 @@ static void packets(void)
             CHECK(got == sent, "case %u: %u of %u packets", how, got, sent);
         }
     }
-}
 
-/* A main sender that ended, and sends again while the backup has still to send what was between:
- * that is waited for, and what comes too late all the same is counted and said. */
-static void rejoined(void)
-{
+    /* A main sender that ended, and sends again while the backup has still to send what was
+     * between: that is waited for, and what comes too late all the same is counted and said. */
     for (unsigned late = 0; late < 2; late++) {
         struct gpud_match_request request = {GPUD_GROUP_NEXT, 0, 0};
         struct gpud_match_decision got;
@@ -833,11 +810,8 @@ static void tolerance(void)
     open_match(GPUD_GROUP_ANY, 2, 0);
     add_as(0, 5, (uint64_t)HOUR, false);
     CHECK_EQUAL(gpud_match_latency(&match), GPUD_SEC);
-}
 
-/* Half the rate: every second instant has both. */
-static void two_rates(void)
-{
+    /* Half the rate: every second instant has both. */
     open_match(GPUD_GROUP_ALL, 2, 0);
     for (int i = 0; i < 10; i++, now += DURATION) {
         if (i % 2 == 0)
@@ -851,11 +825,9 @@ static void two_rates(void)
         CHECK(decision.verdict == GPUD_MATCH_TAKE, "instant %d is not handed on", i);
         CHECK_EQUAL(decision.missing, i % 2);
     }
-}
 
-/* Three go over to other times: a member whose clock was wrong from the start is left behind. */
-static void majority(void)
-{
+    /* Three go over to other times: a member whose clock was wrong from the start is left behind.
+     */
     open_match(GPUD_GROUP_ALL, 4, 0);
     PASSES(0, HOUR, 3, true);
     for (uint32_t i = 1; i < 4; i++)
@@ -894,10 +866,7 @@ static void newest(void)
     for (int i = 9; i < 13; i++)
         add(0, i * DURATION);
     CHECK(!gpud_match_has_room(&match, 0, now), "a full member takes a frame, and loses one");
-}
 
-static void history(void)
-{
     open_match(GPUD_GROUP_ALL, 2, 3);
     for (int i = 0; i < 8; i++, now += DURATION) {
         add(0, i * DURATION);
@@ -940,29 +909,17 @@ int main(void)
 {
     far_behind();
     frozen_main();
-    old_store();
     still_main();
-    late_main();
-    broken_frames();
     main_restarts_at_zero();
-    apart_and_pending();
     both_restart_at_zero();
-    restart_beside_a_frozen_one();
-    pause_of_both();
-    gaps_beside_a_frozen_one();
     ends();
     uneven_rate();
     lone_frames_ahead();
     back_to_the_main();
-    half_a_frame_apart();
     liars();
     packets();
-    rejoined();
     blocks_of_sound();
     tolerance();
-    two_rates();
-    majority();
     newest();
-    history();
     return 0;
 }

@@ -341,12 +341,8 @@ static void headers(void)
         wire.bytes[bent[i].at] = bent[i].value;
         EXPECT(bent[i].status, bent[i].says, decode(&got, &wire, wire.size, &e));
     }
-}
 
-/* Text from a peer ends up in logs and on terminals. */
-static void unprintable(void)
-{
-    struct gpud_message got;
+    /* Text from a peer ends up in logs and on terminals. */
     make(&sent, GPUD_MESSAGE_REFUSE, false);
     strcpy(sent.refuse.reason, "a\x1b[31mb\nc\x7f\x01");
     encode(&wire, &sent);
@@ -399,7 +395,6 @@ int main(void)
     SAY("  of the messages with one wrong byte %u were refused, %u decode to something valid",
         refused, accepted);
     headers();
-    unprintable();
     nonsense();
     handle_kinds();
     return 0;

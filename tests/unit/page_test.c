@@ -196,10 +196,31 @@ static void count_kick(void *kicks)
     ++*(int *)kicks;
 }
 
-/* A side that polls its connection is woken there, once per sleep, and not by its futex. */
-static void test_polling(void)
+static void test_wakes(void)
 {
     struct ends ends;
+    uint32_t entry[ENTRIES];
+    make(&ends, ENTRIES, 0);
+    for (int i = 0; i < ENTRIES; i++)
+        publish(&ends);
+    for (int i = 0; i < ENTRIES; i++)
+        CHECK_EQUAL(claim(&ends, &entry[i]), 1);
+    CHECK(!gpud_page_give_back(&ends.receiver, entry[0], &is_idle),
+          "no peer sleeps, and a system call was made");
+    begin_sleep(&ends.sender.end, 2, &ends);
+    CHECK(gpud_page_give_back(&ends.receiver, entry[1], &is_busy),
+          "two are free, as the sender wished, and it sleeps on");
+    CHECK_EQUAL(atomic_load(&ends.page->receiver.kicks), 1);
+    CHECK(!gpud_page_notify(&ends.receiver.end), "one sleep, two wakes");
+    begin_sleep(&ends.sender.end, 4, &ends);
+    CHECK(!gpud_page_give_back(&ends.receiver, entry[2], &is_busy),
+          "the sender is woken for less than it wished");
+    CHECK(gpud_page_give_back(&ends.receiver, entry[3], &is_idle),
+          "an idle receiver lets the sender sleep");
+    CHECK_EQUAL(atomic_load(&ends.page->receiver.kicks), 2);
+    CHECK_EQUAL(atomic_load(&ends.page->sender.kicks), 0);
+
+    /* A side that polls its connection is woken there, once per sleep, and not by its futex. */
     int kicks = 0;
     make(&ends, ENTRIES, 0);
     gpud_sleep_begin(&ends.receiver.end.sleeper, GPUD_SLEEP_POLL);
@@ -224,31 +245,6 @@ static void test_polling(void)
         CHECK(gpud_page_notify(&ends.sender.end) && !gpud_page_notify(&ends.sender.end),
               "asleep is %u, and the other side is not woken once", lies[i]);
     }
-}
-
-static void test_wakes(void)
-{
-    struct ends ends;
-    uint32_t entry[ENTRIES];
-    make(&ends, ENTRIES, 0);
-    for (int i = 0; i < ENTRIES; i++)
-        publish(&ends);
-    for (int i = 0; i < ENTRIES; i++)
-        CHECK_EQUAL(claim(&ends, &entry[i]), 1);
-    CHECK(!gpud_page_give_back(&ends.receiver, entry[0], &is_idle),
-          "no peer sleeps, and a system call was made");
-    begin_sleep(&ends.sender.end, 2, &ends);
-    CHECK(gpud_page_give_back(&ends.receiver, entry[1], &is_busy),
-          "two are free, as the sender wished, and it sleeps on");
-    CHECK_EQUAL(atomic_load(&ends.page->receiver.kicks), 1);
-    CHECK(!gpud_page_notify(&ends.receiver.end), "one sleep, two wakes");
-    begin_sleep(&ends.sender.end, 4, &ends);
-    CHECK(!gpud_page_give_back(&ends.receiver, entry[2], &is_busy),
-          "the sender is woken for less than it wished");
-    CHECK(gpud_page_give_back(&ends.receiver, entry[3], &is_idle),
-          "an idle receiver lets the sender sleep");
-    CHECK_EQUAL(atomic_load(&ends.page->receiver.kicks), 2);
-    CHECK_EQUAL(atomic_load(&ends.page->sender.kicks), 0);
 }
 
 static void test_announce(uint32_t start)
@@ -795,7 +791,6 @@ int main(int argc, char **argv)
     test_revoke(UINT32_MAX - 2);
     SAY("wake-ups");
     test_wakes();
-    test_polling();
     test_announce(0);
     test_announce(UINT32_MAX - 1);
     SAY("lies of a sender");

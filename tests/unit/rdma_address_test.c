@@ -52,6 +52,22 @@ static void test_meanings(void)
     }
 }
 
+static void check_number(const char *text, const char *printed)
+{
+    struct gpud_place place;
+    struct sockaddr_storage address;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    char host[64];
+    WORKS(gpud_place_parse(&gpud_rdma_scheme, text, &place, NULL, &e));
+    CHECK(gpud_place_to_sockaddr(&place, &address), "%s is no number", text);
+    memcpy(&v4, &address, sizeof(v4));
+    memcpy(&v6, &address, sizeof(v6));
+    CHECK_EQUAL(ntohs(address.ss_family == AF_INET ? v4.sin_port : v6.sin6_port), 99);
+    gpud_sockaddr_print_host((const struct sockaddr *)&address, host, sizeof(host));
+    CHECK(strcmp(host, printed) == 0, "%s is printed as \"%s\"", text, host);
+}
+
 static void test_nonsense(void)
 {
     static const struct {
@@ -107,27 +123,8 @@ static void test_nonsense(void)
     CHECK_EQUAL(strlen(canonical), GPUD_ADDRESS_MAX - 1);
 
     EXPECT(GPUD_NO_DEVICE, "without rdma", gpud_rdma_refuse("rdma://h", canonical, &e));
-}
 
-static void check_number(const char *text, const char *printed)
-{
-    struct gpud_place place;
-    struct sockaddr_storage address;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    char host[64];
-    WORKS(gpud_place_parse(&gpud_rdma_scheme, text, &place, NULL, &e));
-    CHECK(gpud_place_to_sockaddr(&place, &address), "%s is no number", text);
-    memcpy(&v4, &address, sizeof(v4));
-    memcpy(&v6, &address, sizeof(v6));
-    CHECK_EQUAL(ntohs(address.ss_family == AF_INET ? v4.sin_port : v6.sin6_port), 99);
-    gpud_sockaddr_print_host((const struct sockaddr *)&address, host, sizeof(host));
-    CHECK(strcmp(host, printed) == 0, "%s is printed as \"%s\"", text, host);
-}
-
-static void test_numbers(void)
-{
-    struct gpud_place place;
+    SAY("numbers");
     struct sockaddr_storage address;
     struct sockaddr other = {.sa_family = AF_UNIX};
     char host[64];
@@ -149,7 +146,5 @@ int main(void)
     test_meanings();
     SAY("what is no address");
     test_nonsense();
-    SAY("numbers");
-    test_numbers();
     return 0;
 }

@@ -129,13 +129,9 @@ static void test_refusals(void)
         send_refusal(&refusal, &got);
         EXPECT(others[i].status, others[i].says, gpud_rdma_explain_refusal(&got, &place, &e));
     }
-}
 
-static void test_moves(void)
-{
     static const char *const bent[] = {"", "0", "65536", "123456", "12a", "cam1", "7,8", "+7"};
-    struct gpud_place place;
-    struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNKNOWN_NAME, .names = "7175"}, got;
+    refusal = (struct gpud_rdma_refusal){.reason = GPUD_RDMA_UNKNOWN_NAME, .names = "7175"};
     WORKS(gpud_place_parse(&gpud_rdma_scheme, "rdma://10.0.0.2/cam9", &place, NULL, &e));
     CHECK_EQUAL(gpud_rdma_moved_to(&refusal), 0);
     for (uint32_t port = 1; port <= UINT16_MAX; port += 7) {
@@ -150,13 +146,10 @@ static void test_moves(void)
         size_t size = gpud_rdma_write_refusal(&refusal, bytes);
         EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_refusal(bytes, size, &got, &e));
     }
-}
 
-static void test_bent_refusals(void)
-{
     static const char *const names[] = {",",  "a,,b",  ",a",        "a/",
                                         "/a", "a/b/c", "a\x1b[31m", "a,b,,"};
-    struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNKNOWN_NAME}, got;
+    refusal = (struct gpud_rdma_refusal){.reason = GPUD_RDMA_UNKNOWN_NAME};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         gpud_print(refusal.names, "%s", names[i]);
         size_t size = gpud_rdma_write_refusal(&refusal, bytes);
@@ -205,7 +198,5 @@ int main(void)
     CHECK_EQUAL(receives, 0x1234);
     SAY("refusals");
     test_refusals();
-    test_moves();
-    test_bent_refusals();
     return 0;
 }

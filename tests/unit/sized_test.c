@@ -96,27 +96,6 @@ static void check_params(create_fn create, const char *name, const void *full, s
     EXPECT(GPUD_INVALID, "GPUD_PARAMS_INIT", create(&params, &e));
 }
 
-static void test_params(void)
-{
-    const struct gpud_context_params of_context = GPUD_PARAMS_INIT(of_context);
-    check_params(create_context, "gpud_context_params", &of_context, sizeof(of_context),
-                 sizeof(size_t));
-    check_params(
-        create_sender, "gpud_sender_params", WITH_SIZE(gpud_sender_params, .address = address),
-        sizeof(struct gpud_sender_params), GPUD_END_OF(struct gpud_sender_params, address));
-    check_params(create_receiver, "gpud_receiver_params",
-                 WITH_SIZE(gpud_receiver_params, .address = address),
-                 sizeof(struct gpud_receiver_params),
-                 GPUD_END_OF(struct gpud_receiver_params, address));
-    check_params(create_capture, "gpud_capture_params",
-                 WITH_SIZE(gpud_capture_params, .address = "v4l2:///dev/there-is-no-such-node"),
-                 sizeof(struct gpud_capture_params),
-                 GPUD_END_OF(struct gpud_capture_params, address));
-    EXPECT(GPUD_INVALID, "NULL", create_sender(NULL, &e));
-    EXPECT(GPUD_INVALID, "NULL", create_receiver(NULL, &e));
-    EXPECT(GPUD_INVALID, "NULL", create_capture(NULL, &e));
-}
-
 /* --- infos --------------------------------------------------------------------------------- */
 
 static struct gpud_device *host;
@@ -201,8 +180,26 @@ static void check_info(const char *name, enum kind kind, size_t first, size_t si
 #define CHECK_INFO(kind, type, first) \
     check_info(#type, kind, GPUD_END_OF(struct type, first), sizeof(struct type))
 
-static void test_infos(void)
+static void test_params(void)
 {
+    const struct gpud_context_params of_context = GPUD_PARAMS_INIT(of_context);
+    check_params(create_context, "gpud_context_params", &of_context, sizeof(of_context),
+                 sizeof(size_t));
+    check_params(
+        create_sender, "gpud_sender_params", WITH_SIZE(gpud_sender_params, .address = address),
+        sizeof(struct gpud_sender_params), GPUD_END_OF(struct gpud_sender_params, address));
+    check_params(create_receiver, "gpud_receiver_params",
+                 WITH_SIZE(gpud_receiver_params, .address = address),
+                 sizeof(struct gpud_receiver_params),
+                 GPUD_END_OF(struct gpud_receiver_params, address));
+    check_params(create_capture, "gpud_capture_params",
+                 WITH_SIZE(gpud_capture_params, .address = "v4l2:///dev/there-is-no-such-node"),
+                 sizeof(struct gpud_capture_params),
+                 GPUD_END_OF(struct gpud_capture_params, address));
+    EXPECT(GPUD_INVALID, "NULL", create_sender(NULL, &e));
+    EXPECT(GPUD_INVALID, "NULL", create_receiver(NULL, &e));
+    EXPECT(GPUD_INVALID, "NULL", create_capture(NULL, &e));
+
     sender = NEW_SENDER(context, .address = address);
     receiver = NEW_RECEIVER(context, .address = address);
     struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
@@ -252,7 +249,6 @@ int main(void)
            gpud_sized_read(&read, sizeof(read), &given, sizeof(size_t), "three", &e));
     CHECK_EQUAL(read.first, 5);
     test_params();
-    test_infos();
     /* Entries of a list lie as far apart as the program's own struct is large. */
     struct {
         struct gpud_route_info info;

@@ -33,10 +33,8 @@ static void test_deadlines(void)
     CHECK(gpud_deadline(0) <= gpud_now(), "no timeout is a timeout");
     struct timespec past = gpud_time_left(gpud_now() - GPUD_SEC);
     CHECK(past.tv_sec == 0 && past.tv_nsec == 0, "a negative time left");
-}
 
-static void test_wakes_that_cost_nothing(void)
-{
+    SAY("a wake costs a system call only if the peer sleeps");
     _Atomic uint32_t asleep = 0, kicks = 0;
     struct gpud_sleeper sleeper = {.asleep = &asleep, .kicks = &kicks};
     struct gpud_waker waker = {.asleep = &asleep, .kicks = &kicks};
@@ -177,6 +175,26 @@ static bool third_time(void *arg)
     return ++*(unsigned long *)arg == 3;
 }
 
+/* Stands in for the C library's: what it takes shows whether another thread has run. */
+static struct {
+    unsigned calls;
+    int64_t takes;
+} yielding;
+
+int sched_yield(void)
+{
+    yielding.calls++;
+    int64_t until = gpud_now() + yielding.takes;
+    while (yielding.takes && gpud_now() < until)
+        ;
+    return 0;
+}
+
+static bool after_three_yields(void *arg)
+{
+    return yielding.calls >= 3;
+}
+
 static void test_spin(void)
 {
     struct gpud_spin spin = {0};
@@ -208,38 +226,15 @@ static void test_spin(void)
     CHECK(best < 10 * GPUD_MSEC, "spinning took at least %lld us", (long long)(best / 1000));
     gpud_spin_learn(&spin, 10 * GPUD_MSEC);
     CHECK(spin.window == 0, "a long sleep leaves the window open");
-}
 
-/* Stands in for the C library's: what it takes shows whether another thread has run. */
-static struct {
-    unsigned calls;
-    int64_t takes;
-} yielding;
-
-int sched_yield(void)
-{
-    yielding.calls++;
-    int64_t until = gpud_now() + yielding.takes;
-    while (yielding.takes && gpud_now() < until)
-        ;
-    return 0;
-}
-
-static bool after_three_yields(void *arg)
-{
-    return yielding.calls >= 3;
-}
-
-static void test_yields(void)
-{
-    struct gpud_spin spin = {0};
-    unsigned long looks = 0;
+    SAY("it yields to its peers in a fast stream, and to no other thread for long");
+    spin = (struct gpud_spin){0};
     gpud_spin_learn(&spin, 100 * GPUD_USEC);
     CHECK(spin.window == 0, "a sleep of 100 us opens the window");
 
     /* A few other threads each have a turn meanwhile; a busy machine may give them long ones. */
     yielding.takes = 5 * GPUD_USEC;
-    bool seen = false;
+    seen = false;
     for (int i = 0; i < 1000 && !seen; i++) {
         yielding.calls = 0;
         spin.no_yields_until = 0;
@@ -280,15 +275,11 @@ int main(void)
     test_alarm(120);
     SAY("waits end");
     test_deadlines();
-    SAY("a wake costs a system call only if the peer sleeps");
-    test_wakes_that_cost_nothing();
     SAY("%d turns between two threads, then two processes, without a lost wake", TURNS);
     test_turns();
     SAY("a thread of one's own is woken wherever it is");
     test_rouse();
     SAY("spinning opens and closes its window");
     test_spin();
-    SAY("it yields to its peers in a fast stream, and to no other thread for long");
-    test_yields();
     return 0;
 }
