@@ -72,7 +72,7 @@ static void test_parse(void)
 }
 
 /* Whatever the umask is. */
-static void test_modes(void)
+static void test_modes_and_addresses(void)
 {
     static const struct {
         const char *access;
@@ -105,10 +105,8 @@ static void test_modes(void)
     if (geteuid() != 0)
         EXPECT(GPUD_NO_ACCESS, "to the group far: is this user in it?",
                gpud_socket_listen(&listener, path, &rule, &e));
-}
 
-static void test_addresses(void)
-{
+    SAY("addresses");
     struct gpud_sender *sender;
     struct gpud_receiver *receiver;
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
@@ -140,7 +138,6 @@ static void test_addresses(void)
     receiver = NEW_RECEIVER(context, .address = "cam1", .access = "group:root");
     gpud_receiver_destroy(&receiver);
     gpud_context_destroy(&context);
-    char path[64];
     snprintf(path, sizeof(path), "%s/gpudirect", folder);
     rmdir(path);
 }
@@ -225,9 +222,7 @@ int main(void)
     SAY("what may be written");
     test_parse();
     SAY("the file's modes");
-    test_modes();
-    SAY("addresses");
-    test_addresses();
+    test_modes_and_addresses();
     SAY("the peer's identity");
     test_peers();
     SAY("user namespaces");

@@ -227,44 +227,6 @@ static void test_hints(void)
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
-static void test_claim(void)
-{
-    struct gpud_socket_listener first, second;
-    char path[GPUD_SOCKET_PATH_MAX];
-    in_base(path, "claim");
-    mode_t before = umask(0);
-    WORKS(gpud_socket_listen(&first, path, NULL, &e));
-    umask(before);
-    CHECK(mode_of(path) == 0600, "the socket has mode %o", mode_of(path));
-
-    struct gpud_error error;
-    CHECK(gpud_socket_listen(&second, path, NULL, &error) == GPUD_IO && error.native == EADDRINUSE,
-          "a second listener on the address of a living one");
-    CHECK_SAYS(error.reason, "another sender has the address");
-    CHECK_SAYS(error.reason, "this process itself");
-    CHECK_SAYS(error.reason, "(standby)");
-
-    /* The living one is unharmed. */
-    int fd = -1, accepted = -1;
-    struct gpud_peer peer = {.pid = 0};
-    WORKS(gpud_socket_connect(path, NULL, &fd, &peer, &e));
-    CHECK(peer.pid == getpid() && peer.uid == geteuid() && peer.same_process && !peer.foreign,
-          "the listener's process is %d of user %u", peer.pid, peer.uid);
-    WORKS(gpud_socket_accept(&first, &accepted, &peer, &e));
-    CHECK(gpud_socket_accept(&first, &accepted, &peer, NULL) == GPUD_AGAIN,
-          "a connection from nowhere");
-    gpud_fd_close(&fd);
-    gpud_fd_close(&accepted);
-    gpud_socket_unlisten(&first);
-    gpud_socket_unlisten(&first); /* again: nothing */
-    CHECK(access(path, F_OK) < 0, "the socket is left behind");
-
-    EXPECT(GPUD_AGAIN, "", gpud_socket_connect(path, NULL, &fd, &peer, &e));
-    WORKS(gpud_socket_listen(&second, path, NULL, &e));
-    gpud_socket_unlisten(&second);
-    CHECK_EQUAL(count_entries(base), 1); /* the runtime directory */
-}
-
 /* A process that listens there, and stays. */
 struct elsewhere {
     const char *path, *name;
@@ -302,16 +264,51 @@ static void die_slowly(void *path, int ready)
             return;
 }
 
-/* A process that was killed leaves its socket and its lock file. */
-static void test_stale(void)
+static void test_claim(void)
 {
+    struct gpud_socket_listener first, second;
+    char path[GPUD_SOCKET_PATH_MAX];
+    in_base(path, "claim");
+    mode_t before = umask(0);
+    WORKS(gpud_socket_listen(&first, path, NULL, &e));
+    umask(before);
+    CHECK(mode_of(path) == 0600, "the socket has mode %o", mode_of(path));
+
+    struct gpud_error error;
+    CHECK(gpud_socket_listen(&second, path, NULL, &error) == GPUD_IO && error.native == EADDRINUSE,
+          "a second listener on the address of a living one");
+    CHECK_SAYS(error.reason, "another sender has the address");
+    CHECK_SAYS(error.reason, "this process itself");
+    CHECK_SAYS(error.reason, "(standby)");
+
+    /* The living one is unharmed. */
+    int fd = -1, accepted = -1;
+    struct gpud_peer peer = {.pid = 0};
+    WORKS(gpud_socket_connect(path, NULL, &fd, &peer, &e));
+    CHECK(peer.pid == getpid() && peer.uid == geteuid() && peer.same_process && !peer.foreign,
+          "the listener's process is %d of user %u", peer.pid, peer.uid);
+    WORKS(gpud_socket_accept(&first, &accepted, &peer, &e));
+    CHECK(gpud_socket_accept(&first, &accepted, &peer, NULL) == GPUD_AGAIN,
+          "a connection from nowhere");
+    gpud_fd_close(&fd);
+    gpud_fd_close(&accepted);
+    gpud_socket_unlisten(&first);
+    gpud_socket_unlisten(&first); /* again: nothing */
+    CHECK(access(path, F_OK) < 0, "the socket is left behind");
+
+    EXPECT(GPUD_AGAIN, "", gpud_socket_connect(path, NULL, &fd, &peer, &e));
+    WORKS(gpud_socket_listen(&second, path, NULL, &e));
+    gpud_socket_unlisten(&second);
+    CHECK_EQUAL(count_entries(base), 1); /* the runtime directory */
+
+    SAY("what the dead leave behind");
+    /* A process that was killed leaves its socket and its lock file. */
     struct gpud_socket_listener listener;
-    char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8], says[64], byte;
+    char lock[GPUD_SOCKET_PATH_MAX + 8], says[64], byte;
     struct elsewhere it = {path, "cam\x1b[31m\xc2\x9b"};
     in_base(path, "stale");
     pid_t child = start_child(listen_elsewhere, &it, &byte, 1);
     kill(child, SIGSTOP); /* which is a living process, too */
-    struct gpud_error error;
     CHECK(gpud_socket_listen(&listener, path, NULL, &error) == GPUD_IO &&
               error.native == EADDRINUSE,
           "taken from a living process");
@@ -322,8 +319,6 @@ static void test_stale(void)
     gpud_print(lock, "%s.lock", path);
     CHECK(access(path, F_OK) == 0 && access(lock, F_OK) == 0, "the killed process cleaned up?");
     WORKS(gpud_socket_listen(&listener, path, NULL, &e));
-    int fd;
-    struct gpud_peer peer;
     WORKS(gpud_socket_connect(path, NULL, &fd, &peer, &e));
     gpud_fd_close(&fd);
     gpud_socket_unlisten(&listener);
@@ -375,11 +370,8 @@ static void test_holder(void)
     CHECK(!gpud_lock_holder(pipes[0], text) && strstr(text, "does not say"), "%s", text);
     close(pipes[0]);
     close(pipes[1]);
-}
 
-/* The holder's name is not written to a file whose data it would destroy, or that kills it. */
-static void test_unsigned(void)
-{
+    /* The holder's name is not written to a file whose data it would destroy, or that kills it. */
     struct gpud_socket_listener listener;
     char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8], data[GPUD_SOCKET_PATH_MAX];
     in_base(path, "unsigned");
@@ -479,11 +471,8 @@ int main(void)
     test_hints();
     SAY("an address has one holder");
     test_claim();
-    SAY("what the dead leave behind");
-    test_stale();
     SAY("the holder's name in the lock file");
     test_holder();
-    test_unsigned();
     SAY("many want the same address");
     test_race();
 

@@ -73,6 +73,16 @@ static void expect_refused(enum gpud_status wanted, const char *text)
     CHECK(gpud_auth_read_key(path, &key, NULL) == wanted, "without a place for the reason");
 }
 
+/* A user that may not read the key at all. */
+static void test_denied(void *argument)
+{
+    CHECK(chmod(folder, 0755) == 0 && setgid(4243) == 0 && setuid(4243) == 0, "setuid: %s",
+          strerror(errno));
+    pretended = 4243;
+    expect_refused(GPUD_NO_ACCESS, "user 4243, as whom this program runs, may not read the key "
+                                   "file %s: chown 4243 %s");
+}
+
 static void test_sizes(void)
 {
     uint8_t bytes[GPUD_AUTH_KEY_MAX + 8];
@@ -108,21 +118,9 @@ static void test_sizes(void)
         put(bytes, GPUD_AUTH_KEY_MAX + more, 0600);
         expect_refused(GPUD_INVALID, "%s has more than 1024 bytes, the maximum for a key: " MAKES);
     }
-}
 
-/* A user that may not read the key at all. */
-static void test_denied(void *argument)
-{
-    CHECK(chmod(folder, 0755) == 0 && setgid(4243) == 0 && setuid(4243) == 0, "setuid: %s",
-          strerror(errno));
-    pretended = 4243;
-    expect_refused(GPUD_NO_ACCESS, "user 4243, as whom this program runs, may not read the key "
-                                   "file %s: chown 4243 %s");
-}
-
-/* The user is simulated; the file's owner can be changed only by root, and not everywhere. */
-static void test_owners(void)
-{
+    SAY("owners");
+    /* The user is simulated; the file's owner can be changed only by root, and not everywhere. */
     char text[256];
     uid_t real = pretended;
     put_text("secretsecretsecret");
@@ -273,8 +271,6 @@ int main(void)
             expect_key("secretsecretsecret", 18);
     }
     CHECK(chmod(path, 0600) == 0, "chmod: %s", strerror(errno));
-    SAY("owners");
-    test_owners();
     SAY("kinds of files");
     test_kinds();
     SAY("a regular file whose read fails, as address 0 of a process is not mapped");

@@ -62,6 +62,31 @@ static void part(void)
     gpud_channel_unref(&theirs); /* nothing is nothing */
 }
 
+/* --- messages and ends ------------------------------------------------------------------------ */
+
+static void say_ready(struct gpud_channel *channel)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = 7};
+    WORKS(gpud_channel_send(channel, &message, &e));
+}
+
+static void expect_ready(struct gpud_channel *channel)
+{
+    struct gpud_message message;
+    WORKS(gpud_channel_receive(channel, &message, &e));
+    CHECK(message.type == GPUD_MESSAGE_READY && message.epoch == 7, "a %s of epoch %u",
+          gpud_message_name(message.type), message.epoch);
+}
+
+static void expect_end(struct gpud_channel *channel)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_READY};
+    wait_for(channel->fd);
+    CHECK(gpud_channel_is_dead(channel), "the end is not seen");
+    EXPECT(GPUD_CLOSED, "closed the connection", gpud_channel_receive(channel, &message, &e));
+    EXPECT(GPUD_PEER, "closed the connection", gpud_channel_send(channel, &message, &e));
+}
+
 static void test_peers(void)
 {
     struct gpud_peer peer;
@@ -88,35 +113,8 @@ static void test_peers(void)
     waitpid(child, NULL, 0);
     CHECK(gpud_channel_is_dead(theirs), "a dead peer lives");
     gpud_channel_unref(&theirs);
-}
 
-/* --- messages and ends ------------------------------------------------------------------------ */
-
-static void say_ready(struct gpud_channel *channel)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = 7};
-    WORKS(gpud_channel_send(channel, &message, &e));
-}
-
-static void expect_ready(struct gpud_channel *channel)
-{
-    struct gpud_message message;
-    WORKS(gpud_channel_receive(channel, &message, &e));
-    CHECK(message.type == GPUD_MESSAGE_READY && message.epoch == 7, "a %s of epoch %u",
-          gpud_message_name(message.type), message.epoch);
-}
-
-static void expect_end(struct gpud_channel *channel)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_READY};
-    wait_for(channel->fd);
-    CHECK(gpud_channel_is_dead(channel), "the end is not seen");
-    EXPECT(GPUD_CLOSED, "closed the connection", gpud_channel_receive(channel, &message, &e));
-    EXPECT(GPUD_PEER, "closed the connection", gpud_channel_send(channel, &message, &e));
-}
-
-static void test_ends(void)
-{
+    SAY("messages, and ends");
     struct gpud_message message;
     join();
     CHECK(gpud_channel_receive(theirs, &message, NULL) == GPUD_AGAIN, "a message from nowhere");
@@ -155,12 +153,9 @@ static void test_ends(void)
     CHECK(gpud_channel_wait(ours, gpud_deadline(5 * GPUD_SEC), &interrupted) == GPUD_AGAIN,
           "it cannot be interrupted");
     part();
-}
 
-/* A sender writes its whole answer without waiting for the peer to read. */
-static void test_answer(void)
-{
-    static struct gpud_message message;
+    SAY("the longest answer, before it is read");
+    /* A sender writes its whole answer without waiting for the peer to read. */
     struct gpud_error error = {.reason = ""};
     join();
     make(&message, GPUD_MESSAGE_STATUS, true);
@@ -270,10 +265,6 @@ int main(void)
     CHECK(!listener->note[0] && is_listed(), "not listed: %s", listener->note);
     SAY("the peer's identity");
     test_peers();
-    SAY("messages, and ends");
-    test_ends();
-    SAY("the longest answer, before it is read");
-    test_answer();
     gpud_listener_close(&listener);
     gpud_listener_close(&listener);
     SAY("questions, and the list");

@@ -69,16 +69,15 @@ static void test_round_trip(void)
     errno = 0;
     CHECK(!gpud_memory_unmap_pages(page + 1, 4096) && errno == EINVAL,
           "a refusal of munmap() is not seen");
-}
 
-/* Beyond a limit of the process the kernel would kill it. A limited address space is named, too:
- * the machine has memory enough. */
-static void test_limits(void)
-{
+    SAY("files, and an address space, that this process may not make as large");
+    /* Beyond a limit of the process the kernel would kill it. A limited address space is named,
+     * too: the machine has memory enough. */
     const uint64_t size = UINT64_C(1) << 30;
     void *data = NULL;
     uint64_t limit;
-    int fd = -1, theirs = sealed(0, (off_t)size, SEALS);
+    int large = sealed(0, (off_t)size, SEALS);
+    fd = -1;
     rlim_t before = set_limit(RLIMIT_FSIZE, SIZE);
     CHECK(gpud_file_fits(SIZE, &limit) && !gpud_file_fits(SIZE + 1, &limit) && limit == SIZE,
           "the limit is %llu", (unsigned long long)limit);
@@ -94,10 +93,10 @@ static void test_limits(void)
     before = set_limit(RLIMIT_AS, size);
     EXPECT(GPUD_NO_MEMORY, "address space of 1024 MiB: raise its limit (ulimit -v)",
            gpud_memfd_create("test", size, GPUD_SHARE_WRITABLE, &fd, &data, &e));
-    EXPECT(GPUD_NO_MEMORY, "(ulimit -v)", gpud_memfd_map(theirs, size, false, &data, &e));
+    EXPECT(GPUD_NO_MEMORY, "(ulimit -v)", gpud_memfd_map(large, size, false, &data, &e));
     set_limit(RLIMIT_AS, before);
     CHECK(fd == -1 && !data, "an output was written by a call that failed");
-    gpud_fd_close(&theirs);
+    gpud_fd_close(&large);
 }
 
 /* --- what is a peer's ------------------------------------------------------------------------- */
@@ -142,12 +141,10 @@ static void test_lies(void)
     else
         SAY("  left out: this kernel makes no memfd of huge pages: %s", strerror(errno));
     gpud_fd_close(&huge);
-}
 
-static void test_types(void)
-{
+    SAY("types of descriptors");
     mode_t type;
-    int memfd = sealed(0, SIZE, SEALS), event = eventfd(0, EFD_CLOEXEC), pipes[2];
+    int memfd = sealed(0, SIZE, SEALS), event = eventfd(0, EFD_CLOEXEC);
     CHECK(event >= 0 && pipe2(pipes, O_CLOEXEC) == 0, "no event or pipe: %s", strerror(errno));
     const struct {
         int fd;
@@ -174,11 +171,7 @@ int main(void)
 {
     SAY("memory that is shared and taken back");
     test_round_trip();
-    SAY("files, and an address space, that this process may not make as large");
-    test_limits();
     SAY("memfds that are none, or not what they should be");
     test_lies();
-    SAY("types of descriptors");
-    test_types();
     return 0;
 }

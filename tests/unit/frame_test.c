@@ -80,13 +80,11 @@ static void test_wrap(void)
     CHECK(!frame && destroyed == 1, "the last user left, and the memory stays");
     gpud_frame_release(&frame);
     gpud_frame_release(NULL);
-}
 
-static void test_info(void)
-{
+    SAY("what is told about a frame");
     struct gpud_frame_info info = GPUD_INFO_INIT(info), got;
-    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
-    struct gpud_frame *frame = new_frame(&layout);
+    layout = LAYOUT("GRAY8", 64, 48, 0);
+    frame = new_frame(&layout);
 
     memset(&got, 0xee, sizeof(got));
     got.size = sizeof(got);
@@ -177,17 +175,14 @@ static void test_large_meta(void)
     check_large(&info, large, last); /* the second frame's is there still */
     gpud_frame_release(&second);
     gpud_frame_release(&frame);
-}
 
-/* A block uses as many bytes as it says; a picture always all. */
-static void test_size(void)
-{
+    SAY("a block that uses fewer bytes than it has");
+    /* A block uses as many bytes as it says; a picture always all. */
     struct gpud_media media = {.kind = GPUD_MEDIA_DATA,
                                .data = {.type = "meta/x-klv", .max_size = 100}};
-    struct gpud_layout layout;
     WORKS(gpud_media_get_layout(&media, &layout, &e));
-    struct gpud_frame *frame = new_frame(&layout), *second;
-    struct gpud_frame_info info = INFO(frame, frame);
+    frame = new_frame(&layout);
+    info = INFO(frame, frame);
     CHECK_EQUAL(info.bytes, 100);
     static const uint64_t wrong[] = {0, 101, UINT64_MAX};
     for (int i = 0; i < 3; i++)
@@ -226,6 +221,13 @@ static void on_release(void *user)
 {
     CHECK(user == &released, "another user pointer");
     released++;
+}
+
+static void *release_it(void *arg)
+{
+    struct gpud_frame *frame = arg;
+    gpud_frame_release(&frame);
+    return NULL;
 }
 
 /* A frame over another one's bytes: it has its own info, and its end is reported. */
@@ -272,28 +274,18 @@ static void test_second(void)
     gpud_frame_release(&second);
     gpud_frame_release(&frame);
     gpud_memory_unref(&memory);
-}
 
-static void *release_it(void *arg)
-{
-    struct gpud_frame *frame = arg;
-    gpud_frame_release(&frame);
-    return NULL;
-}
-
-/* Several holders: the last release is the one that counts. */
-static void test_holders(void)
-{
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    void *data;
+    SAY("several holders of one frame");
+    /* Several holders: the last release is the one that counts. */
+    info = (struct gpud_frame_info)GPUD_INFO_INIT(info);
     pthread_t threads[8];
-    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
+    layout = LAYOUT("GRAY8", 64, 48, 0);
     for (int round = 0; round < 50; round++) {
-        struct gpud_frame *frame = new_frame(&layout);
+        frame = new_frame(&layout);
         destroyed = 0;
         gpud_frame_get_info(frame, &info);
         WORKS(gpud_frame_set_info(frame, &info, &e));
-        struct gpud_frame *second = gpud_frame_ref(frame);
+        second = gpud_frame_ref(frame);
         CHECK(second == frame, "another frame");
         EXPECT(GPUD_NO_ACCESS, "several holders", gpud_frame_set_info(frame, &info, &e));
         EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
@@ -323,16 +315,10 @@ int main(void)
     host = OPEN_DEVICE(context, NULL);
     SAY("wrapped frames");
     test_wrap();
-    SAY("what is told about a frame");
-    test_info();
     SAY("large metas");
     test_large_meta();
-    SAY("a block that uses fewer bytes than it has");
-    test_size();
     SAY("a second frame over the same bytes");
     test_second();
-    SAY("several holders of one frame");
-    test_holders();
     gpud_device_close(&host);
     return 0;
 }

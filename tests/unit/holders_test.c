@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-static struct gpud_context *context;
 static struct gpud_sender *sender;
 static struct gpud_receiver *receiver;
 static atomic_bool connected;
@@ -25,25 +24,6 @@ static void *connect_receiver(void *arg)
     return NULL;
 }
 
-static void start(void)
-{
-    char address[64];
-    struct gpud_sender_params to = GPUD_PARAMS_INIT(to);
-    struct gpud_receiver_params from = GPUD_PARAMS_INIT(from);
-    snprintf(address, sizeof(address), "unix:/tmp/gpudirect-holders-%d", (int)getpid());
-    to.address = from.address = address;
-    to.slots = from.slots = 1;
-    context = NEW_CONTEXT();
-    WORKS(gpud_sender_create(context, &to, &sender, &e));
-    WORKS(gpud_receiver_create(context, &from, &receiver, &e));
-    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
-    pthread_t thread = NEW_THREAD(connect_receiver, NULL);
-    WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
-    atomic_store(&connected, true);
-    pthread_join(thread, NULL);
-}
-
 static struct gpud_frame *lend(unsigned char byte)
 {
     struct gpud_frame *frame = ACQUIRE_SLOT(sender, 5 * GPUD_SEC);
@@ -51,13 +31,6 @@ static struct gpud_frame *lend(unsigned char byte)
     memset(data, byte, (size_t)64 * 48);
     gpud_frame_unmap(frame);
     return frame;
-}
-
-static uint32_t slot_of(const struct gpud_frame *frame)
-{
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
-    return info.slot;
 }
 
 static void check(struct gpud_frame *frame, unsigned char byte)
@@ -79,12 +52,32 @@ static uint32_t count_free(void)
     return count;
 }
 
-/* Submitted by one holder, the picture stays for the other. */
-static void test_submitted(void)
+int main(void)
 {
+    char address[64];
+    snprintf(address, sizeof(address), "unix:/tmp/gpudirect-holders-%d", (int)getpid());
+    struct gpud_context *context = NEW_CONTEXT();
+    sender = NEW_SENDER(context, .address = address, .slots = 1);
+    receiver = NEW_RECEIVER(context, .address = address, .slots = 1);
+    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    pthread_t thread = NEW_THREAD(connect_receiver, NULL);
+    WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
+    atomic_store(&connected, true);
+    pthread_join(thread, NULL);
     uint32_t all = count_free();
-    struct gpud_frame *frame = lend(7), *second = gpud_frame_ref(frame), *got;
+    CHECK(all >= 1 && all < 16, "%u slots", all);
+    struct gpud_frame *frame = lend(1), *second = gpud_frame_ref(frame);
+    CHECK_EQUAL(count_free(), all - 1);
+    gpud_frame_release(&frame);
+    CHECK_EQUAL(count_free(), all - 1);
+    gpud_frame_release(&second);
+    CHECK_EQUAL(count_free(), all);
+    /* Submitted by one holder, the picture stays for the other. */
+    struct gpud_frame *got, *next;
     void *data;
+    frame = lend(7);
+    second = gpud_frame_ref(frame);
     WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
     CHECK(!frame, "not consumed");
     got = ACQUIRE_FRAME(receiver, 5 * GPUD_SEC);
@@ -92,16 +85,15 @@ static void test_submitted(void)
     gpud_frame_release(&got);
     EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_map(second, GPUD_WRITE, 0, &data, &e));
     frame = lend(8);
-    CHECK(slot_of(frame) != slot_of(second), "lent to two");
+    CHECK(INFO(frame, frame).slot != INFO(frame, second).slot, "lent to two");
     check(second, 7);
     gpud_frame_release(&frame);
     CHECK_EQUAL(count_free(), all - 1);
     gpud_frame_release(&second);
     CHECK_EQUAL(count_free(), all);
 
-    struct gpud_frame *next;
+    /* So it is with the credit of one that was received. */
     frame = lend(1);
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
     got = ACQUIRE_FRAME(receiver, 5 * GPUD_SEC);
     second = gpud_frame_ref(got);
@@ -114,20 +106,6 @@ static void test_submitted(void)
     next = ACQUIRE_FRAME(receiver, 5 * GPUD_SEC);
     check(next, 2);
     gpud_frame_release(&next);
-}
-
-int main(void)
-{
-    start();
-    uint32_t all = count_free();
-    CHECK(all >= 1 && all < 16, "%u slots", all);
-    struct gpud_frame *frame = lend(1), *second = gpud_frame_ref(frame);
-    CHECK_EQUAL(count_free(), all - 1);
-    gpud_frame_release(&frame);
-    CHECK_EQUAL(count_free(), all - 1);
-    gpud_frame_release(&second);
-    CHECK_EQUAL(count_free(), all);
-    test_submitted();
     gpud_receiver_destroy(&receiver);
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);

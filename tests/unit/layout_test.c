@@ -96,29 +96,6 @@ static void check_consistent(const struct gpud_layout *layout, uint32_t align)
     CHECK_EQUAL(layout->size, end);
 }
 
-static void test_sizes(void)
-{
-    static const uint32_t sizes[][2] = {{1, 1},      {2, 2},       {3, 5},       {47, 1},
-                                        {1366, 767}, {1920, 1080}, {4096, 2160}, {32768, 32768},
-                                        {32768, 1},  {1, 32768}};
-    static const uint32_t aligns[] = {0, 1, 2, 4, 64, 256, 4096};
-    struct gpud_layout layout;
-    for (size_t f = 0; f < sizeof(names) / sizeof(names[0]); f++)
-        for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
-            for (size_t a = 0; a < sizeof(aligns) / sizeof(aligns[0]); a++) {
-                struct gpud_error error = {.reason = ""};
-                enum gpud_status status = gpud_layout_init(&layout, names[f], sizes[s][0],
-                                                           sizes[s][1], aligns[a], &error);
-                /* RGBA64 at the greatest size is 8 GiB: refused, now or by the check. */
-                if (status == GPUD_OK && layout.size > GPUD_FRAME_SIZE_MAX)
-                    EXPECT(GPUD_INVALID, "bytes", gpud_layout_check(&layout, &e));
-                else if (status == GPUD_OK)
-                    check_consistent(&layout, aligns[a] ? aligns[a] : 4);
-                else
-                    FAIL("%s %ux%u: %s", names[f], sizes[s][0], sizes[s][1], error.reason);
-            }
-}
-
 /* One field of a good layout bent at a time. */
 #define BENT(text, change)                                     \
     do {                                                       \
@@ -211,7 +188,24 @@ int main(void)
                   want->height, p, layout.plane[p].rows, layout.plane[p].row_bytes);
     }
     SAY("%zu formats at odd and extreme sizes and alignments", sizeof(names) / sizeof(names[0]));
-    test_sizes();
+    static const uint32_t sizes[][2] = {{1, 1},      {2, 2},       {3, 5},       {47, 1},
+                                        {1366, 767}, {1920, 1080}, {4096, 2160}, {32768, 32768},
+                                        {32768, 1},  {1, 32768}};
+    static const uint32_t aligns[] = {0, 1, 2, 4, 64, 256, 4096};
+    for (size_t f = 0; f < sizeof(names) / sizeof(names[0]); f++)
+        for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
+            for (size_t a = 0; a < sizeof(aligns) / sizeof(aligns[0]); a++) {
+                struct gpud_error error = {.reason = ""};
+                enum gpud_status status = gpud_layout_init(&layout, names[f], sizes[s][0],
+                                                           sizes[s][1], aligns[a], &error);
+                /* RGBA64 at the greatest size is 8 GiB: refused, now or by the check. */
+                if (status == GPUD_OK && layout.size > GPUD_FRAME_SIZE_MAX)
+                    EXPECT(GPUD_INVALID, "bytes", gpud_layout_check(&layout, &e));
+                else if (status == GPUD_OK)
+                    check_consistent(&layout, aligns[a] ? aligns[a] : 4);
+                else
+                    FAIL("%s %ux%u: %s", names[f], sizes[s][0], sizes[s][1], error.reason);
+            }
     SAY("refusals");
     test_refusals();
     SAY("comparison");

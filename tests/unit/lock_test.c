@@ -96,25 +96,6 @@ static void *looks(void *arg)
     return NULL;
 }
 
-static void test_order(void)
-{
-    gpud_lock_take(&sender);
-    gpud_lock_take(&context);
-    CHECK(gpud_lock_held(GPUD_RANK_SENDER) && gpud_lock_held(GPUD_RANK_CONTEXT), "not noted");
-    pthread_t thread = NEW_THREAD(looks, NULL);
-    pthread_join(thread, NULL);
-    gpud_lock_release(&sender); /* in any order */
-    CHECK(!gpud_lock_held(GPUD_RANK_SENDER), "it was released");
-    gpud_lock_assert_held(&context);
-    CHECK(gpud_lock_try(&sender), "a try waits for nothing, and may come in any order");
-    gpud_lock_release(&context);
-    CHECK(!gpud_lock_wait_until(&sender, &condition, gpud_deadline(GPUD_MSEC)),
-          "it was not signalled");
-    gpud_lock_release(&sender);
-    gpud_lock_assert_free(GPUD_RANK_SENDER);
-    gpud_lock_assert_free(GPUD_RANK_CONTEXT);
-}
-
 /* The priority at which the kernel runs the thread: 20 + nice, or what it inherits. */
 static int running_priority(pid_t thread)
 {
@@ -169,7 +150,21 @@ int main(void)
     gpud_cond_init(&condition);
     for (unsigned how = 0; how < sizeof(violations) / sizeof(violations[0]); how++)
         expect_abort(how);
-    test_order();
+    gpud_lock_take(&sender);
+    gpud_lock_take(&context);
+    CHECK(gpud_lock_held(GPUD_RANK_SENDER) && gpud_lock_held(GPUD_RANK_CONTEXT), "not noted");
+    pthread_t thread = NEW_THREAD(looks, NULL);
+    pthread_join(thread, NULL);
+    gpud_lock_release(&sender); /* in any order */
+    CHECK(!gpud_lock_held(GPUD_RANK_SENDER), "it was released");
+    gpud_lock_assert_held(&context);
+    CHECK(gpud_lock_try(&sender), "a try waits for nothing, and may come in any order");
+    gpud_lock_release(&context);
+    CHECK(!gpud_lock_wait_until(&sender, &condition, gpud_deadline(GPUD_MSEC)),
+          "it was not signalled");
+    gpud_lock_release(&sender);
+    gpud_lock_assert_free(GPUD_RANK_SENDER);
+    gpud_lock_assert_free(GPUD_RANK_CONTEXT);
     test_inheritance();
     return 0;
 }

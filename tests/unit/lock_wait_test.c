@@ -216,12 +216,6 @@ static void *take_turns(void *arg)
     return arg;
 }
 
-static void test_many(void)
-{
-    run_threads(THREADS, take_turns, NULL);
-    CHECK_EQUAL(atomic_load(&turns), THREADS * TURNS);
-}
-
 int main(void)
 {
     char base[] = "/tmp/gpud-lockwait-XXXXXX", left[96];
@@ -233,7 +227,8 @@ int main(void)
     SAY("another user's file");
     test_squatter();
     SAY("many");
-    test_many();
+    run_threads(THREADS, take_turns, NULL);
+    CHECK_EQUAL(atomic_load(&turns), THREADS * TURNS);
     SAY("no file");
     WORKS(gpud_lock_wait_begin(&wait, &e));
     EXPECT(GPUD_IO, "no folder /nonexistent-directory",

@@ -124,11 +124,9 @@ static void far_behind(void)
         CHECK(next().verdict != GPUD_MATCH_TAKE, "%lld is handed on twice", (long long)time);
     }
     PASSES(1, end + DURATION, 1, false);
-}
 
-static void frozen_main(void)
-{
-    int64_t last = in_step(GPUD_GROUP_ANY, 2, 0), latency = gpud_match_latency(&match);
+    int64_t latency = gpud_match_latency(&match);
+    last = in_step(GPUD_GROUP_ANY, 2, 0);
     CHECK_EQUAL(latency, DURATION / 2);
     /* It is waited for three times, then not any more. */
     for (int i = 1; i <= 5; i++) {
@@ -369,12 +367,9 @@ static void ends(void)
     gpud_match_leave(&match, 0, true);
     now += 2 * GPUD_SEC;
     CHECK(next().verdict == GPUD_MATCH_CLOSED, "a stopped member holds up the end");
-}
 
-/* Ten minutes of 59.94 pictures a second, with times that are cut to µs by the one and to ms by the
- * other, which is up to 5 ms off. */
-static void uneven_rate(void)
-{
+    /* Ten minutes of 59.94 pictures a second, with times that are cut to µs by the one and to ms by
+     * the other, which is up to 5 ms off. */
     uint64_t duration = 1001 * (uint64_t)GPUD_SEC / 60000;
     open_match(GPUD_GROUP_ANY, 2, 0);
     for (uint64_t n = 0; n < 36000; n++, now += (int64_t)duration) {
@@ -908,12 +903,10 @@ static void newest(void)
 int main(void)
 {
     far_behind();
-    frozen_main();
     still_main();
     main_restarts_at_zero();
     both_restart_at_zero();
     ends();
-    uneven_rate();
     lone_frames_ahead();
     back_to_the_main();
     liars();

@@ -125,13 +125,9 @@ static void test_pictures(void)
         media.picture.scan = GPUD_SCAN_INTERLEAVED;
         EXPECT(GPUD_INVALID, "rows", gpud_media_check(&media, &e));
     }
-}
 
-static void test_others(void)
-{
-    struct gpud_media media =
-        parse("audio/x-raw,format=S24_32LE,rate=48000,channels=2,"
-              "channel-mask=0x3,layout=non-interleaved,samples-per-block=960");
+    media = parse("audio/x-raw,format=S24_32LE,rate=48000,channels=2,"
+                  "channel-mask=0x3,layout=non-interleaved,samples-per-block=960");
     CHECK(media.kind == GPUD_MEDIA_AUDIO && media.audio.order == GPUD_AUDIO_PLANAR, "the sound");
     CHECK_EQUAL(media_size(&media), 960 * 2 * 4);
     check_text(&media, "audio/x-raw, format=(string)S24_32LE, layout=(string)non-interleaved, "
@@ -294,11 +290,8 @@ static void test_refusals(void)
     CHECK(!gpud_media_equal(&media, &other), "the extra fields are not compared");
     other = media;
     CHECK(gpud_media_equal(&media, &other), "a copy differs");
-}
 
-/* Blocks count by time, within a limit of memory. */
-static void test_default_slots(void)
-{
+    /* Blocks count by time, within a limit of memory. */
     static const struct {
         const char *text;
         uint32_t slots;
@@ -314,7 +307,7 @@ static void test_default_slots(void)
         {"meta/x-klv,max-size=4294967295", 8},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct gpud_media media = parse(cases[i].text);
+        media = parse(cases[i].text);
         CHECK_EQUAL(gpud_media_default_slots(&media, 6), cases[i].slots);
     }
 }
@@ -322,9 +315,7 @@ static void test_default_slots(void)
 int main(void)
 {
     test_pictures();
-    test_others();
     test_extra();
     test_refusals();
-    test_default_slots();
     return 0;
 }

@@ -277,11 +277,9 @@ static void nonsense(void)
     NO_SENSE(STATUS, message.report.links = GPUD_RECEIVERS_MAX + 1);
     memset(&message, 0, sizeof(message));
     no_sense(&message);
-}
 
-/* Every kind of handle there and back; those with an attachment are found, and in their order. */
-static void handle_kinds(void)
-{
+    /* Every kind of handle there and back; those with an attachment are found, and in their order.
+     */
     static struct gpud_message got;
     struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
     uint32_t kinds = 0, wanted = 0, order[KINDS_MAX];
@@ -396,6 +394,5 @@ int main(void)
         refused, accepted);
     headers();
     nonsense();
-    handle_kinds();
     return 0;
 }

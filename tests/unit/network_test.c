@@ -209,6 +209,15 @@ static void check_others(const struct gpud_network_card_list *cards)
     CHECK_SAYS(port->reason, "it has no IP address: another network namespace may have its");
 }
 
+static void check_card(const char *reason, const char *no_dmabuf)
+{
+    AUTO(gpud_network_card_list_destroy) struct gpud_network_card_list *cards = list(NULL, NULL);
+    struct gpud_network_card_info card = get(cards, 0);
+    CHECK(!card.dmabuf && card.available == !reason[0], "%s: %s", card.name, card.reason);
+    CHECK_SAYS(card.reason, reason);
+    CHECK_SAYS(card.no_dmabuf, no_dmabuf);
+}
+
 static void test_list(void)
 {
     SAY("what the kernel shows, and what cards say");
@@ -233,26 +242,12 @@ static void test_list(void)
     CHECK(!cards, "the pointer stays");
     gpud_network_card_list_destroy(&cards);
     gpud_network_card_list_destroy(NULL);
-}
 
-static void check_card(const char *reason, const char *no_dmabuf)
-{
-    AUTO(gpud_network_card_list_destroy) struct gpud_network_card_list *cards = list(NULL, NULL);
-    struct gpud_network_card_info card = get(cards, 0);
-    CHECK(!card.dmabuf && card.available == !reason[0], "%s: %s", card.name, card.reason);
-    CHECK_SAYS(card.reason, reason);
-    CHECK_SAYS(card.no_dmabuf, no_dmabuf);
-}
-
-static void test_unavailable(void)
-{
-    uint32_t count;
-    struct gpud_network_host_info host;
     SAY("cards that cannot be used, or asked");
     start_host(NULL);
     fake_verbs_open_errno = ENODEV;
     check_card("libibverbs cannot open mlx5_0: ", "mlx5_0 cannot be asked: ");
-    struct gpud_network_card_list *cards = list(NULL, &host);
+    cards = list(NULL, &host);
     CHECK(!host.usable, "it is usable");
     CHECK_SAYS(host.reason, "libibverbs cannot open mlx5_0");
     gpud_network_card_list_destroy(&cards);
@@ -343,7 +338,6 @@ int main(int argc, char **argv)
     gpud_sysfs_root = folder;
     test_no_device();
     test_list();
-    test_unavailable();
     char why[GPUD_REASON_MAX];
     SAY("how much memory may be registered");
     run_child(check_limits, NULL);

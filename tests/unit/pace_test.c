@@ -66,11 +66,9 @@ static void test_steady(void)
         CHECK(llabs(pace.period - period) < 20 * USEC, "a period of %lld ns is taken for %lld",
               (long long)period, (long long)pace.period);
     }
-}
 
-/* What is gained by being awake is less than what it costs. */
-static void test_not_worth_it(void)
-{
+    SAY("what comes anyhow, too often, or is not to be waited for awake is not");
+    /* What is gained by being awake is less than what it costs. */
     struct gpud_pace pace = {0};
     struct outcome outcome = {0};
     int64_t when = START;
@@ -87,15 +85,13 @@ static void test_not_worth_it(void)
     pace = (struct gpud_pace){0};
     outcome = play(&pace, -1, &when, SEC / 60, 50 * USEC, 500);
     CHECK_EQUAL(outcome.expected, 0);
-}
 
-static void test_changes(void)
-{
-    struct gpud_pace pace = {0};
-    int64_t when = START;
+    SAY("one left out, a pause, another rate");
+    pace = (struct gpud_pace){0};
+    when = START;
     play(&pace, 250 * USEC, &when, SEC / 60, 50 * USEC, 300);
     when += SEC / 60; /* one is left out */
-    struct outcome outcome = play(&pace, 250 * USEC, &when, SEC / 60, 50 * USEC, 20);
+    outcome = play(&pace, 250 * USEC, &when, SEC / 60, 50 * USEC, 20);
     CHECK(outcome.met >= 12, "after one that was left out %d of 20 are met", outcome.met);
     when += 5 * SEC; /* a pause */
     outcome = play(&pace, 250 * USEC, &when, SEC / 60, 50 * USEC, 20);
@@ -129,9 +125,5 @@ int main(void)
     test_alarm(60);
     SAY("steady events are expected, and come when they are");
     test_steady();
-    SAY("what comes anyhow, too often, or is not to be waited for awake is not");
-    test_not_worth_it();
-    SAY("one left out, a pause, another rate");
-    test_changes();
     return 0;
 }

@@ -29,44 +29,6 @@ static void set_link_rate(const char *place, const char *speed, const char *widt
     set_file(folder, path, width);
 }
 
-static void make_machine(void)
-{
-    set_link_rate("pci0000:00/0000:00:01.0", "16.0 GT/s PCIe", "16");
-    set_link_rate("pci0000:00/0000:00:01.0/" ONE, "16.0 GT/s PCIe", "16");
-    set_link_rate("pci0000:00/0000:00:01.0/" TWO, "8 GT/s", "16"); /* as before Linux 5.7 */
-    set_link_rate("pci0000:00/" BESIDE, "16.0 GT/s PCIe", "16");
-    set_link_rate("pci0000:80/" FAR, "16.0 GT/s PCIe", "8");
-    set_link(folder, "sys/bus/pci/devices/0000:00:01.0",
-             "../../../devices/pci0000:00/0000:00:01.0");
-    set_link(folder, "sys/bus/pci/devices/" ONE, "../../../devices/pci0000:00/0000:00:01.0/" ONE);
-    set_link(folder, "sys/bus/pci/devices/" TWO, "../../../devices/pci0000:00/0000:00:01.0/" TWO);
-    set_link(folder, "sys/bus/pci/devices/" BESIDE, "../../../devices/pci0000:00/" BESIDE);
-    set_link(folder, "sys/bus/pci/devices/" FAR, "../../../devices/pci0000:80/" FAR);
-}
-
-static void test_bus_rates(void)
-{
-    SAY("the least of the links up to the processor is what a card has");
-    CHECK_EQUAL(gpud_place_bus_rate(ONE), 31504);
-    CHECK_EQUAL(gpud_place_bus_rate(TWO), 15760);
-    CHECK_EQUAL(gpud_place_bus_rate(FAR), 15752);
-    set_link_rate("pci0000:00/0000:00:01.0", "2.5 GT/s PCIe", "4");
-    CHECK_EQUAL(gpud_place_bus_rate(ONE), 1000);
-    static const char *const unknown[][2] = {
-        {"Unknown", "16"},       {"16.0 GT/s PCIe", "0"}, {"16.0 GT/s PCIe", "255"},
-        {"7.7 GT/s PCIe", "16"}, {"16.0", "16"},          {NULL, "16"},
-        {"16.0 GT/s PCIe", NULL}};
-    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
-        set_link_rate("pci0000:00/0000:00:01.0", unknown[i][0], unknown[i][1]);
-        CHECK_EQUAL(gpud_place_bus_rate(ONE), 0);
-    }
-    set_link_rate("pci0000:00/0000:00:01.0", "16.0 GT/s PCIe", "16");
-    static const char *const nowhere[] = {"", "0000:77:00.0", "../../../etc", "0000:02:00.0/..",
-                                          "0000:02:00.0.0.0"};
-    for (size_t i = 0; i < sizeof(nowhere) / sizeof(nowhere[0]); i++)
-        CHECK_EQUAL(gpud_place_bus_rate(nowhere[i]), 0);
-}
-
 static struct gpud_endpoint gpu_at(const char *kind, const char *pci)
 {
     struct gpud_endpoint end = {.name = "a gpu", .caps = GPUD_CAP_BUS_ADDRESSABLE};
@@ -185,8 +147,36 @@ int main(int argc, char **argv)
     setenv("HWLOC_XMLFILE", argv[1], 1);
     setenv("HWLOC_THISSYSTEM", "0", 1);
     folder = gpud_sysfs_root = made;
-    make_machine();
-    test_bus_rates();
+    set_link_rate("pci0000:00/0000:00:01.0", "16.0 GT/s PCIe", "16");
+    set_link_rate("pci0000:00/0000:00:01.0/" ONE, "16.0 GT/s PCIe", "16");
+    set_link_rate("pci0000:00/0000:00:01.0/" TWO, "8 GT/s", "16"); /* as before Linux 5.7 */
+    set_link_rate("pci0000:00/" BESIDE, "16.0 GT/s PCIe", "16");
+    set_link_rate("pci0000:80/" FAR, "16.0 GT/s PCIe", "8");
+    set_link(folder, "sys/bus/pci/devices/0000:00:01.0",
+             "../../../devices/pci0000:00/0000:00:01.0");
+    set_link(folder, "sys/bus/pci/devices/" ONE, "../../../devices/pci0000:00/0000:00:01.0/" ONE);
+    set_link(folder, "sys/bus/pci/devices/" TWO, "../../../devices/pci0000:00/0000:00:01.0/" TWO);
+    set_link(folder, "sys/bus/pci/devices/" BESIDE, "../../../devices/pci0000:00/" BESIDE);
+    set_link(folder, "sys/bus/pci/devices/" FAR, "../../../devices/pci0000:80/" FAR);
+    SAY("the least of the links up to the processor is what a card has");
+    CHECK_EQUAL(gpud_place_bus_rate(ONE), 31504);
+    CHECK_EQUAL(gpud_place_bus_rate(TWO), 15760);
+    CHECK_EQUAL(gpud_place_bus_rate(FAR), 15752);
+    set_link_rate("pci0000:00/0000:00:01.0", "2.5 GT/s PCIe", "4");
+    CHECK_EQUAL(gpud_place_bus_rate(ONE), 1000);
+    static const char *const unknown[][2] = {
+        {"Unknown", "16"},       {"16.0 GT/s PCIe", "0"}, {"16.0 GT/s PCIe", "255"},
+        {"7.7 GT/s PCIe", "16"}, {"16.0", "16"},          {NULL, "16"},
+        {"16.0 GT/s PCIe", NULL}};
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+        set_link_rate("pci0000:00/0000:00:01.0", unknown[i][0], unknown[i][1]);
+        CHECK_EQUAL(gpud_place_bus_rate(ONE), 0);
+    }
+    set_link_rate("pci0000:00/0000:00:01.0", "16.0 GT/s PCIe", "16");
+    static const char *const nowhere[] = {"", "0000:77:00.0", "../../../etc", "0000:02:00.0/..",
+                                          "0000:02:00.0.0.0"};
+    for (size_t i = 0; i < sizeof(nowhere) / sizeof(nowhere[0]); i++)
+        CHECK_EQUAL(gpud_place_bus_rate(nowhere[i]), 0);
     test_order("cuda", "peer");
     test_order("opencl", "directgma");
     test_sentences();

@@ -358,12 +358,31 @@ static void test_walk(void)
     SAY("  %llu frames; %u and %u writes had no room", (unsigned long long)scene.sent,
         sides[0].refused, sides[1].refused);
     close_sides();
-}
 
-/* What had no room is not written any more, nor notified, once the other side has another page. */
-static void test_detach(void)
-{
-    struct scene scene;
+    SAY("what a frame costs");
+    /* A card is asked for no more than a steady stream needs. */
+    open_scene(&scene);
+    uint64_t before[2] = {0};
+    for (uint32_t frame = 0; frame < 3 * GPUD_PAGE_ENTRIES; frame++) {
+        if (frame == 2 * GPUD_PAGE_ENTRIES)
+            for (int i = 0; i < 2; i++)
+                before[i] = sides[i].requests;
+        CHECK(gpud_page_take(&scene.tx, &scene.held[0]), "no credit");
+        publish_frame(&scene, scene.held[0]);
+        settle();
+        CHECK(take_frame(&scene) && give_back(&scene), "frame %u has not come", frame);
+        settle();
+        reap(&scene);
+    }
+    CHECK_EQUAL(sides[0].requests - before[0], 2 * GPUD_PAGE_ENTRIES); /* descriptor, head */
+    CHECK_EQUAL(sides[1].requests - before[1], GPUD_PAGE_ENTRIES);     /* returned */
+    CHECK(sides[0].notices >= GPUD_PAGE_ENTRIES && sides[1].notices >= GPUD_PAGE_ENTRIES,
+          "frames, or credits, without a notice");
+    close_sides();
+
+    SAY("an end in between");
+    /* What had no room is not written any more, nor notified, once the other side has another page.
+     */
     open_scene(&scene);
     CHECK(send_frame(&scene), "no room in an empty queue");
     settle();
@@ -384,37 +403,9 @@ static void test_detach(void)
     close_sides();
 }
 
-/* A card is asked for no more than a steady stream needs. */
-static void test_economy(void)
-{
-    struct scene scene;
-    open_scene(&scene);
-    uint64_t before[2] = {0};
-    for (uint32_t frame = 0; frame < 3 * GPUD_PAGE_ENTRIES; frame++) {
-        if (frame == 2 * GPUD_PAGE_ENTRIES)
-            for (int i = 0; i < 2; i++)
-                before[i] = sides[i].requests;
-        CHECK(gpud_page_take(&scene.tx, &scene.held[0]), "no credit");
-        publish_frame(&scene, scene.held[0]);
-        settle();
-        CHECK(take_frame(&scene) && give_back(&scene), "frame %u has not come", frame);
-        settle();
-        reap(&scene);
-    }
-    CHECK_EQUAL(sides[0].requests - before[0], 2 * GPUD_PAGE_ENTRIES); /* descriptor, head */
-    CHECK_EQUAL(sides[1].requests - before[1], GPUD_PAGE_ENTRIES);     /* returned */
-    CHECK(sides[0].notices >= GPUD_PAGE_ENTRIES && sides[1].notices >= GPUD_PAGE_ENTRIES,
-          "frames, or credits, without a notice");
-    close_sides();
-}
-
 int main(void)
 {
     SAY("%d steps over full queues", STEPS);
     test_walk();
-    SAY("what a frame costs");
-    test_economy();
-    SAY("an end in between");
-    test_detach();
     return 0;
 }

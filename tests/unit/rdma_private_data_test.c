@@ -16,60 +16,6 @@ static void pad(size_t size, int with)
     memset(bytes + size, with, sizeof(bytes) - size);
 }
 
-static void test_requests(void)
-{
-    struct gpud_rdma_request request = {.receives = 96}, got;
-    size_t size;
-    for (size_t length = 0; length <= GPUD_PLACE_NAME_MAX; length++) {
-        memset(request.name, 'n', length);
-        request.name[length] = '\0';
-        size = gpud_rdma_write_request(&request, bytes);
-        CHECK(size <= GPUD_RDMA_REQUEST_MAX, "%zu bytes", size);
-        for (int with = 0; with < 256; with += 51) {
-            pad(size, with);
-            memset(&got, 0x5a, sizeof(got));
-            WORKS(gpud_rdma_read_request(bytes, ROOM, &got, &e));
-            CHECK(got.receives == 96 && strcmp(got.name, request.name) == 0, "\"%s\"", got.name);
-        }
-        WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
-        for (size_t cut = 0; cut < size; cut++)
-            EXPECT(GPUD_PEER, "", gpud_rdma_read_request(bytes, cut, &got, &e));
-    }
-    gpud_print(request.name, "cam1");
-    size = gpud_rdma_write_request(&request, bytes);
-    CHECK(size == 12 && memcmp(bytes, "GPUR\x01\x0c\x60\0cam1", 12) == 0, "other bytes");
-
-    bytes[4] = 2;
-    EXPECT(GPUD_UNSUPPORTED, "version 2", gpud_rdma_read_request(bytes, size, &got, &e));
-    bytes[4] = 1;
-    bytes[0] = 'g';
-    EXPECT(GPUD_PEER, "no gpudirect program", gpud_rdma_read_request(bytes, size, &got, &e));
-    bytes[0] = 'G';
-    bytes[9] = '/';
-    WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
-    CHECK_TEXT(got.name, "c/m1");
-    bytes[10] = '/';
-    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
-    bytes[10] = 'm';
-    bytes[9] = '\0';
-    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
-    bytes[9] = 'a';
-    bytes[6] = GPUD_RDMA_RECEIVES_MIN - 1;
-    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
-    bytes[6] = 1;
-    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
-    bytes[6] = 0; /* a question for names */
-    WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
-    CHECK_EQUAL(got.receives, 0);
-    bytes[6] = GPUD_RDMA_RECEIVES_MIN;
-    WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
-    memset(bytes + 8, 'n', ROOM - 8);
-    bytes[5] = 8 + GPUD_PLACE_NAME_MAX + 1;
-    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, ROOM, &got, &e));
-    bytes[5] = 7;
-    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, ROOM, &got, &e));
-}
-
 /* --- refusals --------------------------------------------------------------------------------- */
 
 static void send_refusal(const struct gpud_rdma_refusal *refusal, struct gpud_rdma_refusal *got)
@@ -180,10 +126,59 @@ static void test_refusals(void)
 int main(void)
 {
     SAY("requests");
-    test_requests();
+    struct gpud_rdma_request request = {.receives = 96}, got;
+    size_t size;
+    for (size_t length = 0; length <= GPUD_PLACE_NAME_MAX; length++) {
+        memset(request.name, 'n', length);
+        request.name[length] = '\0';
+        size = gpud_rdma_write_request(&request, bytes);
+        CHECK(size <= GPUD_RDMA_REQUEST_MAX, "%zu bytes", size);
+        for (int with = 0; with < 256; with += 51) {
+            pad(size, with);
+            memset(&got, 0x5a, sizeof(got));
+            WORKS(gpud_rdma_read_request(bytes, ROOM, &got, &e));
+            CHECK(got.receives == 96 && strcmp(got.name, request.name) == 0, "\"%s\"", got.name);
+        }
+        WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
+        for (size_t cut = 0; cut < size; cut++)
+            EXPECT(GPUD_PEER, "", gpud_rdma_read_request(bytes, cut, &got, &e));
+    }
+    gpud_print(request.name, "cam1");
+    size = gpud_rdma_write_request(&request, bytes);
+    CHECK(size == 12 && memcmp(bytes, "GPUR\x01\x0c\x60\0cam1", 12) == 0, "other bytes");
+
+    bytes[4] = 2;
+    EXPECT(GPUD_UNSUPPORTED, "version 2", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[4] = 1;
+    bytes[0] = 'g';
+    EXPECT(GPUD_PEER, "no gpudirect program", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[0] = 'G';
+    bytes[9] = '/';
+    WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
+    CHECK_TEXT(got.name, "c/m1");
+    bytes[10] = '/';
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[10] = 'm';
+    bytes[9] = '\0';
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[9] = 'a';
+    bytes[6] = GPUD_RDMA_RECEIVES_MIN - 1;
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[6] = 1;
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[6] = 0; /* a question for names */
+    WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
+    CHECK_EQUAL(got.receives, 0);
+    bytes[6] = GPUD_RDMA_RECEIVES_MIN;
+    WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
+    memset(bytes + 8, 'n', ROOM - 8);
+    bytes[5] = 8 + GPUD_PLACE_NAME_MAX + 1;
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, ROOM, &got, &e));
+    bytes[5] = 7;
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, ROOM, &got, &e));
     SAY("replies");
     uint32_t receives = 7;
-    size_t size = gpud_rdma_write_reply(0x1234, bytes);
+    size = gpud_rdma_write_reply(0x1234, bytes);
     CHECK(size == 8 && memcmp(bytes, "GPUR\x01\x08\x34\x12", 8) == 0, "other bytes");
     pad(size, 0xff);
     WORKS(gpud_rdma_read_reply(bytes, ROOM, &receives, &e));

@@ -54,71 +54,6 @@ static struct gpud_endpoint cuda_end(const char *device, uint8_t uuid)
     return end;
 }
 
-static void test_peers(void)
-{
-    struct gpud_endpoint a = cuda_end("cuda:0", 10), b = cuda_end("cuda:1", 20), host = host_end();
-    const struct gpud_route_ops *map = gpud_route_find("map"), *peer = gpud_route_find("peer");
-
-    /* The hardware counts, not what a process calls it. */
-    struct gpud_endpoint renamed = a;
-    renamed.token = 99;
-    gpud_print(renamed.device, "cuda:7");
-    against_of(&a, &renamed, NULL, "map");
-    struct gpud_endpoint other = b;
-    gpud_print(other.device, "cuda:0");
-    CHECK_SAYS(against_of(&a, &other, NULL, "staged"), "map: the frames are on cuda:0");
-
-    CHECK_SAYS(against_of(&a, &b, NULL, "staged"), "peer: the sender's driver cannot write");
-    memcpy(a.reach[a.reach_count++], b.uuid, sizeof(b.uuid));
-    CHECK_SAYS(against_of(&a, &b, NULL, "peer"),
-               "map: the frames are on cuda:0 and are wanted on cuda:1");
-    CHECK_SAYS(against_of(&b, &a, NULL, "staged"),
-               "peer: "); /* one way says nothing of the other */
-    CHECK_SAYS(against_of(&a, &host, NULL, "staged"), "peer: only between GPUs of one vendor");
-    memset(b.host, 2, sizeof(b.host));
-    CHECK_SAYS(against_of(&a, &b, NULL, "none"), "peer: the two ends run on different machines");
-
-    CHECK_EQUAL(gpud_route_signal(map, &a, &renamed), GPUD_SIGNAL_PAGE);
-    CHECK_EQUAL(gpud_route_signal(map, &host, &host), GPUD_SIGNAL_NONE);
-    renamed.caps &= ~(uint32_t)GPUD_CAP_PAGE_SIGNALS;
-    CHECK_EQUAL(gpud_route_signal(map, &a, &renamed), GPUD_SIGNAL_NONE);
-    CHECK_EQUAL(gpud_route_signal(peer, &a, &b), GPUD_SIGNAL_PAGE);
-    CHECK_EQUAL(gpud_route_signal(gpud_route_find("directgma"), &a, &b), GPUD_SIGNAL_MEMORY);
-    CHECK_EQUAL(gpud_route_signal(gpud_route_find("staged"), &a, &b), GPUD_SIGNAL_NONE);
-
-    /* Two drivers of one GPU, which is proved by nothing but its UUID. */
-    struct gpud_endpoint cuda = cuda_end("cuda:0", 10), opencl = gpu_end("opencl:3", false);
-    const char *why = against_of(&cuda, &opencl, NULL, "staged");
-    CHECK_SAYS(why,
-               "map: the frames are on cuda:0 and are wanted on opencl:3: the driver of opencl:3 "
-               "imports no memory");
-    opencl.caps |= GPUD_CAP_IMPORT;
-    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
-               "the driver of opencl:3 does not tell which");
-    memset(opencl.uuid, 20, sizeof(opencl.uuid));
-    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
-               "cuda:0 and opencl:3 are different GPUs");
-    CHECK_SAYS(against_of(&opencl, &cuda, NULL, "staged"),
-               "cuda:0 and opencl:3 are different GPUs");
-    memset(opencl.uuid, 10, sizeof(opencl.uuid));
-    CHECK_TEXT(against_of(&cuda, &opencl, NULL, "map"), "");
-    opencl.token = cuda.token; /* in one process, too, it goes by descriptor */
-    CHECK_TEXT(against_of(&cuda, &opencl, NULL, "map"), "");
-    CHECK_EQUAL(gpud_route_signal(gpud_route_find("map"), &cuda, &opencl), GPUD_SIGNAL_NONE);
-    CHECK_SAYS(against_of(&opencl, &cuda, NULL, "peer"), "map: the frames are on opencl:3");
-    CHECK_EQUAL(gpud_route_signal(gpud_route_find("peer"), &opencl, &cuda), GPUD_SIGNAL_NONE);
-
-    memset(cuda.uuid, 0, sizeof(cuda.uuid));
-    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
-               "the driver of cuda:0 does not tell which");
-    memset(cuda.uuid, 10, sizeof(cuda.uuid));
-    cuda.caps &= ~(uint32_t)GPUD_CAP_SHARE;
-    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
-               "the driver of cuda:0 exports no memory");
-    CHECK_SAYS(against_of(&opencl, &cuda, NULL, "staged"),
-               "the driver of cuda:0 exports no memory");
-}
-
 static void test_table(void)
 {
     struct gpud_endpoint host = host_end(), host2 = host_end();
@@ -177,6 +112,69 @@ static void test_table(void)
     strcpy(s.route, "map");
     strcpy(r.route, "staged");
     CHECK_SAYS(against_of(&s, &r, NULL, "none"), "only the route");
+
+    struct gpud_endpoint a = cuda_end("cuda:0", 10), b = cuda_end("cuda:1", 20);
+    host = host_end();
+    const struct gpud_route_ops *map = gpud_route_find("map"), *peer = gpud_route_find("peer");
+
+    /* The hardware counts, not what a process calls it. */
+    struct gpud_endpoint renamed = a;
+    renamed.token = 99;
+    gpud_print(renamed.device, "cuda:7");
+    against_of(&a, &renamed, NULL, "map");
+    struct gpud_endpoint other = b;
+    gpud_print(other.device, "cuda:0");
+    CHECK_SAYS(against_of(&a, &other, NULL, "staged"), "map: the frames are on cuda:0");
+
+    CHECK_SAYS(against_of(&a, &b, NULL, "staged"), "peer: the sender's driver cannot write");
+    memcpy(a.reach[a.reach_count++], b.uuid, sizeof(b.uuid));
+    CHECK_SAYS(against_of(&a, &b, NULL, "peer"),
+               "map: the frames are on cuda:0 and are wanted on cuda:1");
+    CHECK_SAYS(against_of(&b, &a, NULL, "staged"),
+               "peer: "); /* one way says nothing of the other */
+    CHECK_SAYS(against_of(&a, &host, NULL, "staged"), "peer: only between GPUs of one vendor");
+    memset(b.host, 2, sizeof(b.host));
+    CHECK_SAYS(against_of(&a, &b, NULL, "none"), "peer: the two ends run on different machines");
+
+    CHECK_EQUAL(gpud_route_signal(map, &a, &renamed), GPUD_SIGNAL_PAGE);
+    CHECK_EQUAL(gpud_route_signal(map, &host, &host), GPUD_SIGNAL_NONE);
+    renamed.caps &= ~(uint32_t)GPUD_CAP_PAGE_SIGNALS;
+    CHECK_EQUAL(gpud_route_signal(map, &a, &renamed), GPUD_SIGNAL_NONE);
+    CHECK_EQUAL(gpud_route_signal(peer, &a, &b), GPUD_SIGNAL_PAGE);
+    CHECK_EQUAL(gpud_route_signal(gpud_route_find("directgma"), &a, &b), GPUD_SIGNAL_MEMORY);
+    CHECK_EQUAL(gpud_route_signal(gpud_route_find("staged"), &a, &b), GPUD_SIGNAL_NONE);
+
+    /* Two drivers of one GPU, which is proved by nothing but its UUID. */
+    struct gpud_endpoint cuda = cuda_end("cuda:0", 10), opencl = gpu_end("opencl:3", false);
+    why = against_of(&cuda, &opencl, NULL, "staged");
+    CHECK_SAYS(why,
+               "map: the frames are on cuda:0 and are wanted on opencl:3: the driver of opencl:3 "
+               "imports no memory");
+    opencl.caps |= GPUD_CAP_IMPORT;
+    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
+               "the driver of opencl:3 does not tell which");
+    memset(opencl.uuid, 20, sizeof(opencl.uuid));
+    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
+               "cuda:0 and opencl:3 are different GPUs");
+    CHECK_SAYS(against_of(&opencl, &cuda, NULL, "staged"),
+               "cuda:0 and opencl:3 are different GPUs");
+    memset(opencl.uuid, 10, sizeof(opencl.uuid));
+    CHECK_TEXT(against_of(&cuda, &opencl, NULL, "map"), "");
+    opencl.token = cuda.token; /* in one process, too, it goes by descriptor */
+    CHECK_TEXT(against_of(&cuda, &opencl, NULL, "map"), "");
+    CHECK_EQUAL(gpud_route_signal(gpud_route_find("map"), &cuda, &opencl), GPUD_SIGNAL_NONE);
+    CHECK_SAYS(against_of(&opencl, &cuda, NULL, "peer"), "map: the frames are on opencl:3");
+    CHECK_EQUAL(gpud_route_signal(gpud_route_find("peer"), &opencl, &cuda), GPUD_SIGNAL_NONE);
+
+    memset(cuda.uuid, 0, sizeof(cuda.uuid));
+    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
+               "the driver of cuda:0 does not tell which");
+    memset(cuda.uuid, 10, sizeof(cuda.uuid));
+    cuda.caps &= ~(uint32_t)GPUD_CAP_SHARE;
+    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
+               "the driver of cuda:0 exports no memory");
+    CHECK_SAYS(against_of(&opencl, &cuda, NULL, "staged"),
+               "the driver of cuda:0 exports no memory");
 }
 
 static void test_trials(void)
@@ -273,14 +271,12 @@ static void test_trials(void)
     trials = gpud_route_trials_create();
     against_of(&a, &again, trials, "map");
     gpud_route_trials_destroy(&trials);
-}
 
-/* Only between two devices of one process that share a context. */
-static void test_migrate(void)
-{
-    static const int one, other;
-    struct gpud_endpoint a = gpu_end("opencl:0", false), b = gpu_end("opencl:1", false);
-    const struct gpud_endpoint host = host_end();
+    /* Only between two devices of one process that share a context. */
+    static const int one, another;
+    a = gpu_end("opencl:0", false);
+    b = gpu_end("opencl:1", false);
+    host = host_end();
     a.common = b.common = &one;
     CHECK_SAYS(
         against_of(&a, &b, NULL, "migrate"),
@@ -289,7 +285,7 @@ static void test_migrate(void)
     a.require_direct = true;
     against_of(&a, &b, NULL, "migrate");
     a.require_direct = false;
-    b.common = &other;
+    b.common = &another;
     CHECK_SAYS(
         against_of(&a, &b, NULL, "staged"),
         "migrate: no common context: opencl:0 and opencl:1 belong to different OpenCL drivers");
@@ -371,10 +367,8 @@ int main(void)
 {
     SAY("which route, and what speaks against the better ones");
     test_table();
-    test_peers();
     test_network();
     test_trials();
-    test_migrate();
     SAY("ends on two machines");
     struct gpud_endpoint here = host_end(), there = host_end();
     memset(there.host, 2, sizeof(there.host));

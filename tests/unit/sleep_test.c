@@ -98,6 +98,26 @@ static void *play_second(void *table)
     return NULL;
 }
 
+/* --- one's own side --------------------------------------------------------------------------- */
+
+struct doze {
+    struct gpud_sleeper sleeper;
+    atomic_bool stop;
+};
+
+static bool is_stopped(void *arg)
+{
+    return atomic_load(&((struct doze *)arg)->stop);
+}
+
+static void *doze(void *arg)
+{
+    struct doze *doze = arg;
+    while (!is_stopped(doze))
+        gpud_sleep(&doze->sleeper, is_stopped, doze, gpud_now() + 20 * GPUD_SEC);
+    return NULL;
+}
+
 static void test_turns(void)
 {
     struct table *table =
@@ -119,36 +139,14 @@ static void test_turns(void)
     CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0,
           "the other process failed");
     munmap(table, sizeof(*table));
-}
 
-/* --- one's own side --------------------------------------------------------------------------- */
-
-struct doze {
-    struct gpud_sleeper sleeper;
-    atomic_bool stop;
-};
-
-static bool is_stopped(void *arg)
-{
-    return atomic_load(&((struct doze *)arg)->stop);
-}
-
-static void *doze(void *arg)
-{
-    struct doze *doze = arg;
-    while (!is_stopped(doze))
-        gpud_sleep(&doze->sleeper, is_stopped, doze, gpud_now() + 20 * GPUD_SEC);
-    return NULL;
-}
-
-/* At whatever point on its way into the kernel a thread is when it is interrupted; the peer says
- * that it is awake, and changes its own word at will. */
-static void test_rouse(void)
-{
+    SAY("a thread of one's own is woken wherever it is");
+    /* At whatever point on its way into the kernel a thread is when it is interrupted; the peer
+     * says that it is awake, and changes its own word at will. */
     for (int i = 0; i < 500; i++) {
         _Atomic uint32_t asleep = 0, kicks = 0;
         struct doze it = {.sleeper = {.asleep = &asleep, .kicks = &kicks}};
-        pthread_t thread = NEW_THREAD(doze, &it);
+        thread = NEW_THREAD(doze, &it);
         for (int turns = 0; turns < i * 20; turns++)
             atomic_store(&asleep, 0);
         int64_t begin = gpud_now(), start;
@@ -277,8 +275,6 @@ int main(void)
     test_deadlines();
     SAY("%d turns between two threads, then two processes, without a lost wake", TURNS);
     test_turns();
-    SAY("a thread of one's own is woken wherever it is");
-    test_rouse();
     SAY("spinning opens and closes its window");
     test_spin();
     return 0;

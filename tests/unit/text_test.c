@@ -45,27 +45,6 @@ static const struct {
     {"truncated at the end: four bytes", "a\xf0\x9f\x8e", "a???"},
 };
 
-static void test_clean(void)
-{
-    for (size_t i = 0; i < sizeof(cleaned) / sizeof(cleaned[0]); i++) {
-        size_t size = strlen(cleaned[i].in);
-        char *text = malloc(size + 1); /* of this size, so that a sanitizer sees what lies beyond */
-        CHECK(text, "malloc");
-        memcpy(text, cleaned[i].in, size + 1);
-        gpud_text_clean(text, size);
-        CHECK(strcmp(text, cleaned[i].out) == 0, "%s: \"%s\" where \"%s\" is right",
-              cleaned[i].what, text, cleaned[i].out);
-        gpud_text_clean(text, size);
-        CHECK(strcmp(text, cleaned[i].out) == 0, "%s: cleaned twice: \"%s\"", cleaned[i].what,
-              text);
-        free(text);
-    }
-    /* What comes after its end is not looked at; a NUL within it is a control character. */
-    char text[] = "a\0b\xe2\x82\xac";
-    gpud_text_clean(text, 5);
-    CHECK(memcmp(text, "a?b??\xac", 7) == 0, "\"%s\"", text);
-}
-
 /* Euro signs from that place on, more than there is room for. */
 static void euros(char *text, size_t size, size_t at)
 {
@@ -127,7 +106,23 @@ static void test_cuts(void)
 int main(void)
 {
     SAY("what others wrote");
-    test_clean();
+    for (size_t i = 0; i < sizeof(cleaned) / sizeof(cleaned[0]); i++) {
+        size_t size = strlen(cleaned[i].in);
+        char *text = malloc(size + 1); /* of this size, so that a sanitizer sees what lies beyond */
+        CHECK(text, "malloc");
+        memcpy(text, cleaned[i].in, size + 1);
+        gpud_text_clean(text, size);
+        CHECK(strcmp(text, cleaned[i].out) == 0, "%s: \"%s\" where \"%s\" is right",
+              cleaned[i].what, text, cleaned[i].out);
+        gpud_text_clean(text, size);
+        CHECK(strcmp(text, cleaned[i].out) == 0, "%s: cleaned twice: \"%s\"", cleaned[i].what,
+              text);
+        free(text);
+    }
+    /* What comes after its end is not looked at; a NUL within it is a control character. */
+    char nul[] = "a\0b\xe2\x82\xac";
+    gpud_text_clean(nul, 5);
+    CHECK(memcmp(nul, "a?b??\xac", 7) == 0, "\"%s\"", nul);
     SAY("where a text may be cut");
     static const char text[] = "a\xc3\xb6\xe2\x82\xac\xf0\x9f\x8e\xa5z";
     static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
