@@ -4,13 +4,10 @@
 /* A receiver, as the sender sees it: the input plays one over a real socket with real descriptors,
  * honestly or not, while the sender submits frames and changes its format. One thread: the sender's
  * own has been stopped, and this program does its work. */
-#include "device/device.h"
-#include "network.h"
 #include "route/route.h"
 #include "stateful.h"
 #include "stream/sender/sender.h"
 #include "watch.h"
-#include "wire/unix/unix.h"
 #include "support/media.h"
 
 #include <poll.h>
@@ -270,20 +267,6 @@ static void look_after_sender(void)
     gpud_listener_turn(sender);
 }
 
-/* The application gets all the slots that it asked for, since no receiver holds any. */
-static void expect_slots(void)
-{
-    struct gpud_frame *frame[ENTRIES];
-    struct gpud_error error = {.reason = ""};
-    watch_begin(WATCH_SENDER, "lending slots", 10 * GPUD_SEC);
-    for (unsigned i = 0; i < ENTRIES; i++)
-        if (gpud_sender_acquire(sender, 10 * GPUD_SEC / ENTRIES, &frame[i], &error) != GPUD_OK)
-            watch_fail("a slot does not come back: %s", error.reason);
-    for (unsigned i = 0; i < ENTRIES; i++)
-        gpud_frame_release(&frame[i]);
-    watch_end(WATCH_SENDER);
-}
-
 /* A newcomer of this very process, or as if it were of another user's. */
 static void let_in(int fd, bool foreign)
 {
@@ -302,30 +285,6 @@ static uint64_t answered(int fd, enum gpud_message_type type)
     if (gpud_socket_receive(fd, &message, &error) != GPUD_OK || message.type != type)
         watch_fail("no %s: %s", gpud_message_name(type), error.reason);
     return type == GPUD_MESSAGE_STATUS ? message.report.links : message.links.count;
-}
-
-/* A query is answered in every state of the link. */
-static void expect_answer(void)
-{
-    static const struct pollfd readable[2] = {{.revents = POLLIN}, {.revents = POLLIN}};
-    static struct gpud_message message;
-    int ends[2];
-    fuzz_pair(ends);
-    message.type = GPUD_MESSAGE_QUERY;
-    if (gpud_socket_send(ends[0], &message, NULL) != GPUD_OK)
-        abort();
-    watch_begin(WATCH_SENDER, "an answer", 0);
-    bool linked = sender->link_count && sender->links[0]->state != GPUD_LINK_DEAD;
-    let_in(ends[1], false);
-    gpud_newcomers_read(sender, readable, 2);
-    if (answered(ends[0], GPUD_MESSAGE_STATUS) != linked ||
-        (linked && answered(ends[0], GPUD_MESSAGE_LINKS) != 1) ||
-        gpud_sender_list_links(sender, NULL, 0) != linked)
-        watch_fail("a query lists other receivers than there are");
-    if (gpud_socket_receive(ends[0], &message, NULL) != GPUD_CLOSED)
-        watch_fail("there is no end of the answer");
-    watch_end(WATCH_SENDER);
-    close(ends[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -377,7 +336,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     read_messages();
-    expect_answer();
+
+    /* A query is answered in every state of the link. */
+    static const struct pollfd readable[2] = {{.revents = POLLIN}, {.revents = POLLIN}};
+    static struct gpud_message message;
+    fuzz_pair(ends);
+    message.type = GPUD_MESSAGE_QUERY;
+    if (gpud_socket_send(ends[0], &message, NULL) != GPUD_OK)
+        abort();
+    watch_begin(WATCH_SENDER, "an answer", 0);
+    bool linked = sender->link_count && sender->links[0]->state != GPUD_LINK_DEAD;
+    let_in(ends[1], false);
+    gpud_newcomers_read(sender, readable, 2);
+    if (answered(ends[0], GPUD_MESSAGE_STATUS) != linked ||
+        (linked && answered(ends[0], GPUD_MESSAGE_LINKS) != 1) ||
+        gpud_sender_list_links(sender, NULL, 0) != linked)
+        watch_fail("a query lists other receivers than there are");
+    if (gpud_socket_receive(ends[0], &message, NULL) != GPUD_CLOSED)
+        watch_fail("there is no end of the answer");
+    watch_end(WATCH_SENDER);
+    close(ends[0]);
+
     close(player.fd);
     struct gpud_link *link = read_messages();
     if (sender->newcomer_count || link)
@@ -385,8 +364,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                    link ? (int)link->state : -1);
     drop_page(&player);
 
-    /* Every slot is free again, and every descriptor that came along is closed. */
-    expect_slots();
+    /* Every slot is free again, since no receiver holds any, and every descriptor that came along
+     * is closed. */
+    struct gpud_frame *frame[ENTRIES];
+    struct gpud_error error = {.reason = ""};
+    watch_begin(WATCH_SENDER, "lending slots", 10 * GPUD_SEC);
+    for (unsigned i = 0; i < ENTRIES; i++)
+        if (gpud_sender_acquire(sender, 10 * GPUD_SEC / ENTRIES, &frame[i], &error) != GPUD_OK)
+            watch_fail("a slot does not come back: %s", error.reason);
+    for (unsigned i = 0; i < ENTRIES; i++)
+        gpud_frame_release(&frame[i]);
+    watch_end(WATCH_SENDER);
     gpud_sender_configure(sender, PICTURE(&layout[0]), NULL);
     fuzz_expect_fds(fds, look_after_sender);
     return 0;

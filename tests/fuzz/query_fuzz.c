@@ -4,13 +4,11 @@
 /* Querying a sender: the input answers, honestly or not, over a real socket with real descriptors.
  * The query ends in any case; its results are safe to print on a terminal; and every received
  * descriptor is closed. */
-#include "base/base.h"
 #include "frame/media/media.h"
 #include "route/route.h"
 #include "stateful.h"
 #include "stream/query/query.h"
 #include "watch.h"
-#include "wire/unix/unix.h"
 
 #define MESSAGES_MAX 64
 

@@ -3,14 +3,11 @@
 
 /* A sender, as the receiver sees it: the input plays one over a real socket with real descriptors,
  * honestly or not, while the receiver acquires. */
-#include "device/device.h"
-#include "network.h"
 #include "route/route.h"
 #include "stateful.h"
 #include "stream/shared/shared.h"
 #include "stream/receiver/receiver.h"
 #include "watch.h"
-#include "wire/unix/unix.h"
 
 #define SLOTS 4
 #define LARGE_META_MAX 4096
@@ -330,21 +327,6 @@ static void acquire(bool joins)
     }
 }
 
-/* The peer is gone: after what is left in the page, and in copies under way, it says so. */
-static void expect_end(void)
-{
-    struct gpud_frame *frame;
-    struct gpud_error error = {.reason = ""};
-    int64_t until = watch_time() + WATCH_PATIENCE;
-    for (unsigned turns = 0; receiver->state != GPUD_RECEIVER_OFFLINE; turns++) {
-        if (turns > GPUD_PAGE_ENTRIES + 20 && watch_time() > until)
-            watch_fail("the receiver does not notice the end of its peer, in state %d: %s",
-                       receiver->state, error.reason);
-        if (acquire_one(GPUD_MSEC, &frame, &error) == GPUD_OK)
-            gpud_frame_release(&frame);
-    }
-}
-
 #define LOOP_FDS 3 /* an epoll, an eventfd, a timer */
 
 static void nothing(void)
@@ -410,7 +392,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     close(player.ring_fd);
     munmap(player.ring, SLOTS * SLOT_SIZE);
     drop_page(&player);
-    expect_end();
+
+    /* The peer is gone: after what is left in the page, and in copies under way, the receiver says
+     * so. */
+    struct gpud_frame *frame;
+    struct gpud_error error = {.reason = ""};
+    int64_t until = watch_time() + WATCH_PATIENCE;
+    for (unsigned turns = 0; receiver->state != GPUD_RECEIVER_OFFLINE; turns++) {
+        if (turns > GPUD_PAGE_ENTRIES + 20 && watch_time() > until)
+            watch_fail("the receiver does not notice the end of its peer, in state %d: %s",
+                       receiver->state, error.reason);
+        if (acquire_one(GPUD_MSEC, &frame, &error) == GPUD_OK)
+            gpud_frame_release(&frame);
+    }
     gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC, "the input is over");
     /* A receiver that has waited for a second, as on a busy machine, keeps what it waits with. */
     if (!had_loop && atomic_load(&receiver->poll.is_open))

@@ -43,6 +43,10 @@ static const char *against_of(const struct gpud_endpoint *sender,
     return against;
 }
 
+/* Without trials: the route, and what speaks against a better one. */
+#define GOES(sender, receiver, wanted, says) \
+    CHECK_SAYS(against_of(sender, receiver, NULL, wanted), says)
+
 static struct gpud_endpoint cuda_end(const char *device, uint8_t uuid)
 {
     struct gpud_endpoint end = {.name = "a gpu", .kind = "cuda", .reach_count = 1, .token = uuid};
@@ -70,20 +74,16 @@ static void test_table(void)
     why = against_of(&host, &gpu, NULL, "staged");
     CHECK_SAYS(why, "map: ");
     CHECK_SAYS(why, "directgma: only between OpenCL devices, not host");
-    why = against_of(&gpu, &host, NULL, "staged");
-    CHECK_SAYS(why, "directgma: only between OpenCL devices, not host");
-    why = against_of(&plain, &plain2, NULL, "staged");
-    CHECK_SAYS(why, "directgma: sender: no cl_amd_bus_addressable_memory");
-    why = against_of(&gpu, &plain2, NULL, "staged");
-    CHECK_SAYS(why, "directgma: receiver: no cl_amd_bus_addressable_memory");
+    GOES(&gpu, &host, "staged", "directgma: only between OpenCL devices, not host");
+    GOES(&plain, &plain2, "staged", "directgma: sender: no cl_amd_bus_addressable_memory");
+    GOES(&gpu, &plain2, "staged", "directgma: receiver: no cl_amd_bus_addressable_memory");
 
     /* The same device: by pointer inside a process; between processes only if the driver can
      * export. */
     struct gpud_endpoint here = gpu, there = gpu;
     CHECK_TEXT(against_of(&here, &there, NULL, "map"), "");
     there.token = 77;
-    why = against_of(&here, &there, NULL, "directgma");
-    CHECK_SAYS(why, "map: the driver of opencl:0 cannot export memory");
+    GOES(&here, &there, "directgma", "map: the driver of opencl:0 cannot export memory");
     here.caps |= GPUD_CAP_SHARE;
     against_of(&here, &there, NULL, "map");
 
@@ -95,23 +95,21 @@ static void test_table(void)
         struct gpud_endpoint s = host, r = gpu, s2 = host, r2 = host;
         r2.token = 5;
         (side ? &r : &s)->require_direct = 1;
-        CHECK_SAYS(against_of(&s, &r, NULL, "none"), "staged: require-direct forbids");
+        GOES(&s, &r, "none", "staged: require-direct forbids");
         (side ? &r2 : &s2)->require_direct = 1;
         against_of(&s2, &r2, NULL, "map");
 
         strcpy((side ? &r2 : &s2)->route, "staged");
         (side ? &r2 : &s2)->require_direct = 0;
-        CHECK_SAYS(against_of(&s2, &r2, NULL, "staged"),
-                   "map: only the route \"staged\" was asked for");
+        GOES(&s2, &r2, "staged", "map: only the route \"staged\" was asked for");
         strcpy((side ? &r2 : &s2)->route, "directgma");
-        CHECK_SAYS(against_of(&s2, &r2, NULL, "none"),
-                   "directgma: only between OpenCL devices, not host");
+        GOES(&s2, &r2, "none", "directgma: only between OpenCL devices, not host");
     }
     struct gpud_endpoint s = host, r = host;
     r.token = 9;
     strcpy(s.route, "map");
     strcpy(r.route, "staged");
-    CHECK_SAYS(against_of(&s, &r, NULL, "none"), "only the route");
+    GOES(&s, &r, "none", "only the route");
 
     struct gpud_endpoint a = cuda_end("cuda:0", 10), b = cuda_end("cuda:1", 20);
     host = host_end();
@@ -124,17 +122,15 @@ static void test_table(void)
     against_of(&a, &renamed, NULL, "map");
     struct gpud_endpoint other = b;
     gpud_print(other.device, "cuda:0");
-    CHECK_SAYS(against_of(&a, &other, NULL, "staged"), "map: the frames are on cuda:0");
+    GOES(&a, &other, "staged", "map: the frames are on cuda:0");
 
-    CHECK_SAYS(against_of(&a, &b, NULL, "staged"), "peer: the sender's driver cannot write");
+    GOES(&a, &b, "staged", "peer: the sender's driver cannot write");
     memcpy(a.reach[a.reach_count++], b.uuid, sizeof(b.uuid));
-    CHECK_SAYS(against_of(&a, &b, NULL, "peer"),
-               "map: the frames are on cuda:0 and are wanted on cuda:1");
-    CHECK_SAYS(against_of(&b, &a, NULL, "staged"),
-               "peer: "); /* one way says nothing of the other */
-    CHECK_SAYS(against_of(&a, &host, NULL, "staged"), "peer: only between GPUs of one vendor");
+    GOES(&a, &b, "peer", "map: the frames are on cuda:0 and are wanted on cuda:1");
+    GOES(&b, &a, "staged", "peer: "); /* one way says nothing of the other */
+    GOES(&a, &host, "staged", "peer: only between GPUs of one vendor");
     memset(b.host, 2, sizeof(b.host));
-    CHECK_SAYS(against_of(&a, &b, NULL, "none"), "peer: the two ends run on different machines");
+    GOES(&a, &b, "none", "peer: the two ends run on different machines");
 
     CHECK_EQUAL(gpud_route_signal(map, &a, &renamed), GPUD_SIGNAL_PAGE);
     CHECK_EQUAL(gpud_route_signal(map, &host, &host), GPUD_SIGNAL_NONE);
@@ -151,30 +147,24 @@ static void test_table(void)
                "map: the frames are on cuda:0 and are wanted on opencl:3: the driver of opencl:3 "
                "imports no memory");
     opencl.caps |= GPUD_CAP_IMPORT;
-    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
-               "the driver of opencl:3 does not tell which");
+    GOES(&cuda, &opencl, "staged", "the driver of opencl:3 does not tell which");
     memset(opencl.uuid, 20, sizeof(opencl.uuid));
-    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
-               "cuda:0 and opencl:3 are different GPUs");
-    CHECK_SAYS(against_of(&opencl, &cuda, NULL, "staged"),
-               "cuda:0 and opencl:3 are different GPUs");
+    GOES(&cuda, &opencl, "staged", "cuda:0 and opencl:3 are different GPUs");
+    GOES(&opencl, &cuda, "staged", "cuda:0 and opencl:3 are different GPUs");
     memset(opencl.uuid, 10, sizeof(opencl.uuid));
     CHECK_TEXT(against_of(&cuda, &opencl, NULL, "map"), "");
     opencl.token = cuda.token; /* in one process, too, it goes by descriptor */
     CHECK_TEXT(against_of(&cuda, &opencl, NULL, "map"), "");
     CHECK_EQUAL(gpud_route_signal(gpud_route_find("map"), &cuda, &opencl), GPUD_SIGNAL_NONE);
-    CHECK_SAYS(against_of(&opencl, &cuda, NULL, "peer"), "map: the frames are on opencl:3");
+    GOES(&opencl, &cuda, "peer", "map: the frames are on opencl:3");
     CHECK_EQUAL(gpud_route_signal(gpud_route_find("peer"), &opencl, &cuda), GPUD_SIGNAL_NONE);
 
     memset(cuda.uuid, 0, sizeof(cuda.uuid));
-    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
-               "the driver of cuda:0 does not tell which");
+    GOES(&cuda, &opencl, "staged", "the driver of cuda:0 does not tell which");
     memset(cuda.uuid, 10, sizeof(cuda.uuid));
     cuda.caps &= ~(uint32_t)GPUD_CAP_SHARE;
-    CHECK_SAYS(against_of(&cuda, &opencl, NULL, "staged"),
-               "the driver of cuda:0 exports no memory");
-    CHECK_SAYS(against_of(&opencl, &cuda, NULL, "staged"),
-               "the driver of cuda:0 exports no memory");
+    GOES(&cuda, &opencl, "staged", "the driver of cuda:0 exports no memory");
+    GOES(&opencl, &cuda, "staged", "the driver of cuda:0 exports no memory");
 }
 
 static void test_trials(void)
@@ -226,8 +216,7 @@ static void test_trials(void)
     gpud_print(gpu.route, "staged");
     against_of(&gpu, &other, NULL, "staged");
     gpud_print(host.route, "staged-push");
-    CHECK_SAYS(against_of(&host, &other, NULL, "none"),
-               "staged-push: only from a device to one of");
+    GOES(&host, &other, "none", "staged-push: only from a device to one of");
 
     /* A copy from GPU to GPU that was measured to be much slower than the detour should be. */
     struct gpud_endpoint a = cuda_end("cuda:0", 10), b = cuda_end("cuda:1", 20);
@@ -278,31 +267,27 @@ static void test_trials(void)
     b = gpu_end("opencl:1", false);
     host = host_end();
     a.common = b.common = &one;
-    CHECK_SAYS(
-        against_of(&a, &b, NULL, "migrate"),
-        "map: the frames are on opencl:0 and are wanted on opencl:1; peer: only between GPUs of "
-        "one vendor, by CUDA or by HIP; directgma: sender: no cl_amd_bus_addressable_memory");
+    GOES(&a, &b, "migrate",
+         "map: the frames are on opencl:0 and are wanted on opencl:1; peer: only between GPUs of "
+         "one vendor, by CUDA or by HIP; directgma: sender: no cl_amd_bus_addressable_memory");
     a.require_direct = true;
     against_of(&a, &b, NULL, "migrate");
     a.require_direct = false;
     b.common = &another;
-    CHECK_SAYS(
-        against_of(&a, &b, NULL, "staged"),
-        "migrate: no common context: opencl:0 and opencl:1 belong to different OpenCL drivers");
+    GOES(&a, &b, "staged",
+         "migrate: no common context: opencl:0 and opencl:1 belong to different OpenCL drivers");
     a.common = b.common = NULL;
-    CHECK_SAYS(against_of(&a, &b, NULL, "staged"), "migrate: no common context");
+    GOES(&a, &b, "staged", "migrate: no common context");
     a.common = b.common = &one;
     b.token = 1;
-    CHECK_SAYS(against_of(&a, &b, NULL, "staged"), "migrate: not the same process");
+    GOES(&a, &b, "staged", "migrate: not the same process");
     b.token = 0;
     b.caps |= GPUD_CAP_BUS_ADDRESSABLE;
-    CHECK_SAYS(against_of(&a, &b, NULL, "staged"),
-               "migrate: no common context: opencl:1 has DirectGMA");
-    CHECK_SAYS(against_of(&a, &host, NULL, "staged"),
-               "migrate: only between OpenCL devices, not host");
+    GOES(&a, &b, "staged", "migrate: no common context: opencl:1 has DirectGMA");
+    GOES(&a, &host, "staged", "migrate: only between OpenCL devices, not host");
     struct gpud_endpoint same = a;
     gpud_print(same.route, "migrate");
-    CHECK_SAYS(against_of(&a, &same, NULL, "none"), "migrate: both ends are on opencl:0");
+    GOES(&a, &same, "none", "migrate: both ends are on opencl:0");
 
     AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     AUTO(gpud_device_close) struct gpud_device *cpu = OPEN_DEVICE(context, "host");
@@ -348,19 +333,18 @@ static void test_network(void)
     CHECK_SAYS(why, "rdma-peermem: sender, cuda:0 and rxe0: nvidia_peermem is not loaded");
     a.network.ways |= GPUD_NETWORK_DMABUF | GPUD_NETWORK_PEERMEM;
     CHECK_TEXT(against_of(&a, &far, NULL, "rdma-dmabuf"), "");
-    CHECK_SAYS(against_of(&a, &b, NULL, "rdma-host"), "rdma-peermem: receiver, cuda:1 and rxe0: ");
+    GOES(&a, &b, "rdma-host", "rdma-peermem: receiver, cuda:1 and rxe0: ");
     b.network.ways |= GPUD_NETWORK_PEERMEM;
-    CHECK_SAYS(against_of(&a, &b, NULL, "rdma-peermem"), "rdma-dmabuf: receiver, cuda:1");
+    GOES(&a, &b, "rdma-peermem", "rdma-dmabuf: receiver, cuda:1");
 
     /* A GPU's memory through the host's is a detour; the host's own is not. */
     host.require_direct = 1;
     against_of(&host, &far, NULL, "rdma-host");
     b.network.ways = GPUD_NETWORK_HOST;
     b.require_direct = 1;
-    CHECK_SAYS(against_of(&a, &b, NULL, "none"), "rdma-host: require-direct forbids");
+    GOES(&a, &b, "none", "rdma-host: require-direct forbids");
     gpud_print(host.route, "map");
-    CHECK_SAYS(against_of(&host, &far, NULL, "none"),
-               "rdma-host: only the route \"map\" was asked for");
+    GOES(&host, &far, "none", "rdma-host: only the route \"map\" was asked for");
 }
 
 int main(void)
