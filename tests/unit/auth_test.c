@@ -130,23 +130,6 @@ static void expect_refused_proof(struct ends *ends, const uint8_t *proof, const 
     expect_failed(&ends->receiver, ends->verdict);
 }
 
-/* The keys, and memory with an end. */
-static void prepare(void)
-{
-    const size_t room = 4096;
-    uint8_t *memory =
-        mmap(NULL, 2 * room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED && mprotect(memory + room, room, PROT_NONE) == 0,
-          "no guarded memory");
-    guard = memory + room;
-    ours.size = theirs.size = 32;
-    memcpy(ours.bytes, "0123456789abcdef0123456789abcdef", 32);
-    memcpy(theirs.bytes, "0123456789abcdef0123456789abcdeg", 32);
-    longest.size = GPUD_AUTH_KEY_MAX;
-    for (size_t i = 0; i < longest.size; i++)
-        longest.bytes[i] = (uint8_t)i;
-}
-
 /* --- what works ------------------------------------------------------------------------------- */
 
 static void expect_success(const struct gpud_auth_key *key)
@@ -201,6 +184,8 @@ static void expect_answers(const struct gpud_auth_key *key, const char *what, co
     expect_bytes(ends.verdict, verdict);
 }
 
+/* --- refused peers ---------------------------------------------------------------------------- */
+
 /* The MACs are those that Python's hmac gives:
  *     hmac.new(key, b"gpudirect psk 1 receiver\0" + bytes(range(64)) + CONTEXT, "sha256") */
 static void test_known_answers(void)
@@ -253,14 +238,10 @@ static void test_known_answers(void)
     source = RANDOM;
     memset(&auth, 0, sizeof(auth));
     expect_failed(&auth, context);
-}
 
-/* --- refused peers ---------------------------------------------------------------------------- */
-
-static void test_keys(void)
-{
+    SAY("refused peers");
     struct ends ends;
-    struct gpud_auth_key key = ours;
+    key = ours;
     uint8_t refusal[SIZE];
     begin(&ends, &ours, &theirs);
     until_proof(&ends);
@@ -529,7 +510,19 @@ static void test_order(void)
 
 int main(int argc, char **argv)
 {
-    prepare();
+    /* The keys, and memory with an end. */
+    const size_t room = 4096;
+    uint8_t *memory =
+        mmap(NULL, 2 * room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED && mprotect(memory + room, room, PROT_NONE) == 0,
+          "no guarded memory");
+    guard = memory + room;
+    ours.size = theirs.size = 32;
+    memcpy(ours.bytes, "0123456789abcdef0123456789abcdef", 32);
+    memcpy(theirs.bytes, "0123456789abcdef0123456789abcdeg", 32);
+    longest.size = GPUD_AUTH_KEY_MAX;
+    for (size_t i = 0; i < longest.size; i++)
+        longest.bytes[i] = (uint8_t)i;
     if (argc > 1 && strcmp(argv[1], "bytes") == 0) {
         SAY("other lengths");
         test_lengths();
@@ -546,7 +539,5 @@ int main(int argc, char **argv)
     expect_success(&ours);
     expect_success(&longest);
     test_known_answers();
-    SAY("refused peers");
-    test_keys();
     return 0;
 }

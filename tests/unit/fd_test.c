@@ -45,8 +45,11 @@ static int sealed(unsigned flags, off_t size, int seals)
 
 /* --- what is ours ----------------------------------------------------------------------------- */
 
-static void test_round_trip(void)
+/* --- what is a peer's ------------------------------------------------------------------------- */
+
+int main(void)
 {
+    SAY("memory that is shared and taken back");
     int fd;
     void *ours, *theirs;
     WORKS(gpud_memfd_create("test", SIZE, GPUD_SHARE_WRITABLE, &fd, &ours, &e));
@@ -97,14 +100,11 @@ static void test_round_trip(void)
     set_limit(RLIMIT_AS, before);
     CHECK(fd == -1 && !data, "an output was written by a call that failed");
     gpud_fd_close(&large);
-}
 
-/* --- what is a peer's ------------------------------------------------------------------------- */
-
-static void test_lies(void)
-{
-    void *data = &pretended;
-    int pipes[2], fd = sealed(0, SIZE, F_SEAL_GROW);
+    SAY("memfds that are none, or not what they should be");
+    data = &pretended;
+    int pipes[2];
+    fd = sealed(0, SIZE, F_SEAL_GROW);
     EXPECT(GPUD_PEER, "not sealed", gpud_memfd_map(fd, SIZE, false, &data, &e));
     gpud_fd_close(&fd);
     fd = sealed(0, SIZE, SEALS);
@@ -165,13 +165,5 @@ static void test_lies(void)
     close(event);
     close(pipes[0]);
     close(pipes[1]);
-}
-
-int main(void)
-{
-    SAY("memory that is shared and taken back");
-    test_round_trip();
-    SAY("memfds that are none, or not what they should be");
-    test_lies();
     return 0;
 }

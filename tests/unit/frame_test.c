@@ -39,8 +39,32 @@ static struct gpud_frame *new_frame(const struct gpud_layout *layout)
     return frame;
 }
 
-static void test_wrap(void)
+static void check_large(const struct gpud_frame_info *info, const uint8_t *large, size_t size)
 {
+    CHECK(info->large_meta_size == size && memcmp(info->large_meta, large, size) == 0,
+          "%zu bytes changed", size);
+}
+
+static int released;
+
+static void on_release(void *user)
+{
+    CHECK(user == &released, "another user pointer");
+    released++;
+}
+
+static void *release_it(void *arg)
+{
+    struct gpud_frame *frame = arg;
+    gpud_frame_release(&frame);
+    return NULL;
+}
+
+int main(void)
+{
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    host = OPEN_DEVICE(context, NULL);
+    SAY("wrapped frames");
     struct gpud_layout bad;
     struct gpud_frame *frame = NULL;
     struct gpud_layout layout = LAYOUT("NV12", 64, 48, 0);
@@ -130,21 +154,14 @@ static void test_wrap(void)
           got.flags);
     MAP_FRAME(frame, GPUD_WRITE, 0);
     gpud_frame_release(&frame); /* and with it the mapping */
-}
 
-static void check_large(const struct gpud_frame_info *info, const uint8_t *large, size_t size)
-{
-    CHECK(info->large_meta_size == size && memcmp(info->large_meta, large, size) == 0,
-          "%zu bytes changed", size);
-}
-
-/* A frame has its own copy of a large meta, and shares it with frames over its bytes. */
-static void test_large_meta(void)
-{
+    SAY("large metas");
+    /* A frame has its own copy of a large meta, and shares it with frames over its bytes. */
     static uint8_t large[GPUD_LARGE_META_MAX + 1];
-    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
-    struct gpud_frame *frame = new_frame(&layout), *second;
-    struct gpud_frame_info info = INFO(frame, frame);
+    layout = LAYOUT("GRAY8", 64, 48, 0);
+    struct gpud_frame *second;
+    frame = new_frame(&layout);
+    info = INFO(frame, frame);
     CHECK(!info.large_meta && info.large_meta_size == 0, "a new frame has a large meta");
     info.large_meta_size = 1;
     EXPECT(GPUD_INVALID, "at NULL", gpud_frame_set_info(frame, &info, &e));
@@ -203,9 +220,9 @@ static void test_large_meta(void)
     WORKS(gpud_frame_set_size(frame, 100, &e));
     gpud_frame_get_info(frame, &info);
     CHECK_EQUAL(info.bytes, 100);
-    struct gpud_frame *again = gpud_frame_ref(frame);
+    struct gpud_frame *held = gpud_frame_ref(frame);
     EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_set_size(frame, 3, &e));
-    gpud_frame_release(&again);
+    gpud_frame_release(&held);
     gpud_frame_release(&frame);
 
     layout = LAYOUT("GRAY8", 64, 48, 0);
@@ -213,33 +230,16 @@ static void test_large_meta(void)
     EXPECT(GPUD_INVALID, "a picture", gpud_frame_set_size(frame, layout.size - 1, &e));
     WORKS(gpud_frame_set_size(frame, layout.size, &e));
     gpud_frame_release(&frame);
-}
 
-static int released;
-
-static void on_release(void *user)
-{
-    CHECK(user == &released, "another user pointer");
-    released++;
-}
-
-static void *release_it(void *arg)
-{
-    struct gpud_frame *frame = arg;
-    gpud_frame_release(&frame);
-    return NULL;
-}
-
-/* A frame over another one's bytes: it has its own info, and its end is reported. */
-static void test_second(void)
-{
-    struct gpud_frame *frame, *second = NULL;
-    struct gpud_frame_info info = {
-        .size = sizeof(info), .pts_ns = 1, .meta_size = 3, .meta = "one"};
-    struct gpud_layout layout = LAYOUT("GRAY8", 64, 48, 0);
+    SAY("a second frame over the same bytes");
+    /* A frame over another one's bytes: it has its own info, and its end is reported. */
+    second = NULL;
+    info =
+        (struct gpud_frame_info){.size = sizeof(info), .pts_ns = 1, .meta_size = 3, .meta = "one"};
+    layout = LAYOUT("GRAY8", 64, 48, 0);
     struct gpud_layout smaller = LAYOUT("GRAY8", 64, 32, 0);
     struct gpud_layout larger = LAYOUT("GRAY8", 64, 64, 0);
-    struct gpud_memory *memory = wrap(larger.size + 100);
+    memory = wrap(larger.size + 100);
     WORKS(gpud_frame_wrap(memory, 100, &layout, &frame, &e));
     WORKS(gpud_frame_set_info(frame, &info, &e));
 
@@ -261,7 +261,7 @@ static void test_second(void)
     WORKS(gpud_frame_set_info(second, &info, &e));
     gpud_frame_get_info(frame, &info);
     CHECK(info.pts_ns == 1, "the first frame's time changed");
-    void *data = MAP_FRAME(frame, GPUD_READ, 0);
+    data = MAP_FRAME(frame, GPUD_READ, 0);
     void *same = MAP_FRAME(second, GPUD_READ, 0);
     CHECK(data == same, "other bytes");
     EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_map(second, GPUD_WRITE, 0, &same, &e));
@@ -307,18 +307,6 @@ static void test_second(void)
             pthread_join(threads[i], NULL);
         CHECK_EQUAL(destroyed, 1);
     }
-}
-
-int main(void)
-{
-    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
-    host = OPEN_DEVICE(context, NULL);
-    SAY("wrapped frames");
-    test_wrap();
-    SAY("large metas");
-    test_large_meta();
-    SAY("a second frame over the same bytes");
-    test_second();
     gpud_device_close(&host);
     return 0;
 }

@@ -77,8 +77,37 @@ static void check_ignored(const char *text)
     gpud_kfd_clear(&kfd);
 }
 
-static void check_endpoint(void)
+/* folders: these as well, as before Linux 6.0; else links to processors stay, which are there
+ * whatever the configuration. */
+static void drop_peers(bool folders)
 {
+    for (int node = 0; node < 10; node++) {
+        char path[128];
+        gpud_print(path, NODES "/%d/p2p_links", node);
+        if (folders)
+            set_file(folder, path, NULL);
+        for (int link = 1; link < 5 && !folders; link++) {
+            gpud_print(path, NODES "/%d/p2p_links/%d", node, link);
+            set_file(folder, path, NULL);
+        }
+    }
+}
+
+static void set_config(const char *text)
+{
+    struct utsname name;
+    char path[256];
+    CHECK(uname(&name) == 0, "uname: %s", strerror(errno));
+    gpud_print(path, "boot/config-%s", name.release);
+    set_file(folder, path, text);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2, "give the description of the host");
+    mi210 = argv[1];
+    CHECK(mkdtemp(folder), "mkdtemp: %s", strerror(errno));
+    gpud_sysfs_root = folder;
     SAY("the choice of a route knows the way to the host, where the driver does not say");
     fresh();
     CHECK_EQUAL(gpud_kfd_get()->node_count, 10);
@@ -129,39 +158,11 @@ static void check_endpoint(void)
     CHECK(reach.known && reach.direct && reach.hops == 0 && reach.bandwidth == 0, "PCIe beyond");
     reach = explain(FIRST, FIRST);
     CHECK(reach.direct, "itself");
-}
 
-/* folders: these as well, as before Linux 6.0; else links to processors stay, which are there
- * whatever the configuration. */
-static void drop_peers(bool folders)
-{
-    for (int node = 0; node < 10; node++) {
-        char path[128];
-        gpud_print(path, NODES "/%d/p2p_links", node);
-        if (folders)
-            set_file(folder, path, NULL);
-        for (int link = 1; link < 5 && !folders; link++) {
-            gpud_print(path, NODES "/%d/p2p_links/%d", node, link);
-            set_file(folder, path, NULL);
-        }
-    }
-}
-
-static void set_config(const char *text)
-{
-    struct utsname name;
-    char path[256];
-    CHECK(uname(&name) == 0, "uname: %s", strerror(errno));
-    gpud_print(path, "boot/config-%s", name.release);
-    set_file(folder, path, text);
-}
-
-static void check_hops(void)
-{
     SAY("the best of several links; hops; atomics");
     fresh();
     set_xgmi("weight 30\nmax_bandwidth 100000\nflags 5");
-    struct gpud_kfd_reach reach = explain(FIRST, SECOND);
+    reach = explain(FIRST, SECOND);
     CHECK(reach.direct && reach.hops == 2 && !reach.atomics, "two hops: %u", reach.hops);
     set_file(folder, NODES "/2/p2p_links/9/properties",
              "type 2\nnode_from 2\nnode_to 3\nweight 5\nflags 1");
@@ -217,7 +218,6 @@ static void check_hops(void)
 
     SAY("what the device cgroup keeps from this process");
     fresh();
-    struct gpud_kfd kfd;
     set_file(folder, NODES "/7/properties", "EPERM");
     set_file(folder, NODES "/7/gpu_id", "EPERM");
     check_refused(FIRST, OTHER, "docker --device /dev/kfd --device /dev/dri");
@@ -228,10 +228,7 @@ static void check_hops(void)
     CHECK(kfd.node_count == 10 && kfd.denied == 1 && !kfd.ignored[0], "%zu nodes, %zu denied, %s",
           kfd.node_count, kfd.denied, kfd.ignored);
     gpud_kfd_clear(&kfd);
-}
 
-static void check_malformed(void)
-{
     static const struct {
         const char *path, *text, *says;
     } wrong[] = {
@@ -283,27 +280,26 @@ static void check_malformed(void)
     set_link(folder, NODES "/12/properties", "/dev/zero");
     check_ignored("/12/properties is ignored");
     fresh();
-    for (int node = 10; node < 3000; node++) {
+    for (int n = 10; n < 3000; n++) {
         char path[64], text[64];
-        gpud_print(path, NODES "/%d/properties", node);
-        gpud_print(text, "simd_count 4\nlocation_id %d\ndomain %d", 256 + node % 256, node);
+        gpud_print(path, NODES "/%d/properties", n);
+        gpud_print(text, "simd_count 4\nlocation_id %d\ndomain %d", 256 + n % 256, n);
         set_file(folder, path, text);
     }
     check_ignored("beyond 256 nodes");
     CHECK(explain(FIRST, SECOND).direct, "the first are used");
 
     SAY("a machine with processors alone, and one without amdkfd");
-    struct gpud_kfd kfd;
     fresh();
-    for (int node = 2; node < 10; node++) {
+    for (int n = 2; n < 10; n++) {
         char path[64];
-        gpud_print(path, NODES "/%d", node);
+        gpud_print(path, NODES "/%d", n);
         set_file(folder, path, NULL);
     }
     WORKS(gpud_kfd_read(&kfd, &e));
     CHECK(kfd.node_count == 2 && !kfd.nodes[0].gpu && !kfd.nodes[1].gpu, "two processors");
     gpud_kfd_clear(&kfd);
-    struct gpud_kfd_reach reach = explain(FIRST, SECOND);
+    reach = explain(FIRST, SECOND);
     CHECK(!reach.known, "a GPU is known");
     CHECK_SAYS(reach.reason, "knows no GPU at 0000:63:00.0");
     set_file(folder, "sys/class/kfd", NULL);
@@ -311,17 +307,6 @@ static void check_malformed(void)
     CHECK(kfd.node_count == 0 && kfd.link_count == 0 && !kfd.ignored[0], "nothing");
     gpud_kfd_clear(&kfd);
     CHECK(!explain(FIRST, SECOND).known, "nothing is known");
-}
-
-int main(int argc, char **argv)
-{
-    CHECK(argc == 2, "give the description of the host");
-    mi210 = argv[1];
-    CHECK(mkdtemp(folder), "mkdtemp: %s", strerror(errno));
-    gpud_sysfs_root = folder;
-    check_endpoint();
-    check_hops();
-    check_malformed();
     set_file(folder, "sys", NULL);
     set_file(folder, "boot", NULL);
     CHECK(rmdir(folder) == 0, "something is left in %s", folder);

@@ -112,9 +112,41 @@ static void check_consistent(const struct gpud_layout *layout, uint32_t align)
         WORKS(gpud_layout_check(&l, &e));                      \
     } while (0)
 
-static void test_refusals(void)
+int main(void)
 {
-    struct gpud_layout layout = {.planes = 77};
+    SAY("formats against their definitions");
+    struct gpud_layout layout;
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        const struct expected *want = &expected[i];
+        layout = LAYOUT(want->name, want->width, want->height, 0);
+        CHECK(layout.planes == want->planes, "%s has %u planes", want->name, layout.planes);
+        for (uint32_t p = 0; p < want->planes; p++)
+            CHECK(layout.plane[p].row_bytes == want->plane[p].row_bytes &&
+                      layout.plane[p].rows == want->plane[p].rows,
+                  "%s %ux%u: plane %u has %u rows of %u bytes", want->name, want->width,
+                  want->height, p, layout.plane[p].rows, layout.plane[p].row_bytes);
+    }
+    SAY("%zu formats at odd and extreme sizes and alignments", sizeof(names) / sizeof(names[0]));
+    static const uint32_t sizes[][2] = {{1, 1},      {2, 2},       {3, 5},       {47, 1},
+                                        {1366, 767}, {1920, 1080}, {4096, 2160}, {32768, 32768},
+                                        {32768, 1},  {1, 32768}};
+    static const uint32_t aligns[] = {0, 1, 2, 4, 64, 256, 4096};
+    for (size_t f = 0; f < sizeof(names) / sizeof(names[0]); f++)
+        for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
+            for (size_t a = 0; a < sizeof(aligns) / sizeof(aligns[0]); a++) {
+                struct gpud_error error = {.reason = ""};
+                enum gpud_status status = gpud_layout_init(&layout, names[f], sizes[s][0],
+                                                           sizes[s][1], aligns[a], &error);
+                /* RGBA64 at the greatest size is 8 GiB: refused, now or by the check. */
+                if (status == GPUD_OK && layout.size > GPUD_FRAME_SIZE_MAX)
+                    EXPECT(GPUD_INVALID, "bytes", gpud_layout_check(&layout, &e));
+                else if (status == GPUD_OK)
+                    check_consistent(&layout, aligns[a] ? aligns[a] : 4);
+                else
+                    FAIL("%s %ux%u: %s", names[f], sizes[s][0], sizes[s][1], error.reason);
+            }
+    SAY("refusals");
+    layout.planes = 77;
     EXPECT(GPUD_INVALID, "0x1080", gpud_layout_init(&layout, "UYVY", 0, 1080, 0, &e));
     EXPECT(GPUD_INVALID, "1920x0", gpud_layout_init(&layout, "UYVY", 1920, 0, 0, &e));
     EXPECT(GPUD_INVALID, "32769", gpud_layout_init(&layout, "UYVY", 32769, 1, 0, &e));
@@ -171,43 +203,6 @@ static void test_refusals(void)
     struct gpud_layout largest = LAYOUT("BGRx", 32768, 32768, 0);
     CHECK_EQUAL(largest.size, GPUD_FRAME_SIZE_MAX);
     WORKS(gpud_layout_check(&largest, &e));
-}
-
-int main(void)
-{
-    SAY("formats against their definitions");
-    struct gpud_layout layout;
-    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-        const struct expected *want = &expected[i];
-        layout = LAYOUT(want->name, want->width, want->height, 0);
-        CHECK(layout.planes == want->planes, "%s has %u planes", want->name, layout.planes);
-        for (uint32_t p = 0; p < want->planes; p++)
-            CHECK(layout.plane[p].row_bytes == want->plane[p].row_bytes &&
-                      layout.plane[p].rows == want->plane[p].rows,
-                  "%s %ux%u: plane %u has %u rows of %u bytes", want->name, want->width,
-                  want->height, p, layout.plane[p].rows, layout.plane[p].row_bytes);
-    }
-    SAY("%zu formats at odd and extreme sizes and alignments", sizeof(names) / sizeof(names[0]));
-    static const uint32_t sizes[][2] = {{1, 1},      {2, 2},       {3, 5},       {47, 1},
-                                        {1366, 767}, {1920, 1080}, {4096, 2160}, {32768, 32768},
-                                        {32768, 1},  {1, 32768}};
-    static const uint32_t aligns[] = {0, 1, 2, 4, 64, 256, 4096};
-    for (size_t f = 0; f < sizeof(names) / sizeof(names[0]); f++)
-        for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
-            for (size_t a = 0; a < sizeof(aligns) / sizeof(aligns[0]); a++) {
-                struct gpud_error error = {.reason = ""};
-                enum gpud_status status = gpud_layout_init(&layout, names[f], sizes[s][0],
-                                                           sizes[s][1], aligns[a], &error);
-                /* RGBA64 at the greatest size is 8 GiB: refused, now or by the check. */
-                if (status == GPUD_OK && layout.size > GPUD_FRAME_SIZE_MAX)
-                    EXPECT(GPUD_INVALID, "bytes", gpud_layout_check(&layout, &e));
-                else if (status == GPUD_OK)
-                    check_consistent(&layout, aligns[a] ? aligns[a] : 4);
-                else
-                    FAIL("%s %ux%u: %s", names[f], sizes[s][0], sizes[s][1], error.reason);
-            }
-    SAY("refusals");
-    test_refusals();
     SAY("comparison");
     struct gpud_layout a = LAYOUT("NV12", 1366, 767, 4);
     struct gpud_layout b = LAYOUT("NV12", 1366, 767, 256);

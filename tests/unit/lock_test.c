@@ -123,27 +123,6 @@ static void *waits_for_it(void *arg)
     return NULL;
 }
 
-static void test_inheritance(void)
-{
-    struct gpud_lock lock;
-    gpud_lock_init_inheriting(&lock, GPUD_RANK_SENDER);
-    int usual = running_priority(gettid());
-    gpud_lock_take(&lock);
-    pthread_t thread = NEW_THREAD(waits_for_it, &lock);
-    CHECK(setpriority(PRIO_PROCESS, (id_t)gettid(), 19) == 0, "no nice");
-    atomic_store(&may_wait, true);
-    int64_t limit = gpud_deadline(30 * GPUD_SEC);
-    int priority;
-    do
-        priority = running_priority(gettid());
-    while (priority != usual && gpud_now() < limit);
-    gpud_lock_release(&lock);
-    pthread_join(thread, NULL);
-    CHECK(priority == usual, "the holder runs at %d, not at its waiter's %d", priority, usual);
-    CHECK_EQUAL(running_priority(gettid()), 39);
-    gpud_lock_destroy(&lock);
-}
-
 int main(void)
 {
     test_alarm(100);
@@ -165,6 +144,23 @@ int main(void)
     gpud_lock_release(&sender);
     gpud_lock_assert_free(GPUD_RANK_SENDER);
     gpud_lock_assert_free(GPUD_RANK_CONTEXT);
-    test_inheritance();
+
+    struct gpud_lock lock;
+    gpud_lock_init_inheriting(&lock, GPUD_RANK_SENDER);
+    int usual = running_priority(gettid());
+    gpud_lock_take(&lock);
+    thread = NEW_THREAD(waits_for_it, &lock);
+    CHECK(setpriority(PRIO_PROCESS, (id_t)gettid(), 19) == 0, "no nice");
+    atomic_store(&may_wait, true);
+    int64_t limit = gpud_deadline(30 * GPUD_SEC);
+    int priority;
+    do
+        priority = running_priority(gettid());
+    while (priority != usual && gpud_now() < limit);
+    gpud_lock_release(&lock);
+    pthread_join(thread, NULL);
+    CHECK(priority == usual, "the holder runs at %d, not at its waiter's %d", priority, usual);
+    CHECK_EQUAL(running_priority(gettid()), 39);
+    gpud_lock_destroy(&lock);
     return 0;
 }

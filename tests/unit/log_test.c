@@ -43,8 +43,26 @@ static void expect(struct gpud_log *log, int64_t now, unsigned lines, unsigned p
           (long long)(now / GPUD_MSEC), print);
 }
 
-static void test_seconds(void)
+/* --- by threads ------------------------------------------------------------------------------- */
+
+#define THREADS 4
+#define LINES 50000
+
+static void *flood(void *arg)
 {
+    struct gpud_log *log = arg;
+    for (int i = 0; i < LINES; i++) {
+        gpud_log_info(log, "test", "line %d", i);
+        gpud_log_debug(log, "test", "below the level");
+        if (i % 100 == 0)
+            gpud_log_error(log, "test", "error %d", i);
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    SAY("seconds");
     struct gpud_log log;
     const int64_t at = 1000000 * GPUD_SEC;
     start(&log, GPUD_LOG_INFO);
@@ -67,31 +85,7 @@ static void test_seconds(void)
     expect(&log, GPUD_SEC, 1, 1, 1);
     gpud_log_finish(&log);
     CHECK_EQUAL(told, 0);
-}
-
-/* --- by threads ------------------------------------------------------------------------------- */
-
-#define THREADS 4
-#define LINES 50000
-
-static void *flood(void *arg)
-{
-    struct gpud_log *log = arg;
-    for (int i = 0; i < LINES; i++) {
-        gpud_log_info(log, "test", "line %d", i);
-        gpud_log_debug(log, "test", "below the level");
-        if (i % 100 == 0)
-            gpud_log_error(log, "test", "error %d", i);
-    }
-    return NULL;
-}
-
-int main(void)
-{
-    SAY("seconds");
-    test_seconds();
     SAY("threads");
-    struct gpud_log log;
     start(&log, GPUD_LOG_INFO);
     int64_t before = gpud_now() / GPUD_SEC;
     run_threads(THREADS, flood, &log);

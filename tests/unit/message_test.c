@@ -227,17 +227,6 @@ static void corruptions(void)
         }
 }
 
-/* A message is sent whole or not at all, and nothing is written where there is no room. */
-static void no_room(void)
-{
-    for (size_t room = 0; room < wire.size; room++) {
-        size_t size = 4711;
-        EXPECT(GPUD_INVALID, "cannot be sent",
-               gpud_message_encode(&sent, guarded + guarded_size - room, room, &size, &e));
-        CHECK_EQUAL(size, 4711);
-    }
-}
-
 static void no_sense(struct gpud_message *message)
 {
     static uint8_t bytes[GPUD_MESSAGE_MAX];
@@ -254,68 +243,6 @@ static void no_sense(struct gpud_message *message)
         change;                                    \
         no_sense(&message);                        \
     } while (0)
-
-/* Messages that must not be sent: the error is reported by the sending side, not by the peer. */
-static void nonsense(void)
-{
-    static struct gpud_message message;
-    NO_SENSE(OFFER, message.offer.ring.memories++);
-    CHECK(message.offer.ring.memories == GPUD_RING_MEMORIES_MAX + 1 &&
-              message.offer.media.picture.layout.size == UINT64_C(0xfedcba9876543210),
-          "encoding changed the message");
-    NO_SENSE(OFFER, message.offer.media.kind = GPUD_MEDIA_DATA + 1);
-    NO_SENSE(OFFER, message.offer.media.picture.scan = GPUD_SCAN_FIELDS + 1);
-    NO_SENSE(OFFER, message.offer.media.picture.colorimetry.matrix = 2);
-    NO_SENSE(GROW, message.grow.memories++);
-    CHECK_EQUAL(message.grow.memories, GPUD_RING_MEMORIES_MAX + 1);
-    NO_SENSE(GROW, message.grow.handle[7].type = KINDS_MAX);
-    NO_SENSE(HELLO, message.hello.reach_count++);
-    NO_SENSE(LINKS, message.links.count++);
-    message.links.count = 0;
-    no_sense(&message);
-    NO_SENSE(EVENT, message.event.size++);
-    NO_SENSE(STATUS, message.report.links = GPUD_RECEIVERS_MAX + 1);
-    memset(&message, 0, sizeof(message));
-    no_sense(&message);
-
-    /* Every kind of handle there and back; those with an attachment are found, and in their order.
-     */
-    static struct gpud_message got;
-    struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
-    uint32_t kinds = 0, wanted = 0, order[KINDS_MAX];
-    make(&sent, GPUD_MESSAGE_GROW, false);
-    for (uint32_t type = 0; type < KINDS_MAX; type++) {
-        const struct gpud_handle_kind *kind = gpud_handle_find_kind(type);
-        if (!kind)
-            continue;
-        CHECK(kind->type == type && kind->words <= GPUD_HANDLE_WORDS, "kind %u", type);
-        if (kind->attachment)
-            order[wanted++] = kinds;
-        fill_handle(&sent.grow.handle[kinds++], kind, type);
-    }
-    sent.grow.memories = kinds;
-    CHECK(kinds > 2 && wanted > 0, "%u kinds, %u with an attachment", kinds, wanted);
-    encode(&wire, &sent);
-    before = 0;
-    WORKS(decode(&got, &wire, wire.size, &e));
-    before = 0xcc;
-    CHECK(memcmp(&got.grow, &sent.grow, sizeof(sent.grow)) == 0, "the handles changed");
-    CHECK_EQUAL(gpud_message_attachments(&got, handles), wanted);
-    for (uint32_t i = 0; i < wanted; i++)
-        CHECK(handles[i] == &got.grow.handle[order[i]], "attachment %u is another's", i);
-
-    /* The ring page comes before the ring. */
-    make(&sent, GPUD_MESSAGE_ACCEPT, false);
-    sent.accept.page = encode_page(5);
-    sent.accept.large_metas = encode_page(7);
-    sent.accept.ring.memories = 1;
-    sent.accept.ring.handle[0] = encode_page(6);
-    CHECK(gpud_message_attachments(&sent, handles) == 3 && handles[0] == &sent.accept.page &&
-              handles[1] == &sent.accept.large_metas && handles[2] == &sent.accept.ring.handle[0],
-          "the attachments of an ACCEPT");
-    make(&sent, GPUD_MESSAGE_HELLO, true);
-    CHECK_EQUAL(gpud_message_attachments(&sent, handles), 0);
-}
 
 static void headers(void)
 {
@@ -357,6 +284,65 @@ static void headers(void)
     wire.bytes[wire.size - 2] = 0; /* a NUL in the middle */
     WORKS(decode(&got, &wire, wire.size, &e));
     CHECK_TEXT(got.refuse.reason, "a?c");
+
+    /* Messages that must not be sent: the error is reported by the sending side, not by the peer.
+     */
+    static struct gpud_message message;
+    NO_SENSE(OFFER, message.offer.ring.memories++);
+    CHECK(message.offer.ring.memories == GPUD_RING_MEMORIES_MAX + 1 &&
+              message.offer.media.picture.layout.size == UINT64_C(0xfedcba9876543210),
+          "encoding changed the message");
+    NO_SENSE(OFFER, message.offer.media.kind = GPUD_MEDIA_DATA + 1);
+    NO_SENSE(OFFER, message.offer.media.picture.scan = GPUD_SCAN_FIELDS + 1);
+    NO_SENSE(OFFER, message.offer.media.picture.colorimetry.matrix = 2);
+    NO_SENSE(GROW, message.grow.memories++);
+    CHECK_EQUAL(message.grow.memories, GPUD_RING_MEMORIES_MAX + 1);
+    NO_SENSE(GROW, message.grow.handle[7].type = KINDS_MAX);
+    NO_SENSE(HELLO, message.hello.reach_count++);
+    NO_SENSE(LINKS, message.links.count++);
+    message.links.count = 0;
+    no_sense(&message);
+    NO_SENSE(EVENT, message.event.size++);
+    NO_SENSE(STATUS, message.report.links = GPUD_RECEIVERS_MAX + 1);
+    memset(&message, 0, sizeof(message));
+    no_sense(&message);
+
+    /* Every kind of handle there and back; those with an attachment are found, and in their order.
+     */
+    struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
+    uint32_t kinds = 0, wanted = 0, order[KINDS_MAX];
+    make(&sent, GPUD_MESSAGE_GROW, false);
+    for (uint32_t type = 0; type < KINDS_MAX; type++) {
+        const struct gpud_handle_kind *kind = gpud_handle_find_kind(type);
+        if (!kind)
+            continue;
+        CHECK(kind->type == type && kind->words <= GPUD_HANDLE_WORDS, "kind %u", type);
+        if (kind->attachment)
+            order[wanted++] = kinds;
+        fill_handle(&sent.grow.handle[kinds++], kind, type);
+    }
+    sent.grow.memories = kinds;
+    CHECK(kinds > 2 && wanted > 0, "%u kinds, %u with an attachment", kinds, wanted);
+    encode(&wire, &sent);
+    before = 0;
+    WORKS(decode(&got, &wire, wire.size, &e));
+    before = 0xcc;
+    CHECK(memcmp(&got.grow, &sent.grow, sizeof(sent.grow)) == 0, "the handles changed");
+    CHECK_EQUAL(gpud_message_attachments(&got, handles), wanted);
+    for (uint32_t i = 0; i < wanted; i++)
+        CHECK(handles[i] == &got.grow.handle[order[i]], "attachment %u is another's", i);
+
+    /* The ring page comes before the ring. */
+    make(&sent, GPUD_MESSAGE_ACCEPT, false);
+    sent.accept.page = encode_page(5);
+    sent.accept.large_metas = encode_page(7);
+    sent.accept.ring.memories = 1;
+    sent.accept.ring.handle[0] = encode_page(6);
+    CHECK(gpud_message_attachments(&sent, handles) == 3 && handles[0] == &sent.accept.page &&
+              handles[1] == &sent.accept.large_metas && handles[2] == &sent.accept.ring.handle[0],
+          "the attachments of an ACCEPT");
+    make(&sent, GPUD_MESSAGE_HELLO, true);
+    CHECK_EQUAL(gpud_message_attachments(&sent, handles), 0);
 }
 
 int main(void)
@@ -379,7 +365,14 @@ int main(void)
             make(&sent, (enum gpud_message_type)type, large);
             encode(&wire, &sent);
             round_trip(large);
-            no_room();
+            /* A message is sent whole or not at all, and nothing is written where there is no room.
+             */
+            for (size_t room = 0; room < wire.size; room++) {
+                size_t size = 4711;
+                EXPECT(GPUD_INVALID, "cannot be sent",
+                       gpud_message_encode(&sent, guarded + guarded_size - room, room, &size, &e));
+                CHECK_EQUAL(size, 4711);
+            }
             truncations();
             corruptions();
         }
@@ -393,6 +386,5 @@ int main(void)
     SAY("  of the messages with one wrong byte %u were refused, %u decode to something valid",
         refused, accepted);
     headers();
-    nonsense();
     return 0;
 }

@@ -52,66 +52,6 @@ static void check_forbidden(void *argument)
     check_lack("may not open /dev/infiniband/rdma_cm: chmod 666");
 }
 
-static void test_no_device(void)
-{
-    SAY("without any card");
-    start_host("nothing");
-    check_lack("no RDMA device; soft-RoCE makes one of any Ethernet interface");
-    check_lack("rdma link add rxe0 type rxe netdev eth0");
-
-    SAY("connecting and listening report the same");
-    struct gpud_address address;
-    char hint[GPUD_REASON_MAX];
-    WORKS(gpud_address_resolve("rdma://10.0.0.1", &address, &e));
-    gpud_address_hint(&address, hint, sizeof(hint));
-    CHECK_SAYS(hint, "no RDMA device; soft-RoCE makes one of any Ethernet interface");
-
-    SAY("the interface in the command is one that this host has, best one that is up");
-    make_host(description, folder, "sys/class/net/lo/");
-    set_file(folder, "sys/class/net/aaa/type", "1");
-    check_lack("netdev aaa");
-    set_file(folder, "sys/class/net/enp1s0/type", "1");
-    set_file(folder, "sys/class/net/enp1s0/operstate", "up");
-    check_lack("netdev enp1s0");
-
-    SAY("a card that needs a module is told of first");
-    make_host(description, folder, "sys/class/net/eth0/");
-    make_host(description, folder, "sys/devices/");
-    check_lack("the card of eth0 (driver mlx5_core) becomes one by another module: modprobe "
-               "mlx5_ib");
-    set_file(folder, "sys/module/mlx5_ib/version", "1");
-    check_lack("rdma link add rxe0");
-
-    char path[128], why[GPUD_REASON_MAX];
-    SAY("modules, nodes and permissions");
-    start_host(NULL);
-    CHECK(!gpud_rdma_find_lack(why), "lacks: %s", why);
-    set_file(folder, "sys/class/infiniband_verbs", NULL);
-    set_file(folder, "sys/class/infiniband_verbs/abi_version", "6");
-    check_lack("cannot use the RDMA device mlx5_0: modprobe ib_uverbs");
-    start_without("sys/class/misc/rdma_cm");
-    check_lack("modprobe rdma_ucm");
-    start_without("dev/infiniband/rdma_cm");
-    check_lack("/dev/infiniband/rdma_cm is not there: a container needs it");
-    start_host(NULL);
-    snprintf(path, sizeof(path), "%s/dev/infiniband/rdma_cm", folder);
-    CHECK(chmod(path, 0) == 0, "%s", strerror(errno));
-    run_child(check_forbidden, NULL);
-
-    SAY("no port that is up");
-    start_without("sys/class/infiniband/siw0");
-    set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN");
-    set_file(folder, "sys/class/net/eth0/flags", "0x1002");
-    check_lack("port 1 of mlx5_0 is not active: eth0 is down: ip link set eth0 up");
-    set_file(folder, "sys/class/net/eth0/flags", "0x1003");
-    set_file(folder, "sys/class/net/eth0/carrier", "0");
-    check_lack("eth0 has no carrier");
-    set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand");
-    check_lack("it has no link");
-    set_file(folder, "sys/class/infiniband/mlx5_0/ports", NULL);
-    check_lack("mlx5_0 has no port");
-}
-
 /* --- the list ------------------------------------------------------------------------------ */
 
 static struct gpud_network_card_list *list(uint32_t *count, struct gpud_network_host_info *host)
@@ -218,8 +158,65 @@ static void check_card(const char *reason, const char *no_dmabuf)
     CHECK_SAYS(card.no_dmabuf, no_dmabuf);
 }
 
-static void test_list(void)
+static void test_no_device(void)
 {
+    SAY("without any card");
+    start_host("nothing");
+    check_lack("no RDMA device; soft-RoCE makes one of any Ethernet interface");
+    check_lack("rdma link add rxe0 type rxe netdev eth0");
+
+    SAY("connecting and listening report the same");
+    struct gpud_address address;
+    char hint[GPUD_REASON_MAX];
+    WORKS(gpud_address_resolve("rdma://10.0.0.1", &address, &e));
+    gpud_address_hint(&address, hint, sizeof(hint));
+    CHECK_SAYS(hint, "no RDMA device; soft-RoCE makes one of any Ethernet interface");
+
+    SAY("the interface in the command is one that this host has, best one that is up");
+    make_host(description, folder, "sys/class/net/lo/");
+    set_file(folder, "sys/class/net/aaa/type", "1");
+    check_lack("netdev aaa");
+    set_file(folder, "sys/class/net/enp1s0/type", "1");
+    set_file(folder, "sys/class/net/enp1s0/operstate", "up");
+    check_lack("netdev enp1s0");
+
+    SAY("a card that needs a module is told of first");
+    make_host(description, folder, "sys/class/net/eth0/");
+    make_host(description, folder, "sys/devices/");
+    check_lack("the card of eth0 (driver mlx5_core) becomes one by another module: modprobe "
+               "mlx5_ib");
+    set_file(folder, "sys/module/mlx5_ib/version", "1");
+    check_lack("rdma link add rxe0");
+
+    char path[128], why[GPUD_REASON_MAX];
+    SAY("modules, nodes and permissions");
+    start_host(NULL);
+    CHECK(!gpud_rdma_find_lack(why), "lacks: %s", why);
+    set_file(folder, "sys/class/infiniband_verbs", NULL);
+    set_file(folder, "sys/class/infiniband_verbs/abi_version", "6");
+    check_lack("cannot use the RDMA device mlx5_0: modprobe ib_uverbs");
+    start_without("sys/class/misc/rdma_cm");
+    check_lack("modprobe rdma_ucm");
+    start_without("dev/infiniband/rdma_cm");
+    check_lack("/dev/infiniband/rdma_cm is not there: a container needs it");
+    start_host(NULL);
+    snprintf(path, sizeof(path), "%s/dev/infiniband/rdma_cm", folder);
+    CHECK(chmod(path, 0) == 0, "%s", strerror(errno));
+    CHECK_EQUAL(run_child(check_forbidden, NULL), 0);
+
+    SAY("no port that is up");
+    start_without("sys/class/infiniband/siw0");
+    set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN");
+    set_file(folder, "sys/class/net/eth0/flags", "0x1002");
+    check_lack("port 1 of mlx5_0 is not active: eth0 is down: ip link set eth0 up");
+    set_file(folder, "sys/class/net/eth0/flags", "0x1003");
+    set_file(folder, "sys/class/net/eth0/carrier", "0");
+    check_lack("eth0 has no carrier");
+    set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand");
+    check_lack("it has no link");
+    set_file(folder, "sys/class/infiniband/mlx5_0/ports", NULL);
+    check_lack("mlx5_0 has no port");
+
     SAY("what the kernel shows, and what cards say");
     start_host(NULL);
     uint32_t count;
@@ -337,10 +334,9 @@ int main(int argc, char **argv)
     CHECK(mkdtemp(folder) && chmod(folder, 0755) == 0, "%s", strerror(errno));
     gpud_sysfs_root = folder;
     test_no_device();
-    test_list();
     char why[GPUD_REASON_MAX];
     SAY("how much memory may be registered");
-    run_child(check_limits, NULL);
+    CHECK_EQUAL(run_child(check_limits, NULL), 0);
     gpud_rdma_explain_pin_room(UINT64_MAX, why);
     CHECK_TEXT(why, "");
     gpud_rdma_explain_pin_room(UINT64_C(133696) << 10, why);

@@ -333,8 +333,9 @@ static void settle(void)
     }
 }
 
-static void test_walk(void)
+int main(void)
 {
+    SAY("%d steps over full queues", STEPS);
     struct scene scene;
     open_scene(&scene);
     for (unsigned i = 0; i < STEPS; i++) {
@@ -401,11 +402,5 @@ static void test_walk(void)
     CHECK(sides[1].requests == requests && sides[1].notices == notices, "written after all");
     CHECK(!gpud_page_has_returns(&scene.tx), "given back to an old page");
     close_sides();
-}
-
-int main(void)
-{
-    SAY("%d steps over full queues", STEPS);
-    test_walk();
     return 0;
 }

@@ -41,32 +41,6 @@ static void test_arrival(void)
     CHECK_EQUAL(count_fds(), before);
 }
 
-/* Room for none of them, for one, … for all but one. */
-static void test_limit(void)
-{
-    unsigned before = count_fds();
-    for (unsigned room = 0; room <= MEMORIES; room++) {
-        struct gpud_message message;
-        struct gpud_error error = {.reason = ""};
-        char says[64];
-        send_accept();
-        /* The lowest number that no descriptor has: all below are taken. */
-        int first_free = dup(0);
-        CHECK(first_free >= 0 && close(first_free) == 0, "dup: %s", strerror(errno));
-        rlim_t small = (rlim_t)first_free + room, limit = set_limit(RLIMIT_NOFILE, small);
-        enum gpud_status status = gpud_socket_receive(ends[1], &message, &error);
-        set_limit(RLIMIT_NOFILE, limit);
-        CHECK(status == GPUD_NO_MEMORY, "room for %u of %u descriptors gives \"%s\": %s", room,
-              MEMORIES + 1, gpud_status_string(status), error.reason);
-        gpud_print(says, "this process may have %u; raise its limit (ulimit -n)", (unsigned)small);
-        CHECK_SAYS(error.reason, says);
-        CHECK(!strstr(error.reason, "peer"), "\"%s\"", error.reason);
-        CHECK_EQUAL(count_fds(), before);
-    }
-    /* Nothing is wrong with the connection. */
-    test_arrival();
-}
-
 /* A message of each type that can bring descriptors, and of one that cannot, with every number of
  * them but the right one. */
 static void test_counts(void)
@@ -113,12 +87,32 @@ int main(void)
     SAY("descriptors arrive");
     test_arrival();
     SAY("and find no room");
-    test_limit();
+    /* Room for none of them, for one, … for all but one. */
+    unsigned before = count_fds();
+    for (unsigned room = 0; room <= MEMORIES; room++) {
+        struct gpud_message message;
+        struct gpud_error error = {.reason = ""};
+        char says[64];
+        send_accept();
+        /* The lowest number that no descriptor has: all below are taken. */
+        int first_free = dup(0);
+        CHECK(first_free >= 0 && close(first_free) == 0, "dup: %s", strerror(errno));
+        rlim_t small = (rlim_t)first_free + room, limit = set_limit(RLIMIT_NOFILE, small);
+        enum gpud_status status = gpud_socket_receive(ends[1], &message, &error);
+        set_limit(RLIMIT_NOFILE, limit);
+        CHECK(status == GPUD_NO_MEMORY, "room for %u of %u descriptors gives \"%s\": %s", room,
+              MEMORIES + 1, gpud_status_string(status), error.reason);
+        gpud_print(says, "this process may have %u; raise its limit (ulimit -n)", (unsigned)small);
+        CHECK_SAYS(error.reason, says);
+        CHECK(!strstr(error.reason, "peer"), "\"%s\"", error.reason);
+        CHECK_EQUAL(count_fds(), before);
+    }
+    /* Nothing is wrong with the connection. */
+    test_arrival();
     SAY("and are too many");
     /* A violation by the peer is reported as the peer's. */
     static char bytes[GPUD_MESSAGE_MAX + 2];
     int fds[253];
-    unsigned before = count_fds();
     for (size_t i = 0; i < 253; i++)
         fds[i] = ends[0];
     for (int large = 0; large < 2; large++) {
