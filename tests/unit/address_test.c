@@ -155,8 +155,7 @@ static void test_directories(void)
     setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
     WORKS(gpud_socket_resolve("cam1", path, &e));
 
-    /* Without XDG_RUNTIME_DIR, the system's folder for this user; in /tmp any user could be first.
-     */
+    /* Without XDG_RUNTIME_DIR, the system's folder for this user; in /tmp any could be first. */
     char users[] = "/tmp/gpud-run-user-XXXXXX", own[64], wanted[96];
     const char *usual = gpud_runtime_base;
     char *runtime = strdup(getenv("XDG_RUNTIME_DIR"));
@@ -301,8 +300,7 @@ static void test_claim(void)
     gpud_socket_unlisten(&second);
     CHECK_EQUAL(count_entries(base), 1); /* the runtime directory */
 
-    SAY("what the dead leave behind");
-    /* A process that was killed leaves its socket and its lock file. */
+    SAY("a process that was killed leaves its socket and its lock file");
     struct gpud_socket_listener listener;
     char lock[GPUD_SOCKET_PATH_MAX + 8], says[64], byte;
     struct elsewhere it = {path, "cam\x1b[31m\xc2\x9b"};
@@ -446,15 +444,6 @@ static void *contend(void *arg)
     return NULL;
 }
 
-static void test_race(void)
-{
-    in_base(contended, "race");
-    run_threads(4, contend, NULL);
-    SAY("  %u got it, %u did not", atomic_load(&wins), atomic_load(&losses));
-    CHECK(atomic_load(&wins) > 0, "the address was never obtained");
-    CHECK_EQUAL(count_entries(base), 1);
-}
-
 int main(void)
 {
     gpud_print(base, "/tmp/gpud-address-XXXXXX");
@@ -474,7 +463,11 @@ int main(void)
     SAY("the holder's name in the lock file");
     test_holder();
     SAY("many want the same address");
-    test_race();
+    in_base(contended, "race");
+    run_threads(4, contend, NULL);
+    SAY("  %u got it, %u did not", atomic_load(&wins), atomic_load(&losses));
+    CHECK(atomic_load(&wins) > 0, "the address was never obtained");
+    CHECK_EQUAL(count_entries(base), 1);
 
     char directory[GPUD_SOCKET_PATH_MAX];
     gpud_print_n(directory, sizeof(directory), "%s/gpudirect", runtime_dir);

@@ -209,6 +209,7 @@ static void test_known_answers(void)
                    "47505541010003005000000000000000" ZEROS ZEROS);
     source = RANDOM;
 
+    /* What cannot begin. */
     struct gpud_auth auth;
     struct gpud_auth_key key = ours;
     uint8_t context[GPUD_AUTH_CONTEXT_MAX + 1] = {0};

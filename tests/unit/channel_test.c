@@ -154,8 +154,7 @@ static void test_peers(void)
           "it cannot be interrupted");
     part();
 
-    SAY("the longest answer, before it is read");
-    /* A sender writes its whole answer without waiting for the peer to read. */
+    SAY("the longest answer is written without waiting for the peer to read");
     struct gpud_error error = {.reason = ""};
     join();
     make(&message, GPUD_MESSAGE_STATUS, true);

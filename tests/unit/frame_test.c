@@ -155,8 +155,7 @@ int main(void)
     MAP_FRAME(frame, GPUD_WRITE, 0);
     gpud_frame_release(&frame); /* and with it the mapping */
 
-    SAY("large metas");
-    /* A frame has its own copy of a large meta, and shares it with frames over its bytes. */
+    SAY("a frame has its own copy of a large meta, and shares it with frames over its bytes");
     static uint8_t large[GPUD_LARGE_META_MAX + 1];
     layout = LAYOUT("GRAY8", 64, 48, 0);
     struct gpud_frame *second;
@@ -193,8 +192,7 @@ int main(void)
     gpud_frame_release(&second);
     gpud_frame_release(&frame);
 
-    SAY("a block that uses fewer bytes than it has");
-    /* A block uses as many bytes as it says; a picture always all. */
+    SAY("a block uses as many bytes as it says; a picture always all");
     struct gpud_media media = {.kind = GPUD_MEDIA_DATA,
                                .data = {.type = "meta/x-klv", .max_size = 100}};
     WORKS(gpud_media_get_layout(&media, &layout, &e));
@@ -231,8 +229,7 @@ int main(void)
     WORKS(gpud_frame_set_size(frame, layout.size, &e));
     gpud_frame_release(&frame);
 
-    SAY("a second frame over the same bytes");
-    /* A frame over another one's bytes: it has its own info, and its end is reported. */
+    SAY("a frame over another one's bytes has its own info, and its end is reported");
     second = NULL;
     info =
         (struct gpud_frame_info){.size = sizeof(info), .pts_ns = 1, .meta_size = 3, .meta = "one"};
@@ -275,8 +272,7 @@ int main(void)
     gpud_frame_release(&frame);
     gpud_memory_unref(&memory);
 
-    SAY("several holders of one frame");
-    /* Several holders: the last release is the one that counts. */
+    SAY("of several holders the last release is the one that counts");
     info = (struct gpud_frame_info)GPUD_INFO_INIT(info);
     pthread_t threads[8];
     layout = LAYOUT("GRAY8", 64, 48, 0);

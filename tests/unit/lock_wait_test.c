@@ -149,8 +149,7 @@ static void test_ends(void)
     gpud_lock_file_drop(path, &lock);
     take(&second, "the first one that waited drops it");
 
-    SAY("queries without a pause");
-    /* Asking for the holder takes nothing from the one that waits. */
+    SAY("queries without a pause take nothing from the one that waits");
     pthread_t threads[THREADS];
     holder = start_holder(false, &wait);
     CHECK(gpud_lock_is_held(path), "the holder is not found");
@@ -168,8 +167,7 @@ static void test_ends(void)
         pthread_join(threads[i], NULL);
     gpud_lock_wait_end(&wait);
 
-    SAY("another user's file");
-    /* A file that another user has put there, who could hold its lock for ever. */
+    SAY("a file that another user has put there, who could hold its lock for ever");
     char name[80];
     gpud_print(name, "%s.lock", path);
     unlink(name);

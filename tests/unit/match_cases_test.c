@@ -808,8 +808,7 @@ static void tolerance(void)
         CHECK_EQUAL(decision.missing, i % 2);
     }
 
-    /* Three go over to other times: a member whose clock was wrong from the start is left behind.
-     */
+    /* Three go over to other times: a member whose clock was wrong from the start is left. */
     open_match(GPUD_GROUP_ALL, 4, 0);
     PASSES(0, HOUR, 3, true);
     for (uint32_t i = 1; i < 4; i++)

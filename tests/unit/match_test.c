@@ -103,22 +103,7 @@ static bool is_new(const struct world *w)
     }
 }
 
-/* Without the parts that no member uses. */
-static void copy(struct world *to, const struct world *from)
-{
-    size_t used =
-        offsetof(struct gpud_match, members) + limits.members * sizeof(struct gpud_match_member);
-    size_t rest = offsetof(struct gpud_match, members) + sizeof(from->match.members);
-    memcpy(to, from, used);
-    memcpy((char *)to + rest, (const char *)from + rest, sizeof(*from) - rest);
-}
-
 /* --- what the machine is asked, and what it may say ------------------------------------------- */
-
-static uint64_t time_of(uint32_t member, unsigned instant)
-{
-    return (uint64_t)GPUD_SEC + instant * (uint64_t)DURATION + member * (uint64_t)OFFSET;
-}
 
 static unsigned instant_of(uint64_t time)
 {
@@ -137,13 +122,7 @@ static void drop(struct world *w)
     CHECK_EQUAL(held + w->taken + w->dropped, w->added);
 }
 
-/* Whether the member will deliver an instant, if it lives; and whether it may, as far as can be
- * known. */
-static bool will_deliver(const struct world *w, uint32_t member, unsigned instant)
-{
-    return w->members[member].alive && w->members[member].at <= instant;
-}
-
+/* Whether the member may deliver an instant, as far as can be known. */
 static bool may_deliver(const struct world *w, uint32_t member, unsigned instant)
 {
     return w->members[member].alive && w->members[member].delivered < instant;
@@ -173,8 +152,8 @@ static void check_gap(struct world *w, unsigned instant)
     int64_t waited = w->now - w->arrival[instant];
     for (unsigned k = w->last + 1; w->last && k < instant; k++)
         for (uint32_t i = 0; i < limits.members; i++) {
-            if (!will_deliver(w, i, k) || w->members[i].gave_up)
-                continue;
+            if (!w->members[i].alive || w->members[i].at > k || w->members[i].gave_up)
+                continue; /* it will not deliver it */
             CHECK(waited >= GAP_PATIENCE,
                   "instant %u is lost, which member %u had still to deliver", k, i);
             w->members[i].gave_up = true;
@@ -286,10 +265,11 @@ static void deliver(struct world *w, uint32_t member)
     w->end_due &= instant <= w->last;
     w->added++;
     gpud_match_add(&w->match, member,
-                   (struct gpud_match_entry){.time = time_of(member, instant),
-                                             .duration = (uint64_t)DURATION,
-                                             .arrival = w->now,
-                                             .what = w});
+                   (struct gpud_match_entry){
+                       .time = (uint64_t)(GPUD_SEC + instant * DURATION + member * OFFSET),
+                       .duration = (uint64_t)DURATION,
+                       .arrival = w->now,
+                       .what = w});
     drop(w);
 }
 
@@ -373,10 +353,16 @@ static struct world path[DEPTH_MAX];
 
 static void walk(unsigned depth)
 {
+    size_t used =
+        offsetof(struct gpud_match, members) + limits.members * sizeof(struct gpud_match_member);
+    size_t rest = offsetof(struct gpud_match, members) + sizeof(path[0].match.members);
     CHECK(depth + 1 < DEPTH_MAX, "a walk without end");
     for (unsigned what = 0; what < ALL; what++)
         for (uint32_t i = 0; i < (what < OF_MEMBERS ? limits.members : 1); i++) {
-            copy(&path[depth + 1], &path[depth]);
+            /* Without the parts that no member uses. */
+            memcpy(&path[depth + 1], &path[depth], used);
+            memcpy((char *)&path[depth + 1] + rest, (char *)&path[depth] + rest,
+                   sizeof(path[0]) - rest);
             if (happen(&path[depth + 1], what, i) && is_new(&path[depth + 1]))
                 walk(depth + 1);
         }

@@ -285,8 +285,7 @@ static void headers(void)
     WORKS(decode(&got, &wire, wire.size, &e));
     CHECK_TEXT(got.refuse.reason, "a?c");
 
-    /* Messages that must not be sent: the error is reported by the sending side, not by the peer.
-     */
+    /* Messages that must not be sent: the error is the sending side's, not the peer's. */
     static struct gpud_message message;
     NO_SENSE(OFFER, message.offer.ring.memories++);
     CHECK(message.offer.ring.memories == GPUD_RING_MEMORIES_MAX + 1 &&
@@ -307,8 +306,7 @@ static void headers(void)
     memset(&message, 0, sizeof(message));
     no_sense(&message);
 
-    /* Every kind of handle there and back; those with an attachment are found, and in their order.
-     */
+    /* Every kind of handle there and back; those with an attachment are found in their order. */
     struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
     uint32_t kinds = 0, wanted = 0, order[KINDS_MAX];
     make(&sent, GPUD_MESSAGE_GROW, false);
@@ -365,8 +363,7 @@ int main(void)
             make(&sent, (enum gpud_message_type)type, large);
             encode(&wire, &sent);
             round_trip(large);
-            /* A message is sent whole or not at all, and nothing is written where there is no room.
-             */
+            /* A message is sent whole or not at all, and not written where there is no room. */
             for (size_t room = 0; room < wire.size; room++) {
                 size_t size = 4711;
                 EXPECT(GPUD_INVALID, "cannot be sent",

@@ -122,33 +122,6 @@ static void check_first(const struct gpud_network_card_list *cards)
     CHECK_TEXT(gid[0]->address, "");
 }
 
-static void check_others(const struct gpud_network_card_list *cards)
-{
-    struct gpud_network_card_info card = get(cards, 1);
-    CHECK_TEXT(card.name, "rxe0");
-    CHECK_TEXT(card.driver, "rdma_rxe");
-    CHECK_TEXT(card.pci, "");
-    CHECK_TEXT(card.firmware, "");
-    CHECK_EQUAL(card.numa_node, -1);
-    CHECK(card.software && card.available && !card.dmabuf && !card.peermem, "%s", card.reason);
-    CHECK_SAYS(card.no_dmabuf, "the driver of rxe0 takes no dma-bufs");
-    CHECK_SAYS(card.no_peermem, "rxe0 is software");
-    CHECK_EQUAL(card.ports, 1);
-    CHECK(!card.port[0]->active, "rxe0 is up");
-    CHECK_SAYS(card.port[0]->reason, "ip link set v0 up");
-
-    card = get(cards, 2);
-    CHECK_TEXT(card.name, "siw0");
-    CHECK(!card.available, "iWARP is available");
-    CHECK_SAYS(card.reason, "not for InfiniBand or RoCE");
-    CHECK_SAYS(card.reason, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev");
-    CHECK_SAYS(card.no_dmabuf, "siw0 cannot be asked: ");
-    CHECK_EQUAL(card.ports, 1);
-    const struct gpud_network_port_info *port = card.port[0];
-    CHECK(port->active && !port->netdev[0], "siw0 is on %s", port->netdev);
-    CHECK_SAYS(port->reason, "it has no IP address: another network namespace may have its");
-}
-
 static void check_card(const char *reason, const char *no_dmabuf)
 {
     AUTO(gpud_network_card_list_destroy) struct gpud_network_card_list *cards = list(NULL, NULL);
@@ -224,7 +197,29 @@ static void test_no_device(void)
     struct gpud_network_card_list *cards = list(&count, &host);
     CHECK_EQUAL(count, 3);
     check_first(cards);
-    check_others(cards);
+    struct gpud_network_card_info card = get(cards, 1);
+    CHECK_TEXT(card.name, "rxe0");
+    CHECK_TEXT(card.driver, "rdma_rxe");
+    CHECK_TEXT(card.pci, "");
+    CHECK_TEXT(card.firmware, "");
+    CHECK_EQUAL(card.numa_node, -1);
+    CHECK(card.software && card.available && !card.dmabuf && !card.peermem, "%s", card.reason);
+    CHECK_SAYS(card.no_dmabuf, "the driver of rxe0 takes no dma-bufs");
+    CHECK_SAYS(card.no_peermem, "rxe0 is software");
+    CHECK_EQUAL(card.ports, 1);
+    CHECK(!card.port[0]->active, "rxe0 is up");
+    CHECK_SAYS(card.port[0]->reason, "ip link set v0 up");
+
+    card = get(cards, 2);
+    CHECK_TEXT(card.name, "siw0");
+    CHECK(!card.available, "iWARP is available");
+    CHECK_SAYS(card.reason, "not for InfiniBand or RoCE");
+    CHECK_SAYS(card.reason, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev");
+    CHECK_SAYS(card.no_dmabuf, "siw0 cannot be asked: ");
+    CHECK_EQUAL(card.ports, 1);
+    const struct gpud_network_port_info *port = card.port[0];
+    CHECK(port->active && !port->netdev[0], "siw0 is on %s", port->netdev);
+    CHECK_SAYS(port->reason, "it has no IP address: another network namespace may have its");
     CHECK(host.usable && !host.reason[0], "the host cannot be used: %s", host.reason);
     CHECK_EQUAL(host.pin_max, gpud_rdma_pin_room());
 
@@ -270,7 +265,7 @@ static void test_no_device(void)
     start_without("sys/class/infiniband/mlx5_0/ports/1/gids/3");
     set_file(folder, "sys/class/infiniband/mlx5_0/ports/1/gids/10", NULL);
     cards = list(NULL, NULL);
-    const struct gpud_network_port_info *port = get(cards, 0).port[0];
+    port = get(cards, 0).port[0];
     CHECK(port->active, "port 1 is not active");
     CHECK_SAYS(port->reason, "eth0 has no IP address: ip address add");
     gpud_network_card_list_destroy(&cards);
@@ -296,7 +291,7 @@ static void test_no_device(void)
     set_file(folder, "sys/module/nvidia_peermem/version", "550.1");
     WORKS(gpud_rdma_check_peermem(&gpud_cuda_ops, &e));
     cards = list(NULL, NULL);
-    struct gpud_network_card_info card = get(cards, 0);
+    card = get(cards, 0);
     CHECK(card.peermem && !card.no_peermem[0], "no peermem: %s", card.no_peermem);
     CHECK(!get(cards, 1).peermem, "software has peermem");
     gpud_network_card_list_destroy(&cards);

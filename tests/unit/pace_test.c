@@ -104,8 +104,7 @@ int main(void)
     CHECK(llabs(pace.period - SEC / 50) < 20 * USEC, "the new period is taken for %lld ns",
           (long long)pace.period);
 
-    SAY("timers that are late");
-    /* Timers wake us late; one that was very late does not spoil the rest. */
+    SAY("timers that are late; one that was very late does not spoil the rest");
     pace = (struct gpud_pace){0};
     int64_t from, until, before;
     when = START;

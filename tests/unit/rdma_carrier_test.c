@@ -360,8 +360,7 @@ int main(void)
         sides[0].refused, sides[1].refused);
     close_sides();
 
-    SAY("what a frame costs");
-    /* A card is asked for no more than a steady stream needs. */
+    SAY("a card is asked for no more than a steady stream needs");
     open_scene(&scene);
     uint64_t before[2] = {0};
     for (uint32_t frame = 0; frame < 3 * GPUD_PAGE_ENTRIES; frame++) {
@@ -382,8 +381,7 @@ int main(void)
     close_sides();
 
     SAY("an end in between");
-    /* What had no room is not written any more, nor notified, once the other side has another page.
-     */
+    /* What had no room is not written, nor notified, once the other side has another page. */
     open_scene(&scene);
     CHECK(send_frame(&scene), "no room in an empty queue");
     settle();

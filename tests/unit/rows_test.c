@@ -8,7 +8,6 @@
 #include "support/check.h"
 #include "support/make.h"
 
-
 #define OUTSIDE 0xa5
 
 static uint8_t value_of(uint32_t plane, uint32_t row, uint32_t at)

@@ -87,6 +87,7 @@ static void test_table(void)
     here.caps |= GPUD_CAP_SHARE;
     against_of(&here, &there, NULL, "map");
 
+    /* What either side asks for. */
     host = host_end();
     gpu = gpu_end("opencl:0", false);
     host.token = 1;
@@ -362,8 +363,7 @@ int main(void)
     struct gpud_endpoint gpu = gpu_end("opencl:0", true), far = gpu_end("opencl:0", true);
     memset(far.host, 2, sizeof(far.host));
     against_of(&gpu, &far, NULL, "none");
-    SAY("clocks");
-    /* On one machine, by the system's word, of one boot, in one time namespace. */
+    SAY("clocks: of one machine, by the system's word, of one boot, in one time namespace");
     struct gpud_endpoint a = host_end(), b = host_end();
     CHECK(gpud_endpoints_share_clock(&a, &b, true), "two processes of one host");
     CHECK(!gpud_endpoints_share_clock(&a, &b, false), "two hosts made of one snapshot");
@@ -377,8 +377,7 @@ int main(void)
     memset(b.host, 0, sizeof(b.host));
     CHECK(!gpud_endpoints_share_clock(&a, &b, false), "hosts of which nothing is known");
     CHECK(gpud_endpoints_share_clock(&a, &b, true), "one of which nothing else is known");
-    SAY("places");
-    /* Where a device is, in the letters of sysfs, whatever its driver's are. */
+    SAY("where a device is, in the letters of sysfs, whatever its driver's are");
     struct gpud_endpoint end;
     struct gpud_context *context = NEW_CONTEXT();
     struct gpud_device *host = OPEN_DEVICE(context, "host");

@@ -86,8 +86,7 @@ int main(void)
           "socketpair: %s", strerror(errno));
     SAY("descriptors arrive");
     test_arrival();
-    SAY("and find no room");
-    /* Room for none of them, for one, … for all but one. */
+    SAY("and find room for none of them, for one, … for all but one");
     unsigned before = count_fds();
     for (unsigned room = 0; room <= MEMORIES; room++) {
         struct gpud_message message;
@@ -109,8 +108,7 @@ int main(void)
     }
     /* Nothing is wrong with the connection. */
     test_arrival();
-    SAY("and are too many");
-    /* A violation by the peer is reported as the peer's. */
+    SAY("and are too many, which is reported as the peer's");
     static char bytes[GPUD_MESSAGE_MAX + 2];
     int fds[253];
     for (size_t i = 0; i < 253; i++)
