@@ -340,7 +340,7 @@ static void test_claim(void)
 }
 
 /* The file's content is untrusted. */
-static void test_holder(void)
+static void test_lock_files(void)
 {
     static const struct {
         const char *says, *contents[14];
@@ -461,7 +461,7 @@ int main(void)
     SAY("an address has one holder");
     test_claim();
     SAY("the holder's name in the lock file");
-    test_holder();
+    test_lock_files();
     SAY("many want the same address");
     in_base(contended, "race");
     run_threads(4, contend, NULL);

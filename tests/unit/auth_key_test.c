@@ -83,7 +83,7 @@ static void test_denied(void *argument)
                                    "file %s: chown 4243 %s");
 }
 
-static void test_sizes(void)
+static void test_files(void)
 {
     uint8_t bytes[GPUD_AUTH_KEY_MAX + 8];
     memset(bytes, 'k', sizeof(bytes));
@@ -256,7 +256,7 @@ int main(void)
     CHECK(mkdtemp(folder), "mkdtemp: %s", strerror(errno));
     snprintf(path, sizeof(path), "%s/key", folder);
     SAY("sizes");
-    test_sizes();
+    test_files();
     SAY("modes");
     put_text("secretsecretsecret");
     for (mode_t mode = 0600; mode <= 0677; mode++) {

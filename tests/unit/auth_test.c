@@ -184,11 +184,9 @@ static void expect_answers(const struct gpud_auth_key *key, const char *what, co
     expect_bytes(ends.verdict, verdict);
 }
 
-/* --- refused peers ---------------------------------------------------------------------------- */
-
 /* The MACs are those that Python's hmac gives:
  *     hmac.new(key, b"gpudirect psk 1 receiver\0" + bytes(range(64)) + CONTEXT, "sha256") */
-static void test_known_answers(void)
+static void test_both_ends(void)
 {
 #define COUNTED_0 "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define COUNTED_32 "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
@@ -539,6 +537,6 @@ int main(int argc, char **argv)
     expect_success(NULL);
     expect_success(&ours);
     expect_success(&longest);
-    test_known_answers();
+    test_both_ends();
     return 0;
 }

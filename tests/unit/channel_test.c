@@ -62,8 +62,6 @@ static void part(void)
     gpud_channel_unref(&theirs); /* nothing is nothing */
 }
 
-/* --- messages and ends ------------------------------------------------------------------------ */
-
 static void say_ready(struct gpud_channel *channel)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = 7};
@@ -87,7 +85,7 @@ static void expect_end(struct gpud_channel *channel)
     EXPECT(GPUD_PEER, "closed the connection", gpud_channel_send(channel, &message, &e));
 }
 
-static void test_peers(void)
+static void test_channels(void)
 {
     struct gpud_peer peer;
     CHECK(gpud_listener_accept(listener, &theirs, &peer, NULL) == GPUD_AGAIN, "from nowhere");
@@ -263,7 +261,7 @@ int main(void)
     WORKS(gpud_listener_open(&address, &own_user, &listener, &e));
     CHECK(!listener->note[0] && is_listed(), "not listed: %s", listener->note);
     SAY("the peer's identity");
-    test_peers();
+    test_channels();
     gpud_listener_close(&listener);
     gpud_listener_close(&listener);
     SAY("questions, and the list");

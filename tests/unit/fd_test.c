@@ -43,10 +43,6 @@ static int sealed(unsigned flags, off_t size, int seals)
     return fd;
 }
 
-/* --- what is ours ----------------------------------------------------------------------------- */
-
-/* --- what is a peer's ------------------------------------------------------------------------- */
-
 int main(void)
 {
     SAY("memory that is shared and taken back");

@@ -114,7 +114,7 @@ static void *ask_all_the_time(void *arg)
     return arg;
 }
 
-static void test_ends(void)
+static void test_waits(void)
 {
     struct gpud_lock_wait wait;
     SAY("a killed holder, which was stopped before");
@@ -217,7 +217,7 @@ int main(void)
     int lock;
     CHECK(mkdtemp(base), "mkdtemp");
     gpud_print(path, "%s/cam", base);
-    test_ends();
+    test_waits();
     SAY("many");
     run_threads(THREADS, take_turns, NULL);
     CHECK_EQUAL(atomic_load(&turns), THREADS * TURNS);

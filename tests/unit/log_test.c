@@ -27,8 +27,6 @@ static void start(struct gpud_log *log, enum gpud_log_level level)
     printed = told = left_out = errors = 0;
 }
 
-/* --- by a clock of the test's own ------------------------------------------------------------- */
-
 /* So many lines at that time: how many of them may be printed, and what the first has to tell. */
 static void expect(struct gpud_log *log, int64_t now, unsigned lines, unsigned print, unsigned tell)
 {
@@ -42,8 +40,6 @@ static void expect(struct gpud_log *log, int64_t now, unsigned lines, unsigned p
     CHECK(may == print, "%u of %u lines at %lld ms are printed, and %u should be", may, lines,
           (long long)(now / GPUD_MSEC), print);
 }
-
-/* --- by threads ------------------------------------------------------------------------------- */
 
 #define THREADS 4
 #define LINES 50000

@@ -115,7 +115,7 @@ static void add_frozen(uint32_t member, int64_t time)
 
 /* It goes on with what comes after the last instant, and repeats none, though it is more than a
  * second behind. */
-static void far_behind(void)
+static void late_and_broken(void)
 {
     int64_t last = in_step(GPUD_GROUP_ANY, 2, 0), end = last + 2 * GPUD_SEC, time = last;
     while (last < end) {
@@ -241,7 +241,7 @@ static void far_behind(void)
 
 /* The main begins a time line of its own: the backup goes on, and the main is not taken until it
  * alone is left. */
-static void main_restarts_at_zero(void)
+static void time_lines(void)
 {
     int64_t last = in_step(GPUD_GROUP_ANY, 2, HOUR);
     gpud_match_leave(&match, 0, false);
@@ -420,7 +420,7 @@ static void run(struct sender *senders, uint32_t count, int64_t until, uint32_t 
 
 /* A backup without a rate, or with one that is not its own, that sends one picture a second ahead
  * of the main's: it takes none of them away. */
-static void lone_frames_ahead(void)
+static void by_a_clock(void)
 {
     static const int64_t leads[] = {MS(10), MS(50), MS(300), MS(310), MS(950)};
     for (unsigned i = 0; i < 2 * sizeof(leads) / sizeof(leads[0]); i++) {
@@ -760,7 +760,7 @@ static void blocks_of_sound(void)
 
 /* --- cameras in step -------------------------------------------------------------------------- */
 
-static void tolerance(void)
+static void cameras_in_step(void)
 {
     open_match(GPUD_GROUP_ALL, 2, 0);
     add(0, 0);
@@ -885,11 +885,11 @@ static void tolerance(void)
 
 int main(void)
 {
-    far_behind();
-    main_restarts_at_zero();
-    lone_frames_ahead();
+    late_and_broken();
+    time_lines();
+    by_a_clock();
     packets();
     blocks_of_sound();
-    tolerance();
+    cameras_in_step();
     return 0;
 }

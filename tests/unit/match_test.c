@@ -368,30 +368,6 @@ static void walk(unsigned depth)
         }
 }
 
-static void search(const struct limits *chosen)
-{
-    struct world *first = &path[0];
-    limits = *chosen;
-    memset(path, 0, sizeof(path));
-    memset(seen, 0, SEEN_MAX * sizeof(*seen));
-    states = handed_on = 0;
-    first->now = GPUD_SEC;
-    first->match.mode = limits.mode;
-    first->match.count = limits.members;
-    for (uint32_t i = 0; i < limits.members; i++) {
-        first->match.members[i].room = ROOM;
-        first->members[i].at = 1;
-    }
-    walk(0);
-    CHECK(states > 1000 && handed_on > 1000, "only %llu states", (unsigned long long)states);
-    SAY("%8llu states, %8llu instants handed on: %s, %u members, %u instants, %u losses, "
-        "%u deaths, %u ends, %u times of %d ms, %u changes of the preferred one",
-        (unsigned long long)states, (unsigned long long)handed_on,
-        limits.mode == GPUD_GROUP_ANY ? "ANY" : "ALL", limits.members, limits.instants,
-        limits.losses, limits.deaths, limits.ends, limits.ticks, (int)(limits.tick / GPUD_MSEC),
-        limits.flips);
-}
-
 /* clang-format off */
 static const struct limits searches[] = {
     /* mode, members, instants, losses, deaths, ends, ticks, flips, tick */
@@ -410,8 +386,28 @@ int main(void)
     test_alarm(110);
     seen = malloc(SEEN_MAX * sizeof(*seen));
     CHECK(seen, "out of memory");
-    for (unsigned i = 0; i < sizeof(searches) / sizeof(searches[0]); i++)
-        search(&searches[i]);
+    struct world *first = &path[0];
+    for (unsigned i = 0; i < sizeof(searches) / sizeof(searches[0]); i++) {
+        limits = searches[i];
+        memset(path, 0, sizeof(path));
+        memset(seen, 0, SEEN_MAX * sizeof(*seen));
+        states = handed_on = 0;
+        first->now = GPUD_SEC;
+        first->match.mode = limits.mode;
+        first->match.count = limits.members;
+        for (uint32_t m = 0; m < limits.members; m++) {
+            first->match.members[m].room = ROOM;
+            first->members[m].at = 1;
+        }
+        walk(0);
+        CHECK(states > 1000 && handed_on > 1000, "only %llu states", (unsigned long long)states);
+        SAY("%8llu states, %8llu instants handed on: %s, %u members, %u instants, %u losses, "
+            "%u deaths, %u ends, %u times of %d ms, %u changes of the preferred one",
+            (unsigned long long)states, (unsigned long long)handed_on,
+            limits.mode == GPUD_GROUP_ANY ? "ANY" : "ALL", limits.members, limits.instants,
+            limits.losses, limits.deaths, limits.ends, limits.ticks, (int)(limits.tick / GPUD_MSEC),
+            limits.flips);
+    }
     free(seen);
     return 0;
 }

@@ -28,10 +28,6 @@ static void check_text(const struct gpud_media *media, const char *wanted)
     EXPECT(GPUD_INVALID, "room", gpud_media_to_string(media, text, strlen(wanted), &e));
 }
 
-/* --- texts ----------------------------------------------------------------------------------- */
-
-/* --- what cannot be -------------------------------------------------------------------------- */
-
 #define BENT(says, ...)                                          \
     do {                                                         \
         struct gpud_media m = good;                              \

@@ -244,7 +244,7 @@ static void no_sense(struct gpud_message *message)
         no_sense(&message);                        \
     } while (0)
 
-static void headers(void)
+static void single_messages(void)
 {
     static const struct {
         uint8_t at, value;
@@ -382,6 +382,6 @@ int main(void)
     SAY("every type there and back, short, long, and bent:");
     SAY("  of the messages with one wrong byte %u were refused, %u decode to something valid",
         refused, accepted);
-    headers();
+    single_messages();
     return 0;
 }

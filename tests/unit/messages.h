@@ -154,11 +154,19 @@ static inline void make(struct gpud_message *message, enum gpud_message_type typ
 {
     memset(message, 0, sizeof(*message));
     message->type = type;
-    message->position = large ? UINT32_MAX : 0;
+    if (type == GPUD_MESSAGE_OFFER)
+        message->offer.page.fd = -1;
+    else if (type == GPUD_MESSAGE_ACCEPT)
+        message->accept.page.fd = message->accept.large_metas.fd = -1;
+    else if (type == GPUD_MESSAGE_SHRINK)
+        message->shrink = 1;
+    else if (type == GPUD_MESSAGE_LINKS)
+        message->links.count = 1;
+    if (!large)
+        return;
+    message->position = UINT32_MAX;
     switch (type) {
     case GPUD_MESSAGE_HELLO:
-        if (!large)
-            break;
         fill_text(message->hello.name, sizeof(message->hello.name), 'a');
         fill_text(message->hello.device, sizeof(message->hello.device), 'b');
         fill_text(message->hello.kind, sizeof(message->hello.kind), 'c');
@@ -182,9 +190,6 @@ static inline void make(struct gpud_message *message, enum gpud_message_type typ
         message->hello.host_rate = UINT32_MAX;
         break;
     case GPUD_MESSAGE_OFFER:
-        message->offer.page.fd = -1;
-        if (!large)
-            break;
         fill_handle(&message->offer.page, largest_kind(), 200);
         message->offer.epoch = UINT32_MAX;
         message->offer.large_meta_max = GPUD_LARGE_META_MAX;
@@ -195,9 +200,6 @@ static inline void make(struct gpud_message *message, enum gpud_message_type typ
         fill_ring(&message->offer.ring, GPUD_RING_MEMORIES_MAX);
         break;
     case GPUD_MESSAGE_ACCEPT:
-        message->accept.page.fd = message->accept.large_metas.fd = -1;
-        if (!large)
-            break;
         fill_handle(&message->accept.page, largest_kind(), 100);
         fill_handle(&message->accept.large_metas, largest_kind(), 150);
         message->accept.epoch = 7;
@@ -205,49 +207,41 @@ static inline void make(struct gpud_message *message, enum gpud_message_type typ
         fill_ring(&message->accept.ring, GPUD_RING_MEMORIES_MAX);
         break;
     case GPUD_MESSAGE_CANARY:
-        message->canary.epoch = large ? UINT32_MAX : 0;
-        message->canary.nonce = large ? UINT64_MAX : 0;
+        message->canary.epoch = UINT32_MAX;
+        message->canary.nonce = UINT64_MAX;
         break;
     case GPUD_MESSAGE_READY:
     case GPUD_MESSAGE_EOS:
-        message->epoch = large ? UINT32_MAX : 0;
+        message->epoch = UINT32_MAX;
         break;
     case GPUD_MESSAGE_REFUSE:
     case GPUD_MESSAGE_BYE:
-        if (!large)
-            break;
         message->refuse.epoch = 3;
         message->refuse.status = UINT32_MAX;
         fill_text(message->refuse.reason, sizeof(message->refuse.reason), 'f');
         break;
     case GPUD_MESSAGE_EVENT:
-        if (!large)
-            break;
         message->event.kind = UINT32_MAX;
         message->event.size = GPUD_EVENT_SIZE_MAX;
         memset(message->event.data, 0x77, GPUD_EVENT_SIZE_MAX);
         break;
     case GPUD_MESSAGE_SHRINK:
-        message->shrink = large ? UINT32_MAX : 1;
+        message->shrink = UINT32_MAX;
         break;
     case GPUD_MESSAGE_SLOTS:
-        message->slots = large ? GPUD_SLOTS_MAX : 0;
+        message->slots = GPUD_SLOTS_MAX;
         break;
     case GPUD_MESSAGE_GROW:
-        if (large)
-            fill_ring(&message->grow, GPUD_RING_MEMORIES_MAX);
+        fill_ring(&message->grow, GPUD_RING_MEMORIES_MAX);
         break;
     case GPUD_MESSAGE_QUERY:
     case GPUD_MESSAGE_KICK:
         break;
     case GPUD_MESSAGE_STATUS:
-        if (large)
-            fill_report(&message->report);
+        fill_report(&message->report);
         break;
     case GPUD_MESSAGE_LINKS:
-        if (large)
-            fill_links(&message->links, GPUD_LINKS_A_MESSAGE);
-        message->links.count = large ? GPUD_LINKS_A_MESSAGE : 1;
+        fill_links(&message->links, GPUD_LINKS_A_MESSAGE);
         break;
     }
 }

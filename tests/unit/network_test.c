@@ -44,15 +44,11 @@ static void drop_rights(void)
     CHECK(geteuid() != 0 || setresuid(65534, 65534, 65534) == 0, "%s", strerror(errno));
 }
 
-/* --- what lacks ---------------------------------------------------------------------------- */
-
 static void check_forbidden(void *argument)
 {
     drop_rights();
     check_lack("may not open /dev/infiniband/rdma_cm: chmod 666");
 }
-
-/* --- the list ------------------------------------------------------------------------------ */
 
 static struct gpud_network_card_list *list(uint32_t *count, struct gpud_network_host_info *host)
 {
@@ -131,7 +127,7 @@ static void check_card(const char *reason, const char *no_dmabuf)
     CHECK_SAYS(card.no_dmabuf, no_dmabuf);
 }
 
-static void test_no_device(void)
+static void test_cards(void)
 {
     SAY("without any card");
     start_host("nothing");
@@ -297,8 +293,6 @@ static void test_no_device(void)
     gpud_network_card_list_destroy(&cards);
 }
 
-/* --- how much ------------------------------------------------------------------------------ */
-
 static void check_limits(void *argument)
 {
     char why[GPUD_REASON_MAX];
@@ -328,7 +322,7 @@ int main(int argc, char **argv)
     snprintf(folder, sizeof(folder), "/tmp/gpud-network-XXXXXX");
     CHECK(mkdtemp(folder) && chmod(folder, 0755) == 0, "%s", strerror(errno));
     gpud_sysfs_root = folder;
-    test_no_device();
+    test_cards();
     char why[GPUD_REASON_MAX];
     SAY("how much memory may be registered");
     CHECK_EQUAL(run_child(check_limits, NULL), 0);

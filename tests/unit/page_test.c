@@ -248,9 +248,7 @@ static void test_announce(uint32_t start)
     }
 }
 
-/* --- lies of the sender ----------------------------------------------------------------------- */
-
-/* --- lies of the receiver --------------------------------------------------------------------- */
+/* --- lies ------------------------------------------------------------------------------------- */
 
 static void give_back_forged(struct ends *ends, uint32_t index, uint32_t how_many)
 {

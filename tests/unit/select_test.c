@@ -58,7 +58,7 @@ static struct gpud_endpoint cuda_end(const char *device, uint8_t uuid)
     return end;
 }
 
-static void test_table(void)
+static void test_choice(void)
 {
     struct gpud_endpoint host = host_end(), host2 = host_end();
     struct gpud_endpoint gpu = gpu_end("opencl:0", true), gpu2 = gpu_end("opencl:1", true);
@@ -351,7 +351,7 @@ static void test_network(void)
 int main(void)
 {
     SAY("which route, and what speaks against the better ones");
-    test_table();
+    test_choice();
     test_network();
     test_trials();
     SAY("ends on two machines");

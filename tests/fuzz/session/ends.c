@@ -9,8 +9,6 @@
 #include "support/make.h"
 #include "support/media.h"
 
-/* --- readers ---------------------------------------------------------------------------------- */
-
 /* Short: some waits look at nothing else before they are over. */
 #define ACQUIRE_TIMEOUT (4 * GPUD_MSEC)
 
@@ -99,8 +97,6 @@ static void check_event(const struct ends_reader *reader, const struct gpud_user
         watch_fail("the honest receiver sees an event after frame %llu, which came after %llu",
                    (unsigned long long)reader->last_number, (unsigned long long)after);
 }
-
-/* --- both ------------------------------------------------------------------------------------- */
 
 static void on_event(void *user, enum gpud_event event, const void *data)
 {
@@ -265,8 +261,6 @@ static void reader_stop(struct ends_reader *reader)
     gpud_receiver_destroy(&reader->receiver);
     let_go(reader, 0);
 }
-
-/* --- both ends -------------------------------------------------------------------------------- */
 
 /* Two, so that memory goes from one side to the other by its handle, not by pointer. */
 static struct gpud_context *senders, *receivers;
