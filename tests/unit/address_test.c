@@ -337,11 +337,9 @@ static void test_claim(void)
     WORKS(gpud_socket_listen(&listener, path, NULL, &e));
     gpud_socket_unlisten(&listener);
     CHECK_EQUAL(count_entries(base), 1);
-}
 
-/* The file's content is untrusted. */
-static void test_lock_files(void)
-{
+    SAY("the holder's name in the lock file");
+    /* The file's content is untrusted. */
     static const struct {
         const char *says, *contents[14];
     } files[] = {
@@ -353,16 +351,15 @@ static void test_lock_files(void)
         {"process 12 of another container", {"12 13\nand so on"}},
         {"process 2147483647 of another container", {"2147483647 99999999999999999999999\n"}},
     };
-    char text[GPUD_LOCK_HOLDER_MAX];
     int pipes[2];
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         for (size_t k = 0; files[i].contents[k]; k++) {
             const char *content = files[i].contents[k];
-            int fd = memfd_create("lock", MFD_CLOEXEC);
-            CHECK(fd >= 0 && write(fd, content, strlen(content)) >= 0, "memfd");
-            CHECK(!gpud_lock_holder(fd, text), "\"%s\" is this process", content);
+            int file = memfd_create("lock", MFD_CLOEXEC);
+            CHECK(file >= 0 && write(file, content, strlen(content)) >= 0, "memfd");
+            CHECK(!gpud_lock_holder(file, text), "\"%s\" is this process", content);
             CHECK(strcmp(text, files[i].says) == 0, "\"%s\" is \"%s\"", content, text);
-            close(fd);
+            close(file);
         }
     CHECK(pipe(pipes) == 0, "pipe");
     CHECK(!gpud_lock_holder(pipes[0], text) && strstr(text, "does not say"), "%s", text);
@@ -370,8 +367,7 @@ static void test_lock_files(void)
     close(pipes[1]);
 
     /* The holder's name is not written to a file whose data it would destroy, or that kills it. */
-    struct gpud_socket_listener listener;
-    char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8], data[GPUD_SOCKET_PATH_MAX];
+    char data[GPUD_SOCKET_PATH_MAX];
     in_base(path, "unsigned");
     in_base(data, "data");
     gpud_print(lock, "%s.lock", path);
@@ -382,9 +378,9 @@ static void test_lock_files(void)
     check_file(data);
     unlink(data);
 
-    rlim_t before = set_limit(RLIMIT_FSIZE, 0);
+    rlim_t limit = set_limit(RLIMIT_FSIZE, 0);
     WORKS(gpud_socket_listen(&listener, path, NULL, &e));
-    set_limit(RLIMIT_FSIZE, before);
+    set_limit(RLIMIT_FSIZE, limit);
     gpud_socket_unlisten(&listener);
     CHECK_EQUAL(count_entries(base), 1);
 
@@ -404,7 +400,7 @@ static void test_lock_files(void)
     char victim[GPUD_SOCKET_PATH_MAX];
     in_base(victim, "victim");
     CHECK(symlink(victim, lock) == 0, "symlink");
-    struct gpud_error error = {.reason = ""};
+    error = (struct gpud_error){.reason = ""};
     CHECK(gpud_socket_listen(&listener, path, NULL, &error) != GPUD_OK, "the link was followed");
     CHECK_SAYS(error.reason, "lock file");
     CHECK(access(victim, F_OK) < 0, "a file was made through a link");
@@ -460,8 +456,6 @@ int main(void)
     test_hints();
     SAY("an address has one holder");
     test_claim();
-    SAY("the holder's name in the lock file");
-    test_lock_files();
     SAY("many want the same address");
     in_base(contended, "race");
     run_threads(4, contend, NULL);

@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "support/check.h"
 #include "support/count.h"
+#include "support/host.h"
 #include "support/make.h"
 
 #include <dirent.h>
@@ -144,15 +145,6 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
     }
 }
 
-static void add(const char *path, const char *link)
-{
-    char command[1024], at[256];
-    snprintf(at, sizeof(at), "%s%s", root, path);
-    snprintf(command, sizeof(command), "mkdir -p $(dirname %s) && %s %s %s", at,
-             link ? "ln -s" : "touch", link ? link : "", at);
-    CHECK(system(command) == 0, "%s", command);
-}
-
 static struct gpud_device *host;
 static struct gpud_queue *queue;
 
@@ -214,22 +206,22 @@ int main(void)
     unsigned before = count_fds();
 
     expect_none("udmabuf: No such file or directory");
-    add("/dev/dri/card0", NULL);
-    add("/sys/class/drm/card0/device/subsystem", "../../bus/pci");
+    set_file(root, "dev/dri/card0", "");
+    set_link(root, "sys/class/drm/card0/device/subsystem", "../../bus/pci");
     expect_none("no PCI card: No such device");
     CHECK_EQUAL(dumbs + masters_dropped, 0);
-    add("/dev/dri/card1", NULL); /* whose location is unknown */
-    add("/dev/dri/renderD128", NULL);
+    set_file(root, "dev/dri/card1", ""); /* whose location is unknown */
+    set_file(root, "dev/dri/renderD128", "");
     expect_none("no PCI card: No such device");
-    add("/sys/class/drm/card1/device/subsystem", "../../bus/platform");
+    set_link(root, "sys/class/drm/card1/device/subsystem", "../../bus/platform");
     check_from("/dev/dri/card1", false);
     CHECK_EQUAL(masters_dropped, 1);
     CHECK_EQUAL(dumbs, 0); /* handles that are left */
-    add("/dev/dma_heap/linux,cma", NULL);
+    set_file(root, "dev/dma_heap/linux,cma", "");
     check_from("/dev/dma_heap/linux,cma", false);
-    add("/dev/dma_heap/system", NULL);
+    set_file(root, "dev/dma_heap/system", "");
     check_from("/dev/dma_heap/system", false);
-    add("/dev/udmabuf", NULL);
+    set_file(root, "dev/udmabuf", "");
     check_from("/dev/udmabuf", true);
     udmabuf_refuses = true;
     check_from("/dev/dma_heap/system", false);
@@ -267,9 +259,8 @@ int main(void)
     gpud_queue_unref(&queue);
     gpud_device_close(&host);
     gpud_context_destroy(&context);
-    char command[64];
-    snprintf(command, sizeof(command), "rm -r %s", root);
-    CHECK(system(command) == 0, "%s is left", root);
-    puts("ok");
+    set_file(root, "dev", NULL);
+    set_file(root, "sys", NULL);
+    CHECK(rmdir(root) == 0, "something is left in %s", root);
     return 0;
 }

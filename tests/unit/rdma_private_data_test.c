@@ -30,99 +30,6 @@ static void send_refusal(const struct gpud_rdma_refusal *refusal, struct gpud_rd
           "reason %d, version %u, \"%s\"", got->reason, got->version, got->names);
 }
 
-static void test_refusals(void)
-{
-    struct gpud_place place;
-    struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNKNOWN_NAME}, got;
-    WORKS(gpud_place_parse(&gpud_rdma_scheme, "rdma://10.0.0.2/cam9", &place, NULL, &e));
-    send_refusal(&refusal, &got);
-    EXPECT(GPUD_CLOSED, "no channel \"cam9\" at 10.0.0.2, port 7174; there is one without a name",
-           gpud_rdma_explain_refusal(&got, &place, &e));
-    gpud_rdma_add_name(&refusal, "cam1");
-    gpud_rdma_add_name(&refusal, ""); /* has nothing to be told by */
-    send_refusal(&refusal, &got);
-    EXPECT(GPUD_CLOSED, "there are: cam1", gpud_rdma_explain_refusal(&got, &place, &e));
-    gpud_rdma_add_name(&refusal, "cam2");
-    send_refusal(&refusal, &got);
-    EXPECT(GPUD_CLOSED, "there are: cam1, cam2", gpud_rdma_explain_refusal(&got, &place, &e));
-
-    /* As many as fit, whatever their lengths are. */
-    for (size_t length = 1; length <= GPUD_PLACE_NAME_MAX; length++) {
-        char name[GPUD_PLACE_NAME_MAX + 1] = "";
-        refusal = (struct gpud_rdma_refusal){.reason = GPUD_RDMA_NAME_WANTED};
-        for (int i = 0; i < 200; i++) {
-            memset(name, 'a' + i % 26, length);
-            gpud_rdma_add_name(&refusal, name);
-        }
-        send_refusal(&refusal, &got);
-        EXPECT(GPUD_CLOSED, "put /NAME behind the port",
-               gpud_rdma_explain_refusal(&got, &place, &e));
-        EXPECT(GPUD_CLOSED, " and more", gpud_rdma_explain_refusal(&got, &place, &e));
-    }
-
-    static const struct {
-        enum gpud_rdma_refusal_reason reason;
-        enum gpud_status status;
-        const char *says;
-    } others[] = {
-        {GPUD_RDMA_OTHER_VERSION, GPUD_UNSUPPORTED, "by version 1 of the protocol"},
-        {GPUD_RDMA_MALFORMED, GPUD_PEER, "malformed"},
-        {GPUD_RDMA_BUSY, GPUD_CLOSED, "too many"},
-        {GPUD_RDMA_UNABLE, GPUD_CLOSED, "its log says why"},
-    };
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-        refusal = (struct gpud_rdma_refusal){.reason = others[i].reason};
-        send_refusal(&refusal, &got);
-        EXPECT(others[i].status, others[i].says, gpud_rdma_explain_refusal(&got, &place, &e));
-    }
-
-    static const char *const bent[] = {"", "0", "65536", "123456", "12a", "cam1", "7,8", "+7"};
-    refusal = (struct gpud_rdma_refusal){.reason = GPUD_RDMA_UNKNOWN_NAME, .names = "7175"};
-    WORKS(gpud_place_parse(&gpud_rdma_scheme, "rdma://10.0.0.2/cam9", &place, NULL, &e));
-    CHECK_EQUAL(gpud_rdma_moved_to(&refusal), 0);
-    for (uint32_t port = 1; port <= UINT16_MAX; port += 7) {
-        gpud_rdma_refuse_moved(&refusal, (uint16_t)port);
-        send_refusal(&refusal, &got);
-        CHECK_EQUAL(gpud_rdma_moved_to(&got), port);
-    }
-    EXPECT(GPUD_CLOSED, "\"cam9\" at 10.0.0.2, port 7174, has just moved",
-           gpud_rdma_explain_refusal(&got, &place, &e));
-    for (size_t i = 0; i < sizeof(bent) / sizeof(bent[0]); i++) {
-        gpud_print(refusal.names, "%s", bent[i]);
-        size_t size = gpud_rdma_write_refusal(&refusal, bytes);
-        EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_refusal(bytes, size, &got, &e));
-    }
-
-    static const char *const names[] = {",",  "a,,b",  ",a",        "a/",
-                                        "/a", "a/b/c", "a\x1b[31m", "a,b,,"};
-    refusal = (struct gpud_rdma_refusal){.reason = GPUD_RDMA_UNKNOWN_NAME};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        gpud_print(refusal.names, "%s", names[i]);
-        size_t size = gpud_rdma_write_refusal(&refusal, bytes);
-        EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_refusal(bytes, size, &got, &e));
-    }
-    memset(bytes + 8, 'n', ROOM - 8);
-    for (unsigned length = 0; length < 256; length++) {
-        bytes[5] = (uint8_t)length;
-        enum gpud_status status = gpud_rdma_read_refusal(bytes, ROOM, &got, NULL);
-        CHECK(status == (length >= 8 && length <= 8 + GPUD_PLACE_NAME_MAX ? GPUD_OK : GPUD_PEER),
-              "%u bytes: %s", length, gpud_status_string(status));
-    }
-    bytes[5] = 8;
-    for (unsigned reason = 0; reason < 256; reason++) {
-        bytes[6] = (uint8_t)reason;
-        enum gpud_status status = gpud_rdma_read_refusal(bytes, ROOM, &got, NULL);
-        CHECK(status == (reason >= 1 && reason <= GPUD_RDMA_NAMES ? GPUD_OK : GPUD_PEER),
-              "reason %u: %s", reason, gpud_status_string(status));
-    }
-    /* Of another version everything but the first bytes may mean something else. */
-    bytes[4] = 9;
-    bytes[5] = 200;
-    WORKS(gpud_rdma_read_refusal(bytes, ROOM, &got, &e));
-    CHECK(got.reason == GPUD_RDMA_OTHER_VERSION && got.version == 9 && !got.names[0],
-          "reason %d, version %u, \"%s\"", got.reason, got.version, got.names);
-}
-
 int main(void)
 {
     SAY("requests");
@@ -192,6 +99,94 @@ int main(void)
     EXPECT(GPUD_UNSUPPORTED, "version 77", gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
     CHECK_EQUAL(receives, 0x1234);
     SAY("refusals");
-    test_refusals();
+    struct gpud_place place;
+    struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNKNOWN_NAME}, heard;
+    WORKS(gpud_place_parse(&gpud_rdma_scheme, "rdma://10.0.0.2/cam9", &place, NULL, &e));
+    send_refusal(&refusal, &heard);
+    EXPECT(GPUD_CLOSED, "no channel \"cam9\" at 10.0.0.2, port 7174; there is one without a name",
+           gpud_rdma_explain_refusal(&heard, &place, &e));
+    gpud_rdma_add_name(&refusal, "cam1");
+    gpud_rdma_add_name(&refusal, ""); /* has nothing to be told by */
+    send_refusal(&refusal, &heard);
+    EXPECT(GPUD_CLOSED, "there are: cam1", gpud_rdma_explain_refusal(&heard, &place, &e));
+    gpud_rdma_add_name(&refusal, "cam2");
+    send_refusal(&refusal, &heard);
+    EXPECT(GPUD_CLOSED, "there are: cam1, cam2", gpud_rdma_explain_refusal(&heard, &place, &e));
+
+    /* As many as fit, whatever their lengths are. */
+    for (size_t length = 1; length <= GPUD_PLACE_NAME_MAX; length++) {
+        char name[GPUD_PLACE_NAME_MAX + 1] = "";
+        refusal = (struct gpud_rdma_refusal){.reason = GPUD_RDMA_NAME_WANTED};
+        for (int i = 0; i < 200; i++) {
+            memset(name, 'a' + i % 26, length);
+            gpud_rdma_add_name(&refusal, name);
+        }
+        send_refusal(&refusal, &heard);
+        EXPECT(GPUD_CLOSED, "put /NAME behind the port",
+               gpud_rdma_explain_refusal(&heard, &place, &e));
+        EXPECT(GPUD_CLOSED, " and more", gpud_rdma_explain_refusal(&heard, &place, &e));
+    }
+
+    static const struct {
+        enum gpud_rdma_refusal_reason reason;
+        enum gpud_status status;
+        const char *says;
+    } others[] = {
+        {GPUD_RDMA_OTHER_VERSION, GPUD_UNSUPPORTED, "by version 1 of the protocol"},
+        {GPUD_RDMA_MALFORMED, GPUD_PEER, "malformed"},
+        {GPUD_RDMA_BUSY, GPUD_CLOSED, "too many"},
+        {GPUD_RDMA_UNABLE, GPUD_CLOSED, "its log says why"},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        refusal = (struct gpud_rdma_refusal){.reason = others[i].reason};
+        send_refusal(&refusal, &heard);
+        EXPECT(others[i].status, others[i].says, gpud_rdma_explain_refusal(&heard, &place, &e));
+    }
+
+    static const char *const bent[] = {"", "0", "65536", "123456", "12a", "cam1", "7,8", "+7"};
+    refusal = (struct gpud_rdma_refusal){.reason = GPUD_RDMA_UNKNOWN_NAME, .names = "7175"};
+    WORKS(gpud_place_parse(&gpud_rdma_scheme, "rdma://10.0.0.2/cam9", &place, NULL, &e));
+    CHECK_EQUAL(gpud_rdma_moved_to(&refusal), 0);
+    for (uint32_t port = 1; port <= UINT16_MAX; port += 7) {
+        gpud_rdma_refuse_moved(&refusal, (uint16_t)port);
+        send_refusal(&refusal, &heard);
+        CHECK_EQUAL(gpud_rdma_moved_to(&heard), port);
+    }
+    EXPECT(GPUD_CLOSED, "\"cam9\" at 10.0.0.2, port 7174, has just moved",
+           gpud_rdma_explain_refusal(&heard, &place, &e));
+    for (size_t i = 0; i < sizeof(bent) / sizeof(bent[0]); i++) {
+        gpud_print(refusal.names, "%s", bent[i]);
+        size = gpud_rdma_write_refusal(&refusal, bytes);
+        EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_refusal(bytes, size, &heard, &e));
+    }
+
+    static const char *const names[] = {",",  "a,,b",  ",a",        "a/",
+                                        "/a", "a/b/c", "a\x1b[31m", "a,b,,"};
+    refusal = (struct gpud_rdma_refusal){.reason = GPUD_RDMA_UNKNOWN_NAME};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        gpud_print(refusal.names, "%s", names[i]);
+        size = gpud_rdma_write_refusal(&refusal, bytes);
+        EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_refusal(bytes, size, &heard, &e));
+    }
+    memset(bytes + 8, 'n', ROOM - 8);
+    for (unsigned length = 0; length < 256; length++) {
+        bytes[5] = (uint8_t)length;
+        enum gpud_status status = gpud_rdma_read_refusal(bytes, ROOM, &heard, NULL);
+        CHECK(status == (length >= 8 && length <= 8 + GPUD_PLACE_NAME_MAX ? GPUD_OK : GPUD_PEER),
+              "%u bytes: %s", length, gpud_status_string(status));
+    }
+    bytes[5] = 8;
+    for (unsigned reason = 0; reason < 256; reason++) {
+        bytes[6] = (uint8_t)reason;
+        enum gpud_status status = gpud_rdma_read_refusal(bytes, ROOM, &heard, NULL);
+        CHECK(status == (reason >= 1 && reason <= GPUD_RDMA_NAMES ? GPUD_OK : GPUD_PEER),
+              "reason %u: %s", reason, gpud_status_string(status));
+    }
+    /* Of another version everything but the first bytes may mean something else. */
+    bytes[4] = 9;
+    bytes[5] = 200;
+    WORKS(gpud_rdma_read_refusal(bytes, ROOM, &heard, &e));
+    CHECK(heard.reason == GPUD_RDMA_OTHER_VERSION && heard.version == 9 && !heard.names[0],
+          "reason %d, version %u, \"%s\"", heard.reason, heard.version, heard.names);
     return 0;
 }
