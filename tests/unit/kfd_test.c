@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* AMD's GPUs and the links between them as amdkfd reports them: two hives of MI210 as they should
- * be, and each fault that they can have. Files that say "EPERM" are not readable for it. */
+ * be, and each fault that they can have. Files that say "EPERM" cannot be read. */
 #include "topology/topology.h"
 
 #include "device/device.h"
