@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Differences between cards: their capacities, and their access to a device's memory. */
+/* On a card in the test's own process: differences between cards, their capacities, and their
+ * access to a device's memory. "flow": flow control and waking up. */
 #include "fake_card.h"
 
 #include "base/base.h"
@@ -19,12 +20,64 @@
 
 #define FRAME ((uint64_t)1 << 20)
 
-static void check_nothing_left(void)
+/* --- ends ------------------------------------------------------------------------------------- */
+
+struct end {
+    struct rdma_cm_id *id;
+    struct gpud_rdma *rdma;
+};
+
+static struct end open_end(void)
 {
-    CHECK(!fake_card.domains && !fake_card.channels && !fake_card.queues && !fake_card.pairs &&
-              !fake_card.regions,
-          "left: %u domains, %u channels, %u queues, %u pairs, %u regions", fake_card.domains,
-          fake_card.channels, fake_card.queues, fake_card.pairs, fake_card.regions);
+    struct end end = {.id = fake_id_create()};
+    WORKS(gpud_rdma_create(end.id, &end.rdma, &e));
+    return end;
+}
+
+static void close_end(struct end *end)
+{
+    gpud_rdma_end(end->rdma);
+    fake_id_destroy(end->id);
+    gpud_rdma_unref(&end->rdma);
+}
+
+static void connect_ends(struct end *a, struct end *b)
+{
+    fake_connect(a->id, b->id);
+    gpud_rdma_set_peer_receives(a->rdma, GPUD_RDMA_RECEIVES);
+    gpud_rdma_set_peer_receives(b->rdma, GPUD_RDMA_RECEIVES);
+}
+
+struct pair {
+    struct end a, b;
+};
+
+static struct pair open_pair(void)
+{
+    struct pair pair = {open_end(), open_end()};
+    connect_ends(&pair.a, &pair.b);
+    return pair;
+}
+
+static void close_pair(struct pair *pair)
+{
+    close_end(&pair->a);
+    close_end(&pair->b);
+}
+
+static struct gpud_rdma_transfer from_to(struct gpud_rdma_region *local,
+                                         const struct gpud_rdma_region *remote, uint64_t size)
+{
+    return (struct gpud_rdma_transfer){.local = local,
+                                       .remote_address = gpud_rdma_region_address(remote),
+                                       .remote_key = gpud_rdma_region_key(remote),
+                                       .size = size};
+}
+
+static bool is_woken(const struct gpud_rdma *rdma)
+{
+    struct pollfd wait = {.fd = gpud_rdma_get_fd(rdma), .events = POLLIN};
+    return poll(&wait, 1, 0) > 0;
 }
 
 /* Devices free memory when they are done with it. */
@@ -36,20 +89,16 @@ static void expect_descriptors(unsigned count)
               count_fds(), count);
 }
 
-/* --- queues -------------------------------------------------------------------------------- */
+/* --- queues ----------------------------------------------------------------------------------- */
 
 static void expect_queues(unsigned depth, unsigned inline_bytes)
 {
-    struct rdma_cm_id *id = fake_id_create();
-    struct gpud_rdma *rdma;
-    WORKS(gpud_rdma_create(id, &rdma, &e));
+    struct end end = open_end();
     CHECK_EQUAL(fake_card.depth, depth);
     CHECK_EQUAL(fake_card.inline_bytes, inline_bytes);
-    CHECK(strcmp(gpud_rdma_card(rdma), "fake0") == 0, "its name");
-    gpud_rdma_end(rdma);
-    fake_id_destroy(id);
-    gpud_rdma_unref(&rdma);
-    check_nothing_left();
+    CHECK(strcmp(gpud_rdma_card(end.rdma), "fake0") == 0, "its name");
+    close_end(&end);
+    fake_card_check_empty();
     fake_card_reset();
 }
 
@@ -59,7 +108,7 @@ static void expect_refusal(enum gpud_status status, const char *reason)
     struct gpud_rdma *rdma;
     EXPECT(status, reason, gpud_rdma_create(id, &rdma, &e));
     fake_id_destroy(id);
-    check_nothing_left();
+    fake_card_check_empty();
     fake_card_reset();
 }
 
@@ -91,45 +140,18 @@ static void test_queues(void)
     expect_descriptors(before);
 }
 
-/* --- memory -------------------------------------------------------------------------------- */
-
-struct pair {
-    struct rdma_cm_id *a_id, *b_id;
-    struct gpud_rdma *a, *b;
-};
-
-static void open_pair(struct pair *pair)
-{
-    pair->a_id = fake_id_create();
-    pair->b_id = fake_id_create();
-    WORKS(gpud_rdma_create(pair->a_id, &pair->a, &e));
-    WORKS(gpud_rdma_create(pair->b_id, &pair->b, &e));
-    fake_connect(pair->a_id, pair->b_id);
-    gpud_rdma_set_peer_receives(pair->a, GPUD_RDMA_RECEIVES);
-    gpud_rdma_set_peer_receives(pair->b, GPUD_RDMA_RECEIVES);
-}
-
-static void close_pair(struct pair *pair)
-{
-    gpud_rdma_end(pair->a);
-    gpud_rdma_end(pair->b);
-    fake_id_destroy(pair->a_id);
-    fake_id_destroy(pair->b_id);
-    gpud_rdma_unref(&pair->a);
-    gpud_rdma_unref(&pair->b);
-}
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static void deliver_all(struct pair *pair)
 {
-    while (fake_deliver(pair->a_id) | fake_complete(pair->a_id) | fake_deliver(pair->b_id) |
-           fake_complete(pair->b_id))
-        gpud_rdma_progress(pair->a);
+    while (fake_deliver(pair->a.id) | fake_complete(pair->a.id) | fake_deliver(pair->b.id) |
+           fake_complete(pair->b.id))
+        gpud_rdma_progress(pair->a.rdma);
 }
 
 /* A dma-buf of the (fake) driver: what the other end writes is in the device's memory. */
 static void test_dmabuf(struct gpud_device *cuda)
 {
-    struct pair pair;
     struct gpud_rdma_region *to, *from;
     enum gpud_rdma_way way = GPUD_RDMA_HOST;
     static char bytes[FRAME];
@@ -138,27 +160,22 @@ static void test_dmabuf(struct gpud_device *cuda)
     unsigned before = count_fds();
     fake_card_reset();
     fake_card.message_max = 100000;
-    open_pair(&pair);
+    struct pair pair = open_pair();
     struct gpud_memory *memory = NEW_MEMORY(cuda, FRAME);
-    CHECK(gpud_rdma_has_dmabuf(pair.b, cuda, why) && !why[0], "dma-bufs: %s", why);
+    CHECK(gpud_rdma_has_dmabuf(pair.b.rdma, cuda, why) && !why[0], "dma-bufs: %s", why);
     CHECK_EQUAL(fake_card.dmabufs, 1);
-    CHECK(gpud_rdma_has_dmabuf(pair.b, cuda, why), "still");
+    CHECK(gpud_rdma_has_dmabuf(pair.b.rdma, cuda, why), "still");
     CHECK_EQUAL(fake_card.dmabufs, 1); /* it is known by now */
-    WORKS(gpud_rdma_register_memory(pair.b, memory, GPUD_RDMA_REMOTE_WRITE, &to, &way, &e));
+    WORKS(gpud_rdma_register_memory(pair.b.rdma, memory, GPUD_RDMA_REMOTE_WRITE, &to, &way, &e));
     CHECK_EQUAL(way, GPUD_RDMA_DMABUF);
     CHECK(gpud_rdma_region_address(to) != (uint64_t)(uintptr_t)memory->native,
           "the device's own address is exposed");
-    WORKS(gpud_rdma_register(pair.a, bytes, FRAME, GPUD_RDMA_REMOTE_WRITE, &from, &e));
+    WORKS(gpud_rdma_register(pair.a.rdma, bytes, FRAME, GPUD_RDMA_REMOTE_WRITE, &from, &e));
     for (uint64_t i = 0; i < FRAME; i++)
         bytes[i] = (char)(i * 7 + i / 4096);
-    struct gpud_rdma_transfer transfer = {
-        .local = from,
-        .remote_address = gpud_rdma_region_address(to),
-        .remote_key = gpud_rdma_region_key(to),
-        .size = FRAME,
-    };
-    WORKS(gpud_rdma_write(pair.a, &transfer, &e));
-    CHECK_EQUAL(gpud_rdma_posted(pair.a), 11); /* pieces of 100000 bytes */
+    struct gpud_rdma_transfer transfer = from_to(from, to, FRAME);
+    WORKS(gpud_rdma_write(pair.a.rdma, &transfer, &e));
+    CHECK_EQUAL(gpud_rdma_posted(pair.a.rdma), 11); /* pieces of 100000 bytes */
     deliver_all(&pair);
     struct gpud_queue *queue = NEW_QUEUE(cuda);
     WORKS(gpud_queue_map(queue, memory, 0, FRAME, GPUD_READ, gpud_deadline(GPUD_SEC), &mapped, &e));
@@ -166,36 +183,30 @@ static void test_dmabuf(struct gpud_device *cuda)
     WORKS(gpud_queue_unmap(queue, memory, mapped, &e));
     /* Small, and of a device: no CPU can copy it along. */
     memset(bytes, 0, 8);
-    struct gpud_rdma_transfer back = {
-        .local = to,
-        .local_offset = 4096,
-        .remote_address = gpud_rdma_region_address(from),
-        .remote_key = gpud_rdma_region_key(from),
-        .size = 4,
-    };
-    WORKS(gpud_rdma_write(pair.b, &back, &e));
+    struct gpud_rdma_transfer back = from_to(to, from, 4);
+    back.local_offset = 4096;
+    WORKS(gpud_rdma_write(pair.b.rdma, &back, &e));
     deliver_all(&pair);
     CHECK(memcmp(bytes, bytes + 4096, 4) == 0 && bytes[4] == 0, "from the device's memory");
 
     /* One refusal says nothing of the next. */
-    struct pair second;
     struct gpud_rdma_region *region;
-    open_pair(&second);
+    struct pair second = open_pair();
     fake_card.register_errno = ENOSPC;
     EXPECT(GPUD_UNSUPPORTED, "cannot register the dma-buf of 1048576 bytes of cuda:0",
-           gpud_rdma_register_memory(second.b, memory, 0, &region, &way, &e));
+           gpud_rdma_register_memory(second.b.rdma, memory, 0, &region, &way, &e));
     fake_card.register_errno = 0;
-    WORKS(gpud_rdma_register_memory(second.b, memory, 0, &region, &way, &e));
+    WORKS(gpud_rdma_register_memory(second.b.rdma, memory, 0, &region, &way, &e));
     CHECK_EQUAL(way, GPUD_RDMA_DMABUF);
     gpud_memory_unref(&memory);
-    gpud_rdma_end(second.b);
+    gpud_rdma_end(second.b.rdma);
     gpud_rdma_unregister(&region);
     gpud_queue_unref(&queue);
     gpud_rdma_unregister(&to);
     gpud_rdma_unregister(&from);
     close_pair(&pair);
     close_pair(&second);
-    check_nothing_left();
+    fake_card_check_empty();
     expect_descriptors(before);
 }
 
@@ -203,7 +214,6 @@ static void test_dmabuf(struct gpud_device *cuda)
  * synchronous copies are to be just that. way: that it is registered by. */
 static void expect_synchronous(struct gpud_device *cuda, enum gpud_rdma_way way)
 {
-    struct pair pair;
     struct gpud_memory *memory;
     struct gpud_rdma_region *region;
     enum gpud_rdma_way taken = GPUD_RDMA_HOST;
@@ -212,9 +222,9 @@ static void expect_synchronous(struct gpud_device *cuda, enum gpud_rdma_way way)
     unsigned synchronous = 0;
     CUresult result = gpud_cu.ctx_push_current(gpud_device_get_native(cuda));
     CHECK(result == CUDA_SUCCESS && gpud_cu.mem_alloc(&own, FRAME) == CUDA_SUCCESS, "no memory");
-    open_pair(&pair);
+    struct pair pair = open_pair();
     WORKS(gpud_memory_wrap(cuda, (void *)(uintptr_t)own, FRAME, NULL, NULL, &memory, &e));
-    WORKS(gpud_rdma_register_memory(pair.a, memory, 0, &region, &taken, &e));
+    WORKS(gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &taken, &e));
     CHECK_EQUAL(taken, way);
     result = gpud_cu.pointer_get_attribute(&synchronous, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
                                            own + FRAME - 1);
@@ -239,33 +249,32 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
         "/sys/kernel/mm/memory_peers/nv_mem_nc/version",
     };
     char sysfs[] = "/tmp/sysfs-XXXXXX", path[200], why[GPUD_REASON_MAX];
-    struct pair pair;
     struct gpud_rdma_region *region;
     enum gpud_rdma_way way = GPUD_RDMA_HOST;
     CHECK(mkdtemp(sysfs), "mkdtemp: %m");
     gpud_sysfs_root = sysfs;
     fake_card_reset();
     fake_card.dmabuf_errno = EPROTONOSUPPORT;
-    open_pair(&pair);
+    struct pair pair = open_pair();
     struct gpud_memory *memory = NEW_MEMORY(cuda, FRAME);
     EXPECT(GPUD_UNSUPPORTED, "peermem: nvidia-peermem is not loaded",
-           gpud_rdma_register_memory(pair.a, memory, 0, &region, &way, &e));
+           gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &way, &e));
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
         gpud_print(path, "%s%s", sysfs, folders[i]);
         CHECK(mkdir(path, 0700) == 0, "mkdir: %m");
     }
-    CHECK(gpud_rdma_has_peermem(pair.a, cuda, why) && !why[0], "peermem: %s", why);
-    CHECK(!gpud_rdma_has_dmabuf(pair.a, cuda, why) && strstr(why, "takes no dma-bufs"),
+    CHECK(gpud_rdma_has_peermem(pair.a.rdma, cuda, why) && !why[0], "peermem: %s", why);
+    CHECK(!gpud_rdma_has_dmabuf(pair.a.rdma, cuda, why) && strstr(why, "takes no dma-bufs"),
           "dma-buf: %s", why);
-    CHECK(!gpud_rdma_has_peermem(pair.a, host, why) && why[0], "the host needs none");
-    WORKS(gpud_rdma_register_memory(pair.a, memory, 0, &region, &way, &e));
+    CHECK(!gpud_rdma_has_peermem(pair.a.rdma, host, why) && why[0], "the host needs none");
+    WORKS(gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &way, &e));
     CHECK_EQUAL(way, GPUD_RDMA_PEERMEM);
     CHECK(gpud_rdma_region_address(region) == (uint64_t)(uintptr_t)memory->native, "its address");
     gpud_rdma_unregister(&region);
     gpud_memory_unref(&memory);
     expect_synchronous(cuda, GPUD_RDMA_PEERMEM);
     close_pair(&pair);
-    check_nothing_left();
+    fake_card_check_empty();
     for (size_t i = sizeof(folders) / sizeof(folders[0]); i-- > 0;) {
         gpud_print(path, "%s%s", sysfs, folders[i]);
         CHECK(rmdir(path) == 0, "rmdir: %m");
@@ -274,34 +283,28 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
     gpud_sysfs_root = "";
 }
 
-/* --- failures ------------------------------------------------------------------------------ */
+/* --- failures --------------------------------------------------------------------------------- */
 
 /* A driver that fails in between: there is a reason, and no operation is pending forever. */
 static void test_breaking(void)
 {
-    struct pair pair;
     static char bytes[4096];
     struct gpud_rdma_region *from, *to;
     fake_card_reset();
-    open_pair(&pair);
-    WORKS(gpud_rdma_register(pair.a, bytes, sizeof(bytes), 0, &from, &e));
-    WORKS(gpud_rdma_register(pair.b, bytes, sizeof(bytes), 0, &to, &e));
-    struct gpud_rdma_transfer transfer = {
-        .local = from,
-        .remote_address = gpud_rdma_region_address(to),
-        .remote_key = gpud_rdma_region_key(to),
-        .size = 4096,
-    };
+    struct pair pair = open_pair();
+    WORKS(gpud_rdma_register(pair.a.rdma, bytes, sizeof(bytes), 0, &from, &e));
+    WORKS(gpud_rdma_register(pair.b.rdma, bytes, sizeof(bytes), 0, &to, &e));
+    struct gpud_rdma_transfer transfer = from_to(from, to, 4096);
     for (int i = 0; i < 100; i++)
-        WORKS(gpud_rdma_write(pair.a, &transfer, &e));
-    WORKS(gpud_rdma_send(pair.a, bytes, 1000, &e));
-    uint64_t posted = gpud_rdma_posted(pair.a);
-    CHECK(!gpud_rdma_is_done(pair.a, posted), "nothing is done");
-    CHECK(fake_deliver(pair.a_id), "the first write");
+        WORKS(gpud_rdma_write(pair.a.rdma, &transfer, &e));
+    WORKS(gpud_rdma_send(pair.a.rdma, bytes, 1000, &e));
+    uint64_t posted = gpud_rdma_posted(pair.a.rdma);
+    CHECK(!gpud_rdma_is_done(pair.a.rdma, posted), "nothing is done");
+    CHECK(fake_deliver(pair.a.id), "the first write");
     EXPECT(GPUD_PEER, "refused what was to be written",
-           gpud_rdma_drain(pair.a, posted, gpud_deadline(GPUD_SEC), &e));
-    CHECK(gpud_rdma_is_done(pair.a, posted), "all is flushed");
-    CHECK(!gpud_rdma_is_alive(pair.b), "the other end knows");
+           gpud_rdma_drain(pair.a.rdma, posted, gpud_deadline(GPUD_SEC), &e));
+    CHECK(gpud_rdma_is_done(pair.a.rdma, posted), "all is flushed");
+    CHECK(!gpud_rdma_is_alive(pair.b.rdma), "the other end knows");
     gpud_rdma_unregister(&from);
     gpud_rdma_unregister(&to);
     close_pair(&pair);
@@ -309,118 +312,106 @@ static void test_breaking(void)
     /* What came before a failure is still had. */
     const void *message;
     size_t size;
-    open_pair(&pair);
-    WORKS(gpud_rdma_send(pair.a, "one", 3, &e));
-    WORKS(gpud_rdma_send(pair.a, "two", 3, &e));
-    CHECK(fake_deliver(pair.a_id) && fake_deliver(pair.a_id), "both have arrived");
-    CHECK(fake_complete(pair.a_id) && fake_complete(pair.a_id), "which nothing reports");
-    gpud_rdma_fail(pair.a, "the other end's failure");
+    pair = open_pair();
+    WORKS(gpud_rdma_send(pair.a.rdma, "one", 3, &e));
+    WORKS(gpud_rdma_send(pair.a.rdma, "two", 3, &e));
+    CHECK(fake_deliver(pair.a.id) && fake_deliver(pair.a.id), "both have arrived");
+    CHECK(fake_complete(pair.a.id) && fake_complete(pair.a.id), "which nothing reports");
+    gpud_rdma_fail(pair.a.rdma, "the other end's failure");
     EXPECT(GPUD_PEER, "the other end's failure",
-           gpud_rdma_drain(pair.a, gpud_rdma_posted(pair.a), gpud_deadline(30 * GPUD_SEC), &e));
-    gpud_rdma_fail(pair.b, "the reason of a test");
-    gpud_rdma_fail(pair.b, "another one");
-    gpud_rdma_end(pair.b);
-    WORKS(gpud_rdma_receive(pair.b, &message, &size, &e));
+           gpud_rdma_drain(pair.a.rdma, gpud_rdma_posted(pair.a.rdma), gpud_deadline(30 * GPUD_SEC),
+                           &e));
+    gpud_rdma_fail(pair.b.rdma, "the reason of a test");
+    gpud_rdma_fail(pair.b.rdma, "another one");
+    gpud_rdma_end(pair.b.rdma);
+    WORKS(gpud_rdma_receive(pair.b.rdma, &message, &size, &e));
     CHECK(size == 3 && memcmp(message, "one", 3) == 0, "one");
-    WORKS(gpud_rdma_receive(pair.b, &message, &size, &e));
+    WORKS(gpud_rdma_receive(pair.b.rdma, &message, &size, &e));
     CHECK(size == 3 && memcmp(message, "two", 3) == 0, "two");
-    EXPECT(GPUD_CLOSED, "the reason of a test", gpud_rdma_receive(pair.b, &message, &size, &e));
+    EXPECT(GPUD_CLOSED, "the reason of a test",
+           gpud_rdma_receive(pair.b.rdma, &message, &size, &e));
     close_pair(&pair);
-}
-
-static bool is_readable(const struct gpud_rdma *rdma)
-{
-    struct pollfd wait = {.fd = gpud_rdma_get_fd(rdma), .events = POLLIN};
-    return poll(&wait, 1, 0) > 0;
 }
 
 static void test_waking(void)
 {
-    struct pair pair;
     fake_card_reset();
     /* Arming for urgent notices does not undo arming for all. */
-    open_pair(&pair);
-    gpud_rdma_arm(pair.b, false);
-    gpud_rdma_arm(pair.b, true);
-    gpud_rdma_notify(pair.a, false);
+    struct pair pair = open_pair();
+    gpud_rdma_arm(pair.b.rdma, false);
+    gpud_rdma_arm(pair.b.rdma, true);
+    gpud_rdma_notify(pair.a.rdma, false);
     deliver_all(&pair);
-    CHECK(is_readable(pair.b), "a notice does not wake a wait for all");
-    gpud_rdma_arm(pair.b, true);
-    gpud_rdma_notify(pair.a, false);
+    CHECK(is_woken(pair.b.rdma), "a notice does not wake a wait for all");
+    gpud_rdma_arm(pair.b.rdma, true);
+    gpud_rdma_notify(pair.a.rdma, false);
     deliver_all(&pair);
-    CHECK(!is_readable(pair.b), "after which only what is urgent does");
-    gpud_rdma_arm(pair.b, true);
-    CHECK(gpud_rdma_progress(pair.b), "both have come");
+    CHECK(!is_woken(pair.b.rdma), "after which only what is urgent does");
+    gpud_rdma_arm(pair.b.rdma, true);
+    CHECK(gpud_rdma_progress(pair.b.rdma), "both have come");
 
     /* Of notices that become one, one that is urgent makes it so. */
     for (int i = 0; i < GPUD_RDMA_NOTICES; i++)
-        gpud_rdma_notify(pair.a, false);
-    gpud_rdma_notify(pair.a, true);
-    gpud_rdma_notify(pair.a, false);
-    gpud_rdma_arm(pair.b, true);
+        gpud_rdma_notify(pair.a.rdma, false);
+    gpud_rdma_notify(pair.a.rdma, true);
+    gpud_rdma_notify(pair.a.rdma, false);
+    gpud_rdma_arm(pair.b.rdma, true);
     deliver_all(&pair);
-    CHECK(!is_readable(pair.b), "those that had room were not urgent");
-    CHECK(gpud_rdma_progress(pair.b), "some have come");
+    CHECK(!is_woken(pair.b.rdma), "those that had room were not urgent");
+    CHECK(gpud_rdma_progress(pair.b.rdma), "some have come");
     deliver_all(&pair);
-    CHECK(is_readable(pair.b), "what had none is urgent");
+    CHECK(is_woken(pair.b.rdma), "what had none is urgent");
     close_pair(&pair);
-    check_nothing_left();
+    fake_card_check_empty();
 }
 
 /* Only a process that may not lock enough memory is told to raise that limit. */
 static void test_limits(void)
 {
-    struct pair pair;
     static char bytes[1 << 20];
     struct gpud_rdma_region *region;
     struct rlimit limit;
     CHECK(getrlimit(RLIMIT_MEMLOCK, &limit) == 0, "getrlimit: %m");
     fake_card_reset();
-    open_pair(&pair);
+    struct pair pair = open_pair();
     fake_card.register_errno = ENOMEM;
     limit.rlim_cur = 64 << 10;
     CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0, "setrlimit: %m");
     EXPECT(GPUD_NO_MEMORY, "may lock 64 kB, 1025 are needed at least; raise that limit (ulimit -l",
-           gpud_rdma_register(pair.a, bytes, sizeof(bytes), 0, &region, &e));
+           gpud_rdma_register(pair.a.rdma, bytes, sizeof(bytes), 0, &region, &e));
     EXPECT(GPUD_NO_MEMORY, "fake0 cannot register 4096 bytes: Cannot allocate memory",
-           gpud_rdma_register(pair.a, bytes, 4096, 0, &region, &e));
+           gpud_rdma_register(pair.a.rdma, bytes, 4096, 0, &region, &e));
     close_pair(&pair);
-    check_nothing_left();
+    fake_card_check_empty();
     fake_card_reset();
 }
 
 /* Requests without a waiter free their queue entries, too. */
 static void test_many(void)
 {
-    struct pair pair;
     static char bytes[4096];
     struct gpud_rdma_region *from, *to;
     fake_card_reset();
     fake_card.queue_max = 128;
-    open_pair(&pair);
-    WORKS(gpud_rdma_register(pair.a, bytes, sizeof(bytes), 0, &from, &e));
-    WORKS(gpud_rdma_register(pair.b, bytes, sizeof(bytes), GPUD_RDMA_REMOTE_WRITE, &to, &e));
-    struct gpud_rdma_transfer transfer = {
-        .local = from,
-        .remote_address = gpud_rdma_region_address(to),
-        .remote_key = gpud_rdma_region_key(to),
-        .size = 4,
-    };
+    struct pair pair = open_pair();
+    WORKS(gpud_rdma_register(pair.a.rdma, bytes, sizeof(bytes), 0, &from, &e));
+    WORKS(gpud_rdma_register(pair.b.rdma, bytes, sizeof(bytes), GPUD_RDMA_REMOTE_WRITE, &to, &e));
+    struct gpud_rdma_transfer transfer = from_to(from, to, 4);
     unsigned in_a_row = 0;
     for (int i = 0; i < 1000; i++) {
-        if (gpud_rdma_write(pair.a, &transfer, NULL) == GPUD_OK) {
+        if (gpud_rdma_write(pair.a.rdma, &transfer, NULL) == GPUD_OK) {
             CHECK(++in_a_row <= 64, "half of the queue is for others");
             continue;
         }
         CHECK(in_a_row > 32, "room for %u writes only", in_a_row);
-        CHECK(!gpud_rdma_has_room(pair.a, 4), "it is full");
+        CHECK(!gpud_rdma_has_room(pair.a.rdma, 4), "it is full");
         in_a_row = 0;
         deliver_all(&pair);
     }
     gpud_rdma_unregister(&from);
     gpud_rdma_unregister(&to);
     close_pair(&pair);
-    check_nothing_left();
+    fake_card_check_empty();
 }
 
 /* Before it is connected. */
@@ -441,11 +432,265 @@ static void test_early(void)
     gpud_rdma_unregister(&region);
     gpud_rdma_unref(&rdma); /* ends it, too */
     fake_id_destroy(id);
-    check_nothing_left();
+    fake_card_check_empty();
 }
 
-int main(void)
+/* --- flow control and waking up --------------------------------------------------------------- */
+
+/* Random orders of everything that can happen to two ends: no sleeping end misses a notice, no
+ * message is lost, no wait is endless, no queue overflows.
+ *
+ * Each end sleeps until its descriptor is readable, or the test has it look for no reason. It does
+ * what an end of a stream does: writes a word and notifies, sends messages, reads some of those it
+ * has, and leaves the others unread for long. When nothing moves any more, all of it must have
+ * arrived. */
+#define EPISODES 3000
+#define STEPS 600
+#define MESSAGES (GPUD_RDMA_RECEIVES - GPUD_RDMA_NOTICES)
+
+static uint64_t random_state;
+
+static uint32_t any(uint32_t limit)
 {
+    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)((random_state >> 33) % limit);
+}
+
+struct side {
+    struct end end;
+    struct gpud_rdma_region *region;
+    struct {
+        uint32_t mine, theirs; /* words: what this side wrote, what the other wrote here */
+    } page;
+    uint32_t written, seen;
+    uint32_t sent, received;
+    bool urgent_only; /* how it sleeps; else for everything */
+    bool blocked;     /* a message had no room */
+};
+
+struct sides {
+    struct side side[2];
+};
+
+static void open_sides(struct sides *sides)
+{
+    for (int i = 0; i < 2; i++) {
+        struct side *side = &sides->side[i];
+        *side = (struct side){.end = open_end(), .urgent_only = any(2)};
+        WORKS(gpud_rdma_register(side->end.rdma, &side->page, sizeof(side->page),
+                                 GPUD_RDMA_REMOTE_WRITE, &side->region, &e));
+    }
+    connect_ends(&sides->side[0].end, &sides->side[1].end);
+}
+
+static void close_sides(struct sides *sides)
+{
+    for (int i = 0; i < 2; i++) {
+        struct side *side = &sides->side[i];
+        gpud_rdma_unregister(&side->region);
+        close_end(&side->end);
+    }
+    fake_card_check_empty();
+}
+
+static void check_alive(struct side *side)
+{
+    struct gpud_error error;
+    CHECK(!gpud_rdma_has_failed(side->end.rdma, &error), "it failed: %s", error.reason);
+}
+
+static void write_word(struct side *side, const struct side *other, bool urgent)
+{
+    side->page.mine = side->written + 1;
+    struct gpud_rdma_transfer transfer = from_to(side->region, other->region, 4);
+    transfer.remote_address += 4;
+    bool in_one = any(2);
+    enum gpud_status status =
+        in_one ? gpud_rdma_write_and_notify(side->end.rdma, &transfer, urgent, NULL)
+               : gpud_rdma_write(side->end.rdma, &transfer, NULL);
+    CHECK(status == GPUD_OK || status == GPUD_AGAIN, "a write");
+    side->written += status == GPUD_OK;
+    if (status == GPUD_OK && !in_one)
+        gpud_rdma_notify(side->end.rdma, urgent);
+}
+
+/* Most are too large to travel with their request. */
+static size_t size_of(uint32_t message)
+{
+    return message % 8 ? 1000 : 4;
+}
+
+static void send_message(struct side *side)
+{
+    char bytes[1000] = {0};
+    memcpy(bytes, &side->sent, sizeof(side->sent));
+    enum gpud_status status = gpud_rdma_send(side->end.rdma, bytes, size_of(side->sent), NULL);
+    CHECK(status == GPUD_OK || status == GPUD_AGAIN, "a message");
+    side->blocked = status == GPUD_AGAIN;
+    if (!side->blocked)
+        side->sent++;
+}
+
+static bool read_message(struct side *side)
+{
+    const void *bytes;
+    size_t size;
+    enum gpud_status status = gpud_rdma_receive(side->end.rdma, &bytes, &size, NULL);
+    CHECK(status == GPUD_OK || status == GPUD_AGAIN, "receiving");
+    if (status != GPUD_OK)
+        return false;
+    CHECK(memcmp(bytes, &side->received, 4) == 0, "message %u", side->received);
+    CHECK_EQUAL(size, size_of(side->received));
+    side->received++;
+    return true;
+}
+
+/* An end that is awake arms, checks once more, and sleeps. */
+static void look(struct side *side)
+{
+    gpud_rdma_arm(side->end.rdma, side->urgent_only && !side->blocked);
+    gpud_rdma_progress(side->end.rdma);
+    if (side->blocked)
+        send_message(side);
+    side->seen = side->page.theirs;
+}
+
+/* Everything that happens by itself. Ends: all that is sent is bounded. */
+static void settle(struct sides *sides, bool read)
+{
+    bool moved = true;
+    for (unsigned rounds = 0; moved; rounds++) {
+        CHECK(rounds < 100000, "the two never come to rest");
+        moved = false;
+        for (int i = 0; i < 2; i++) {
+            struct side *side = &sides->side[i];
+            moved |= fake_deliver(side->end.id) | fake_complete(side->end.id);
+            if (is_woken(side->end.rdma)) {
+                look(side);
+                moved = true;
+            }
+            while (read && read_message(side))
+                moved = true;
+        }
+    }
+}
+
+static void check_at_rest(struct sides *sides, bool urgent)
+{
+    for (int i = 0; i < 2; i++) {
+        struct side *side = &sides->side[i], *other = &sides->side[1 - i];
+        check_alive(side);
+        CHECK_EQUAL(side->page.theirs, other->written);
+        if (urgent || !side->urgent_only)
+            CHECK_EQUAL(side->seen, other->written);
+        CHECK_EQUAL(gpud_rdma_received(side->end.rdma), other->sent);
+    }
+}
+
+static void run_episode(void)
+{
+    AUTO(close_sides) struct sides sides;
+    open_sides(&sides);
+    /* How likely what is: some ends read nothing, some cards are slow to say what is done. */
+    uint32_t reads = any(4) * 10, delivers = 1 + any(60), completes = 1 + any(60);
+    uint32_t words = any(40), messages = any(40), looks = any(10);
+    uint32_t all = reads + delivers + completes + words + messages + looks;
+    bool urgent = any(2), one_way = any(3) == 0;
+    look(&sides.side[0]);
+    look(&sides.side[1]);
+    for (int step = 0; step < STEPS; step++) {
+        struct side *side = &sides.side[any(2)], *other = &sides.side[side == &sides.side[0]];
+        uint32_t which = any(all);
+        bool active = !one_way || side == &sides.side[0];
+        if (is_woken(side->end.rdma) && any(4) == 0)
+            look(side);
+        if (which < reads)
+            read_message(side);
+        else if ((which -= reads) < delivers)
+            fake_deliver(side->end.id);
+        else if ((which -= delivers) < completes)
+            fake_complete(side->end.id);
+        else if ((which -= completes) < words && active)
+            write_word(side, other, urgent);
+        else if ((which -= words) < messages && active && !side->blocked) {
+            send_message(side);
+            /* An end without room sleeps until any notice. */
+            if (side->blocked)
+                look(side);
+        } else
+            look(side);
+    }
+    settle(&sides, false);
+    for (int i = 0; i < 2; i++) {
+        const struct side *side = &sides.side[i], *other = &sides.side[1 - i];
+        CHECK_EQUAL(side->page.theirs, other->written);
+        /* The last one that was read is the reader's until it asks for the next. */
+        CHECK(!side->blocked || side->sent - other->received >= MESSAGES - 1,
+              "%u messages are unread, and no other is sent", side->sent - other->received);
+    }
+    if (urgent)
+        for (int i = 0; i < 2; i++)
+            CHECK_EQUAL(sides.side[i].seen, sides.side[1 - i].written);
+    settle(&sides, true);
+    CHECK(!sides.side[0].blocked && !sides.side[1].blocked, "a message waits for ever");
+    check_at_rest(&sides, urgent);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(sides.side[i].received, sides.side[1 - i].sent);
+}
+
+/* Both have unread messages all over, and say all they can at once: the last thing that either may
+ * say is needed for saying that it has heard the other. */
+static void test_crossing(void)
+{
+    AUTO(close_sides) struct sides sides;
+    open_sides(&sides);
+    for (int i = 0; i < 2; i++) {
+        struct side *side = &sides.side[i];
+        side->urgent_only = true;
+        while (side->sent < MESSAGES) {
+            send_message(side);
+            settle(&sides, false);
+        }
+        look(side);
+    }
+    settle(&sides, false);
+    for (int i = 0; i < 2; i++)
+        for (unsigned n = 1; n < GPUD_RDMA_NOTICES; n++)
+            write_word(&sides.side[i], &sides.side[1 - i], true);
+    for (int i = 0; i < 2; i++)
+        CHECK(read_message(&sides.side[i]) && read_message(&sides.side[i]), "two are read");
+    settle(&sides, false);
+    for (int i = 0; i < 2; i++)
+        for (unsigned n = 0; n < 100; n++)
+            write_word(&sides.side[i], &sides.side[1 - i], true);
+    settle(&sides, false);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQUAL(sides.side[i].seen, sides.side[1 - i].written);
+    settle(&sides, true);
+    check_at_rest(&sides, true);
+}
+
+static void test_flow(void)
+{
+    fake_card_reset();
+    test_crossing();
+    for (uint64_t episode = 0; episode < EPISODES; episode++) {
+        random_state = episode * UINT64_C(0x9e3779b97f4a7c15) + 1;
+        /* Queues of every depth that is used. */
+        fake_card.queue_max = 128 << any(4);
+        fake_card.inline_max = 64 << any(3);
+        run_episode();
+    }
+    SAY("%d episodes of %d steps each: everything arrived, and woke sleeping ends", EPISODES,
+        STEPS);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2) {
+        test_flow();
+        return 0;
+    }
     AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     AUTO(gpud_device_close) struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
     AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, "host");

@@ -13,8 +13,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-/* --- processes ---------------------------------------------------------------------------------
- */
+/* --- processes -------------------------------------------------------------------------------- */
 
 static pid_t start(end_fn *end, int own, int others)
 {
@@ -51,34 +50,6 @@ void await_end(pid_t child)
           "process %d ended with status %x", child, status);
 }
 
-static void run_alone(void (*test)(void))
-{
-    pid_t child = fork();
-    CHECK(child >= 0, "fork: %m");
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        gpud_rdma_handshake_deadline = PATIENCE / 2;
-        test();
-        exit(0);
-    }
-    await_end(child);
-}
-
-int run_cases(const struct rdma_case *cases, size_t count, int argc, char **argv)
-{
-    for (size_t i = 0; i < count; i++) {
-        bool wanted = argc == 1;
-        for (int arg = 1; arg < argc; arg++)
-            wanted |= strcmp(argv[arg], cases[i].name) == 0;
-        if (!wanted)
-            continue;
-        int64_t start = gpud_now();
-        run_alone(cases[i].test);
-        SAY("%s: %.1f s", cases[i].name, (double)(gpud_now() - start) / (double)GPUD_SEC);
-    }
-    return 0;
-}
-
 void run_both(end_fn *sender, end_fn *receiver)
 {
     int fds[2];
@@ -88,6 +59,34 @@ void run_both(end_fn *sender, end_fn *receiver)
     close(fds[1]);
     await_end(children[0]);
     await_end(children[1]);
+}
+
+uint16_t case_port = 7000;
+
+void run_cases(const struct rdma_case *cases, int argc, char **argv)
+{
+    for (; cases->name; cases++) {
+        bool wanted = argc == 1;
+        for (int arg = 1; arg < argc; arg++)
+            wanted |= strcmp(argv[arg], cases->name) == 0;
+        case_port++;
+        if (!wanted)
+            continue;
+        int64_t begun = gpud_now();
+        pid_t child = fork();
+        CHECK(child >= 0, "fork: %m");
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            gpud_rdma_handshake_deadline = PATIENCE / 2;
+            if (cases->test)
+                cases->test();
+            else
+                run_both(cases->sender, cases->receiver);
+            exit(0);
+        }
+        await_end(child);
+        SAY("%s: %.1f s", cases->name, (double)(gpud_now() - begun) / (double)GPUD_SEC);
+    }
 }
 
 void say(int other, uint64_t word)
@@ -104,30 +103,29 @@ uint64_t hear(int other)
     return word;
 }
 
-/* --- channels ----------------------------------------------------------------------------------
- */
+/* --- channels --------------------------------------------------------------------------------- */
 
-static const char *make_address(const char *variable, const char *format, uint16_t port,
-                                const char *rest)
+const char *address_at(const char *host, const char *rest)
 {
     static char texts[4][GPUD_ADDRESS_MAX];
     static unsigned next;
-    const char *host = getenv(variable);
     char *text = texts[next++ % 4];
-    CHECK(host, "%s is not set: run it by tests/vm/guest --rdma", variable);
-    int length = snprintf(text, GPUD_ADDRESS_MAX, format, host, port, rest);
+    CHECK(host, "run it by tests/vm/guest --rdma");
+    int length = snprintf(text, GPUD_ADDRESS_MAX, "rdma://%s:%u%s", host, case_port, rest);
     CHECK(length < GPUD_ADDRESS_MAX, "too long an address");
     return text;
 }
 
-const char *address_of(uint16_t port, const char *rest)
+const char *address_of(const char *rest)
 {
-    return make_address("GPUDIRECT_ADDRESS", "rdma://%s:%u%s", port, rest);
+    return address_at(getenv("GPUDIRECT_ADDRESS"), rest);
 }
 
-const char *address6_of(uint16_t port, const char *rest)
+const char *address6_of(const char *rest)
 {
-    return make_address("GPUDIRECT_ADDRESS6", "rdma://[%s]:%u%s", port, rest);
+    char host[64];
+    snprintf(host, sizeof(host), "[%s]", getenv("GPUDIRECT_ADDRESS6"));
+    return address_at(host, rest);
 }
 
 struct gpud_access_rule everybody(void)
@@ -199,6 +197,13 @@ void await_connected(struct gpud_channel *channel)
     CHECK(status == GPUD_AGAIN, "not connected: %s: %s", gpud_status_string(status), error.reason);
 }
 
+struct gpud_channel *accept_connected(struct gpud_listener *listener)
+{
+    struct gpud_channel *channel = accept_one(listener);
+    await_connected(channel);
+    return channel;
+}
+
 struct gpud_channel *connect_to(const char *text)
 {
     struct gpud_channel *channel = begin_to_connect(text, NULL);
@@ -206,21 +211,20 @@ struct gpud_channel *connect_to(const char *text)
     return channel;
 }
 
-struct gpud_channel *accept_from(int other, uint16_t port)
+struct gpud_channel *accept_from(int other)
 {
-    struct gpud_listener *listener = listen_on(address_of(port, ""), NULL);
+    struct gpud_listener *listener = listen_on(address_of(""), NULL);
     say(other, 1);
-    struct gpud_channel *channel = accept_one(listener);
-    await_connected(channel);
+    struct gpud_channel *channel = accept_connected(listener);
     gpud_listener_close(&listener);
     hear(other);
     return channel;
 }
 
-struct gpud_channel *connect_from(int other, uint16_t port)
+struct gpud_channel *connect_from(int other)
 {
     hear(other);
-    struct gpud_channel *channel = connect_to(address_of(port, ""));
+    struct gpud_channel *channel = connect_to(address_of(""));
     say(other, 1);
     return channel;
 }
@@ -235,6 +239,17 @@ void expect_end(struct gpud_channel *channel, enum gpud_status wanted, const cha
     CHECK(gpud_channel_is_dead(channel), "not an end");
     message = (struct gpud_message){.type = GPUD_MESSAGE_KICK};
     EXPECT(GPUD_PEER, "", gpud_channel_send(channel, &message, &e));
+}
+
+void lose(struct gpud_channel *channel, enum gpud_status wanted, const char *text)
+{
+    expect_end(channel, wanted, text);
+    gpud_channel_unref(&channel);
+}
+
+void expect_lost(const char *address, const char *text)
+{
+    lose(begin_to_connect(address, NULL), GPUD_CLOSED, text);
 }
 
 void receive_one(struct gpud_channel *channel, struct gpud_message *message,

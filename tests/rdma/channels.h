@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Channels between two processes, for the cases of channel_test.c. */
+/* Channels between two processes, over the kernel's soft-RoCE, for rdma-channel and rdma-transfer.
+ */
 #ifndef GPUD_RDMA_CHANNELS_H
 #define GPUD_RDMA_CHANNELS_H
 
@@ -11,19 +12,23 @@
 
 #define PATIENCE (60 * GPUD_SEC)
 
-/* --- processes ---------------------------------------------------------------------------------
- */
+/* --- processes -------------------------------------------------------------------------------- */
 
 /* An end of a case: `other` is for say() and hear(). */
 typedef void end_fn(int other);
 
 /* Runs the cases that are named by arguments, without any all, each in a process of its own: none
- * that has used a card before may fork and use it again. For main(). */
+ * that has used a card before may fork and use it again. For main(); a nameless one ends the list.
+ */
 struct rdma_case {
     const char *name;
     void (*test)(void);
+    end_fn *sender, *receiver; /* without a test: for run_both() */
 };
-int run_cases(const struct rdma_case *cases, size_t count, int argc, char **argv);
+void run_cases(const struct rdma_case *cases, int argc, char **argv);
+
+/* Each case has another port. */
+extern uint16_t case_port;
 
 /* Runs each in a process of its own, and waits for both. */
 void run_both(end_fn *sender, end_fn *receiver);
@@ -36,13 +41,13 @@ void await_end(pid_t child);
 void say(int other, uint64_t word);
 uint64_t hear(int other);
 
-/* --- channels ----------------------------------------------------------------------------------
- */
+/* --- channels --------------------------------------------------------------------------------- */
 
-/* "rdma://ADDRESS:port" with what follows, of the guest's network. The next call but three uses the
- * same memory. */
-const char *address_of(uint16_t port, const char *rest);
-const char *address6_of(uint16_t port, const char *rest);
+/* "rdma://ADDRESS:port" of the case with what follows; address_of(): of the guest's network. The
+ * next call but three uses the same memory. */
+const char *address_at(const char *host, const char *rest);
+const char *address_of(const char *rest);
+const char *address6_of(const char *rest);
 
 /* Admits all peers, or those with the key in that file. */
 struct gpud_access_rule everybody(void);
@@ -50,6 +55,7 @@ struct gpud_access_rule with_key(const char *file);
 
 struct gpud_listener *listen_on(const char *text, const struct gpud_access_rule *access);
 struct gpud_channel *accept_one(struct gpud_listener *listener);
+struct gpud_channel *accept_connected(struct gpud_listener *listener);
 
 /* Begins, or also waits until it is connected. */
 struct gpud_channel *begin_to_connect(const char *text, const struct gpud_access_rule *access);
@@ -57,47 +63,22 @@ struct gpud_channel *connect_to(const char *text);
 
 void await_connected(struct gpud_channel *channel);
 
-/* Connects both ends on an otherwise unused port: each knows that the other one is connected. */
-struct gpud_channel *accept_from(int other, uint16_t port);
-struct gpud_channel *connect_from(int other, uint16_t port);
+/* Connects both ends: each knows that the other one is connected. */
+struct gpud_channel *accept_from(int other);
+struct gpud_channel *connect_from(int other);
 
-/* Expects the connection to fail with this status, and this text in the reason. */
+/* Expects the connection to fail with this status, and this text in the reason; lose(): also drops
+ * it; expect_lost(): where it is tried. */
 void expect_end(struct gpud_channel *channel, enum gpud_status wanted, const char *text);
+void lose(struct gpud_channel *channel, enum gpud_status wanted, const char *text);
+void expect_lost(const char *address, const char *text);
 
 /* By the next message, which is of this type. */
 void receive_one(struct gpud_channel *channel, struct gpud_message *message,
                  enum gpud_message_type type);
 void send_one(struct gpud_channel *channel, struct gpud_message *message);
 
-/* --- cases -------------------------------------------------------------------------------------
- */
-
-void test_nobody(void);
-void test_names(void);
-void test_list(void);
-void test_sharing(void);
-void test_versions(void);
-void test_silence(void);
-void test_early_messages(void);
-void test_messages(void);
-void test_local_memory(void);
-void test_last_words(void);
-void test_death(void);
-void test_death_of_a_parent(void);
-void test_keys(void);
-
-void test_frames(void);
-void test_sleep(void);
-void test_pollers(void);
-void test_kicks(void);
-void test_stopped(void);
-void test_killed(void);
-void test_epochs(void);
-void test_lies(void);
-void test_leaks(void);
-
-void test_no_card(void);
-void test_addresses(void);
-void test_removal(void);
+/* Those of links.c. */
+extern const struct rdma_case link_cases[];
 
 #endif

@@ -255,8 +255,7 @@ int main(int argc, char **argv)
     setenv("GPUD_TEST_ADDRESS", base, 1);
     setenv("GPUD_TEST_KEY", KEY, 1);
     setenv("GPUD_TEST_LONG", "1", 1);
-    int fd = open(KEY, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    CHECK(fd >= 0 && write(fd, KEY_TEXT, sizeof(KEY_TEXT) - 1) > 0 && close(fd) == 0, "no key");
+    make_key(KEY, KEY_TEXT);
     if (argc > 3)
         run_there(atoi(argv[1]), argv[2], (unsigned)atoi(argv[3]));
     else

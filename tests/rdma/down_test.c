@@ -505,8 +505,7 @@ int main(int argc, char **argv)
     setenv("GPUD_TEST_LONG", "1", 1);
     folder = argv[2];
     interface_program = argv[4];
-    int fd = open(KEY, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    CHECK(fd >= 0 && write(fd, KEY_TEXT, sizeof(KEY_TEXT) - 1) > 0 && close(fd) == 0, "no key");
+    make_key(KEY, KEY_TEXT);
     if (host[0] == '1')
         serve(address);
     else

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 
 struct completions {
     struct ibv_cq cq;
@@ -56,7 +57,15 @@ void fake_card_reset(void)
     };
 }
 
-/* --- completions --------------------------------------------------------------------------- */
+void fake_card_check_empty(void)
+{
+    CHECK(!fake_card.domains && !fake_card.channels && !fake_card.queues && !fake_card.pairs &&
+              !fake_card.regions,
+          "left: %u domains, %u channels, %u queues, %u pairs, %u regions", fake_card.domains,
+          fake_card.channels, fake_card.queues, fake_card.pairs, fake_card.regions);
+}
+
+/* --- completions ------------------------------------------------------------------------------ */
 
 static void push(struct completions *queue, const struct ibv_wc *wc, bool solicited)
 {
@@ -67,11 +76,6 @@ static void push(struct completions *queue, const struct ibv_wc *wc, bool solici
     queue->armed = false;
     uint64_t one = 1;
     CHECK(write(queue->cq.channel->fd, &one, sizeof(one)) == sizeof(one), "eventfd: %m");
-}
-
-static struct completions *completions_of(const struct pair *pair)
-{
-    return (struct completions *)pair->qp.send_cq;
 }
 
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
@@ -95,7 +99,7 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
     return 0;
 }
 
-/* --- queue pairs --------------------------------------------------------------------------- */
+/* --- queue pairs ------------------------------------------------------------------------------ */
 
 static void flush(struct pair *pair);
 
@@ -152,7 +156,7 @@ static void report(struct pair *pair, const struct request *request, enum ibv_wc
     if (status == IBV_WC_SUCCESS && !(request->wr.send_flags & IBV_SEND_SIGNALED))
         return;
     pair->reported = pair->completed;
-    push(completions_of(pair), &wc, false);
+    push((struct completions *)pair->qp.send_cq, &wc, false);
 }
 
 static void flush(struct pair *pair)
@@ -168,7 +172,7 @@ static void flush(struct pair *pair)
             .wr_id = pair->receives[pair->receives_used++ % pair->receives_max].id,
             .status = IBV_WC_WR_FLUSH_ERR,
         };
-        push(completions_of(pair), &wc, true);
+        push((struct completions *)pair->qp.send_cq, &wc, true);
     }
 }
 
@@ -190,7 +194,7 @@ static void take_receive(struct pair *pair, const struct request *request, const
         CHECK(to && request->place.length <= receive->place.length, "a receive's buffer");
         memcpy(to, bytes, request->place.length);
     }
-    push(completions_of(pair), &wc, request->wr.send_flags & IBV_SEND_SOLICITED);
+    push((struct completions *)pair->qp.send_cq, &wc, request->wr.send_flags & IBV_SEND_SOLICITED);
 }
 
 bool fake_deliver(struct rdma_cm_id *id)
@@ -238,7 +242,7 @@ bool fake_complete(struct rdma_cm_id *id)
     return true;
 }
 
-/* --- rdma_cm ------------------------------------------------------------------------------- */
+/* --- rdma_cm ---------------------------------------------------------------------------------- */
 
 struct rdma_cm_id *fake_id_create(void)
 {
@@ -309,7 +313,7 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
     fake_card.pairs--;
 }
 
-/* --- verbs --------------------------------------------------------------------------------- */
+/* --- verbs ------------------------------------------------------------------------------------ */
 
 const char *ibv_get_device_name(struct ibv_device *asked)
 {
@@ -385,5 +389,122 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     CHECK(mask == IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR, "to fail is all there is");
     break_pair((struct pair *)qp);
+    return 0;
+}
+
+/* --- what the card may read and write --------------------------------------------------------- */
+
+#define PAGE UINT64_C(4096)
+
+struct region {
+    struct ibv_mr mr;
+    struct region *next;
+    char *bytes; /* as the CPU sees them */
+    void *mapped;
+    uint64_t address, size, mapped_size;
+    int access;
+};
+
+static struct region *regions;
+static uint32_t last_key;
+
+char *fake_find(uint64_t address, uint64_t size, uint32_t key, bool remote, int access)
+{
+    for (struct region *region = regions; region; region = region->next) {
+        if ((remote ? region->mr.rkey : region->mr.lkey) != key ||
+            (region->access & access) != access)
+            continue;
+        uint64_t offset = address - region->address;
+        if (address >= region->address && offset <= region->size && size <= region->size - offset)
+            return region->bytes + offset;
+    }
+    return NULL;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *asked)
+{
+    struct ibv_pd *pd = calloc(1, sizeof(*pd));
+    fake_card.domains++;
+    return pd;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+    for (struct region *region = regions; region; region = region->next)
+        CHECK(region->mr.pd != pd, "the domain is in use");
+    free(pd);
+    fake_card.domains--;
+    return 0;
+}
+
+static struct ibv_mr *add_region(struct ibv_pd *pd, char *bytes, uint64_t address, uint64_t size,
+                                 int access)
+{
+    struct region *region = calloc(1, sizeof(*region));
+    CHECK(region, "out of memory");
+    CHECK(!(access & IBV_ACCESS_REMOTE_WRITE) || access & IBV_ACCESS_LOCAL_WRITE,
+          "to be written by others means to be written");
+    *region = (struct region){.next = regions,
+                              .bytes = bytes,
+                              .address = address,
+                              .size = size,
+                              .access = access,
+                              .mr = {.pd = pd, .lkey = ++last_key, .rkey = last_key * 256}};
+    regions = region;
+    fake_card.regions++;
+    return &region->mr;
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *data, size_t size, uint64_t address,
+                                unsigned int access)
+{
+    if (fake_card.register_errno) {
+        errno = fake_card.register_errno;
+        return NULL;
+    }
+    return add_region(pd, data, address, size, (int)access);
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *data, size_t size, int access)
+{
+    return ibv_reg_mr_iova2(pd, data, size, (uintptr_t)data, (unsigned)access);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t size, uint64_t address,
+                                 int fd, int access)
+{
+    if (fake_card.dmabuf_errno != EBADF || fd < 0) {
+        errno = fake_card.dmabuf_errno;
+        return NULL;
+    }
+    fake_card.dmabufs++;
+    fake_card.last_offset = offset;
+    fake_card.last_address = address;
+    CHECK((offset ^ address) % PAGE == 0, "the offset and the address differ within a page");
+    if (fake_card.register_errno) {
+        errno = fake_card.register_errno;
+        return NULL;
+    }
+    uint64_t end = (offset + size + PAGE - 1) / PAGE * PAGE;
+    void *mapped = mmap(NULL, end, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(mapped != MAP_FAILED, "no dma-buf of that size: %m");
+    struct ibv_mr *mr = add_region(pd, (char *)mapped + offset, address, size, access);
+    ((struct region *)mr)->mapped = mapped;
+    ((struct region *)mr)->mapped_size = end;
+    return mr;
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    struct region *gone = (struct region *)mr, **link = &regions;
+    while (*link && *link != gone)
+        link = &(*link)->next;
+    CHECK(*link, "no such registration");
+    *link = gone->next;
+    if (gone->mapped)
+        munmap(gone->mapped, gone->mapped_size);
+    free(gone);
+    fake_card.regions--;
     return 0;
 }

@@ -26,6 +26,9 @@ struct fake_card {
 extern struct fake_card fake_card;
 void fake_card_reset(void);
 
+/* Nothing of the card is there any more. */
+void fake_card_check_empty(void);
+
 /* Ids on the card, and two of them as ends of one connection. */
 struct rdma_cm_id *fake_id_create(void);
 void fake_id_destroy(struct rdma_cm_id *id);

@@ -132,8 +132,7 @@ static void check_list(void)
 
 int main(void)
 {
-    int fd = open(KEY, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    CHECK(fd >= 0 && write(fd, KEY_TEXT, sizeof(KEY_TEXT) - 1) > 0 && close(fd) == 0, "no key");
+    make_key(KEY, KEY_TEXT);
     CHECK(getenv("GPUDIRECT_HOST"), "run it by tests/vm/guest --rdma");
     context = NEW_CONTEXT();
 

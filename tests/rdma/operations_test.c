@@ -1,20 +1,218 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Operations of transfers, where a GPU's queue is not done yet, and where the card fails in
- * mid-stream.
- */
-#include "keys.h"
-#include "lines.h"
+/* Ends of connections for transfers over a card in the test's own process, and without the thread
+ * that looks after them: the test decides what happens when. Operations where a GPU's queue is not
+ * done yet, and where the card fails in mid-stream. "lies": a hostile peer. */
+#include "fake_card.h"
+
+#include "support/check.h"
 #include "support/make.h"
+#include "transfer/transfer.h"
+#include "wire/rdma/rdma.h"
 
 #include <dlfcn.h>
 #include <poll.h>
 
-static char here[SIZE], there[SIZE];
+/* A channel that stands, without rdma_cm. */
+struct line {
+    struct rdma_channel channel; /* first */
+    struct rdma_cm_id *id;
+};
 
-/* --- a GPU's memory, and its queue -------------------------------------------------------------
- */
+#define SIZE UINT64_C(65536)
+
+struct end {
+    struct line *line;
+    struct gpud_rdma *rdma;
+    struct gpud_transfer *transfer;
+    struct gpud_completion_queue *queue;
+    struct gpud_connection *connection; /* NULL: the test itself says what it says */
+};
+
+struct ends {
+    struct end a, b;
+};
+
+static char here[SIZE], there[SIZE];
+static struct gpud_context *context;
+static struct gpud_verbs_ops verbs;
+
+static enum gpud_status receive_nothing(struct gpud_channel *channel, struct gpud_message *message,
+                                        struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_AGAIN, "no message");
+}
+
+static bool is_dead(const struct gpud_channel *channel)
+{
+    return false;
+}
+
+static void end_line(struct gpud_channel *base, const char *reason)
+{
+    struct rdma_channel *channel = (struct rdma_channel *)base;
+    gpud_rdma_fail(channel->rdma, reason);
+    gpud_rdma_end(channel->rdma);
+}
+
+static void close_line(struct gpud_channel *base)
+{
+    struct line *line = (struct line *)base;
+    gpud_rdma_end(line->channel.rdma);
+    gpud_rdma_unref(&line->channel.rdma);
+    fake_id_destroy(line->id);
+    free(line);
+}
+
+static const struct gpud_channel_ops line_ops = {
+    .receive = receive_nothing,
+    .is_dead = is_dead,
+    .close = close_line,
+    .verbs = &verbs,
+};
+
+static struct gpud_transfer *make_transfer(void)
+{
+    struct gpud_transfer *transfer = calloc(1, sizeof(*transfer));
+    CHECK(transfer, "out of memory");
+    atomic_init(&transfer->references, 1);
+    transfer->context = context;
+    transfer->wake = transfer->waiting = -1;
+    gpud_lock_init(&transfer->lock, GPUD_RANK_TRANSFER);
+    return transfer;
+}
+
+/* without: the peer is the test itself. */
+static void make_end(struct end *end, bool without)
+{
+    end->line = calloc(1, sizeof(*end->line));
+    CHECK(end->line, "out of memory");
+    end->line->id = fake_id_create();
+    WORKS(gpud_rdma_create(end->line->id, &end->rdma, &e));
+    struct gpud_channel *channel = &end->line->channel.base;
+    end->line->channel.rdma = end->rdma;
+    channel->ops = &line_ops;
+    atomic_init(&channel->references, 1);
+    atomic_init(&channel->connected, true);
+    end->connection = NULL;
+    if (without)
+        return;
+    end->transfer = make_transfer();
+    WORKS(gpud_completion_queue_create(context, &end->queue, &e));
+    WORKS(gpud_connection_create(end->transfer, channel, false, &end->connection, &e));
+    end->connection->queue = gpud_completion_queue_ref(end->queue);
+}
+
+/* One end goes on; the card does the next thing that was asked for; all until nothing is left. */
+static void progress(const struct end *end)
+{
+    if (!end->connection)
+        return;
+    gpud_lock_take(&end->connection->lock);
+    if (end->connection->phase == CONNECTION_CONNECTING)
+        gpud_connection_advance_locked(end->connection);
+    gpud_connection_progress_locked(end->connection);
+    gpud_lock_release(&end->connection->lock);
+}
+
+static bool work(const struct end *end)
+{
+    return end->line->id->qp && (fake_deliver(end->line->id) | fake_complete(end->line->id));
+}
+
+static void settle(const struct ends *ends)
+{
+    bool busy;
+    do {
+        progress(&ends->a);
+        progress(&ends->b);
+        busy = work(&ends->a) | work(&ends->b);
+    } while (busy);
+    progress(&ends->a);
+    progress(&ends->b);
+}
+
+/* Connected, and greeted, unless b is the test itself. */
+static void open_ends(struct ends *ends, bool b_without)
+{
+    make_end(&ends->a, false);
+    make_end(&ends->b, b_without);
+    fake_connect(ends->a.line->id, ends->b.line->id);
+    gpud_rdma_set_peer_receives(ends->a.rdma, GPUD_RDMA_RECEIVES);
+    gpud_rdma_set_peer_receives(ends->b.rdma, GPUD_RDMA_RECEIVES);
+    settle(ends);
+    CHECK(b_without || (ends->a.connection->phase == CONNECTION_OPEN &&
+                        ends->b.connection->phase == CONNECTION_OPEN),
+          "both greeted");
+}
+
+static void close_end(struct end *end)
+{
+    if (!end->connection) {
+        close_line(&end->line->channel.base);
+        return;
+    }
+    gpud_lock_take(&end->connection->lock); /* at once: no goodbye is delivered */
+    gpud_connection_end_locked(end->connection, GPUD_CLOSED, "this side closed the connection");
+    gpud_lock_release(&end->connection->lock);
+    CHECK_EQUAL(atomic_load(&end->connection->callbacks), 0);
+    gpud_completion_queue_destroy(&end->queue);
+    CHECK_EQUAL(atomic_load(&end->connection->references), 1);
+    gpud_connection_unref(end->connection);
+    gpud_transfer_unref(end->transfer);
+}
+
+static void close_ends(struct ends *ends)
+{
+    close_end(&ends->a);
+    close_end(&ends->b);
+    CHECK(!fake_card.regions && !fake_card.pairs && !fake_card.domains, "something is left");
+}
+
+static struct gpud_region *register_bytes(const struct end *end, void *bytes, unsigned access)
+{
+    struct gpud_region_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_region *region;
+    params.address = bytes;
+    params.length = SIZE;
+    params.access = access;
+    WORKS(gpud_region_create(end->connection, &params, &region, &e));
+    return region;
+}
+
+static void expect_completion(const struct end *end, enum gpud_completion_kind kind,
+                              enum gpud_status status, const void *user)
+{
+    struct gpud_completion got = {.size = sizeof(got)};
+    size_t count;
+    WORKS(gpud_completion_queue_wait(end->queue, 0, &got, 1, &count, &e));
+    CHECK(got.kind == kind && got.status == status && got.user == user,
+          "kind %d, \"%s\"; wanted kind %d, \"%s\"", got.kind, gpud_status_string(got.status), kind,
+          gpud_status_string(status));
+}
+
+static void expect_nothing(const struct end *end)
+{
+    struct gpud_completion got = {.size = sizeof(got)};
+    size_t count;
+    EXPECT(GPUD_TIMEOUT, "", gpud_completion_queue_wait(end->queue, 0, &got, 1, &count, &e));
+}
+
+static void drop_region(const struct ends *ends, struct gpud_region **region)
+{
+    struct gpud_region *gone = *region;
+    bool a_ended = ends->a.connection->phase == CONNECTION_ENDED;
+    if (ends->b.connection && a_ended != (ends->b.connection->phase == CONNECTION_ENDED))
+        gpud_rdma_fail(a_ended ? ends->b.rdma : ends->a.rdma, "the peer does not answer any more");
+    gpud_lock_take(&gone->connection->lock);
+    gone->revoked = true; /* the request would not be delivered */
+    gpud_lock_release(&gone->connection->lock);
+    WORKS(gpud_region_destroy(region, 0, &e));
+    settle(ends);
+}
+
+/* --- a GPU's memory, and its queue ------------------------------------------------------------ */
 
 /* A word that a queue waits for. */
 struct hold {
@@ -80,7 +278,7 @@ static void test_order_after_queue(struct gpud_device *cuda)
           info.device, info.way);
     memset(there, 0, SIZE);
     target = register_bytes(&ends.b, there, GPUD_REGION_REMOTE_WRITE);
-    key = key_of(target);
+    key = INFO(region, target).key;
 
     /* The application's queue stands still, with a copy behind that. */
     hold_queue(queue, &hold);
@@ -165,7 +363,7 @@ static void test_into_device(struct gpud_device *cuda)
     for (uint64_t i = 0; i < SIZE; i++)
         here[i] = (char)(i * 5 + i / 256);
     source = register_bytes(&ends.b, here, GPUD_REGION_REMOTE_READ);
-    key = key_of(source);
+    key = INFO(region, source).key;
     params.memory = memory;
     params.access = GPUD_REGION_REMOTE_WRITE;
     WORKS(gpud_region_create(ends.a.connection, &params, &target, &e));
@@ -203,7 +401,7 @@ static void test_managed(struct gpud_device *cuda)
     struct ends ends;
     struct gpud_region *region;
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *previous;
     int (*push)(void *) = (int (*)(void *))dlsym(driver, "cuCtxPushCurrent_v2");
     int (*pop)(void **) = (int (*)(void **))dlsym(driver, "cuCtxPopCurrent_v2");
     int (*alloc)(unsigned long long *, size_t, unsigned) =
@@ -219,12 +417,11 @@ static void test_managed(struct gpud_device *cuda)
     EXPECT(GPUD_UNSUPPORTED, "managed memory",
            gpud_region_create(ends.a.connection, &params, &region, &e));
     close_ends(&ends);
-    CHECK(give_back(address) == 0 && pop(&context) == 0, "the driver");
+    CHECK(give_back(address) == 0 && pop(&previous) == 0, "the driver");
     dlclose(driver);
 }
 
-/* --- failures ----------------------------------------------------------------------------------
- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 /* What bypasses the library gets as far as the card. */
 static void forge(const struct gpud_connection *connection, struct gpud_region_key *key)
@@ -244,7 +441,7 @@ static void test_failure(bool refused)
     open_ends(&ends, false);
     struct gpud_region *source = register_bytes(&ends.a, here, 0);
     struct gpud_region *target = register_bytes(&ends.b, there, GPUD_REGION_REMOTE_WRITE);
-    key = key_of(target);
+    key = INFO(region, target).key;
     struct gpud_operation_params put = {
         .size = sizeof(put), .region = source, .length = 512, .key = &key};
     for (int i = 0; i < 10; i++) {
@@ -281,7 +478,7 @@ static void test_failure(bool refused)
     drop_region(&ends, &target);
 }
 
-/* --- keys ------------------------------------------------------------------------------------ */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 /* Each bit of a key, and each byte, is told from what it was: nothing reaches the card. */
 static void test_damaged_keys(void)
@@ -294,7 +491,7 @@ static void test_damaged_keys(void)
     struct gpud_region_key right, key;
     struct gpud_operation_params params = {
         .size = sizeof(params), .region = own, .length = SIZE, .key = &key};
-    right = key_of(peers);
+    right = INFO(region, peers).key;
     uint64_t posted = gpud_rdma_posted(ends.a.rdma);
     for (unsigned i = 0; i < sizeof(right.bytes); i++) {
         for (unsigned mask = 1; mask < 256; mask++) {
@@ -309,7 +506,7 @@ static void test_damaged_keys(void)
     CHECK_EQUAL(gpud_rdma_posted(ends.a.rdma), posted);
     /* What this end exports is sealed otherwise: the two are not each other's. */
     struct gpud_region *mine = register_bytes(&ends.a, here, GPUD_REGION_REMOTE_WRITE);
-    key = key_of(mine);
+    key = INFO(region, mine).key;
     EXPECT(GPUD_INVALID, "not registered with this connection",
            gpud_connection_post(ends.a.connection, GPUD_COMPLETION_PUT, &params, &e));
     key = right;
@@ -321,11 +518,132 @@ static void test_damaged_keys(void)
     drop_region(&ends, &peers);
 }
 
-int main(void)
+/* --- a hostile peer: whatever it sends, only its connection ends ------------------------------ */
+
+static void say(const struct ends *ends, const struct transfer_message *message)
 {
-    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
-    AUTO(gpud_device_close) struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
-    lines_begin(context);
+    uint8_t bytes[TRANSFER_MESSAGE_SIZE];
+    gpud_transfer_encode(message, bytes);
+    WORKS(gpud_rdma_send(ends->b.rdma, bytes, sizeof(bytes), &e));
+    settle(ends);
+}
+
+static const struct transfer_message hello = {.type = TRANSFER_HELLO, .nonce = 9};
+
+/* Only that connection ends, with a reason. */
+static void expect_break(struct ends *ends, const char *says)
+{
+    struct gpud_connection_info info = GPUD_INFO_INIT(info);
+    settle(ends);
+    gpud_connection_get_info(ends->a.connection, &info);
+    CHECK(info.status == GPUD_PEER && strstr(info.reason, says), "%s: %s",
+          gpud_status_string(info.status), info.reason);
+    close_ends(ends);
+}
+
+static void expect_lie(const struct transfer_message *lie, bool greeted, const char *says)
+{
+    struct ends ends;
+    open_ends(&ends, true);
+    if (greeted)
+        say(&ends, &hello);
+    struct gpud_region *region = register_bytes(&ends.a, here, GPUD_REGION_REMOTE_READ);
+    struct gpud_operation_params recv = {.size = sizeof(recv), .region = region, .length = 1};
+    EXPECT(GPUD_NO_ACCESS, "REMOTE_WRITE",
+           gpud_connection_post(ends.a.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
+    say(&ends, lie);
+    drop_region(&ends, &region);
+    expect_break(&ends, says);
+}
+
+static void test_lies(void)
+{
+    struct transfer_message lie = hello;
+    expect_lie(&lie, true, "greets twice");
+    lie.type = TRANSFER_BYE;
+    expect_lie(&lie, false, "not at all");
+    lie = (struct transfer_message){.type = TRANSFER_SENT, .number = 1, .size = 1};
+    expect_lie(&lie, true, "without a receive");
+    lie = (struct transfer_message){.type = TRANSFER_RECEIVE, .number = 2, .generation = 1};
+    expect_lie(&lie, true, "cannot have posted");
+    lie = (struct transfer_message){.type = TRANSFER_RECEIVE, .number = 1};
+    expect_lie(&lie, true, "cannot have posted");
+    lie = (struct transfer_message){.type = TRANSFER_NOTIFY, .generation = 1, .size = 1};
+    expect_lie(&lie, true, "cannot have put"); /* read only */
+    lie = (struct transfer_message){.type = TRANSFER_REVOKE};
+    expect_lie(&lie, true, "cannot have given");
+    lie = (struct transfer_message){.type = TRANSFER_KEY};
+    expect_lie(&lie, true, "keys do not travel");
+
+    static const char *const garbage[] = {"GPUD and so on", "short", ""};
+    static const char *const says[] = {"frames", "no message", "no message"};
+    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
+        struct ends ends;
+        open_ends(&ends, true);
+        WORKS(gpud_rdma_send(ends.b.rdma, garbage[i], strlen(garbage[i]) + 1, &e));
+        expect_break(&ends, says[i]);
+    }
+}
+
+/* A message that is longer than its receive; bytes that were put beside the region. */
+static void test_excess(void)
+{
+    struct ends ends;
+    open_ends(&ends, true);
+    say(&ends, &hello);
+    struct gpud_region *region = register_bytes(&ends.a, here, GPUD_REGION_REMOTE_WRITE);
+    struct gpud_operation_params recv = {
+        .size = sizeof(recv), .region = region, .length = 100, .user = &recv};
+    WORKS(gpud_connection_post(ends.a.connection, GPUD_COMPLETION_RECEIVE, &recv, &e));
+    struct transfer_message lie = {.type = TRANSFER_SENT, .number = 1, .size = 101};
+    say(&ends, &lie);
+    expect_completion(&ends.a, GPUD_COMPLETION_RECEIVE, GPUD_PEER, &recv);
+    drop_region(&ends, &region);
+    expect_break(&ends, "too long");
+
+    open_ends(&ends, true);
+    say(&ends, &hello);
+    region = register_bytes(&ends.a, here, GPUD_REGION_REMOTE_WRITE);
+    lie = (struct transfer_message){
+        .type = TRANSFER_NOTIFY, .generation = 1, .offset = SIZE, .size = 1};
+    say(&ends, &lie);
+    drop_region(&ends, &region);
+    expect_break(&ends, "cannot have put");
+
+    /* Of a region that is not there (any more) the value is left. */
+    open_ends(&ends, true);
+    say(&ends, &hello);
+    lie.generation = 2;
+    say(&ends, &lie);
+    expect_completion(&ends.a, GPUD_COMPLETION_NOTIFICATION, GPUD_OK, NULL);
+    lie = (struct transfer_message){.type = TRANSFER_REVOKED, .generation = 3};
+    say(&ends, &lie);
+    CHECK(ends.a.connection->phase == CONNECTION_OPEN, "an answer that is late");
+
+    /* More receives than there may be. */
+    lie = (struct transfer_message){.type = TRANSFER_RECEIVE, .generation = 1, .size = 1};
+    for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++) {
+        lie.number = i + 1;
+        say(&ends, &lie);
+    }
+    CHECK(ends.a.connection->phase == CONNECTION_OPEN, "as many as it may have");
+    lie.number++;
+    say(&ends, &lie);
+    expect_break(&ends, "cannot have posted");
+}
+
+int main(int argc, char **argv)
+{
+    AUTO(gpud_context_destroy) struct gpud_context *made = context = NEW_CONTEXT();
+    fake_card_reset();
+    verbs = gpud_rdma_verbs;
+    verbs.end = end_line;
+    if (argc == 2) {
+        test_lies();
+        test_excess();
+        return 0;
+    }
+    AUTO(gpud_device_close) struct gpud_device *cuda = OPEN_DEVICE(made, "cuda:0");
     test_damaged_keys();
     test_order_after_queue(cuda);
     test_into_device(cuda);

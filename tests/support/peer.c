@@ -485,6 +485,13 @@ const char *peer_address(const char *name)
     return address;
 }
 
+void make_key(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0,
+          "%s: %m", path);
+}
+
 const char *peer_key(void)
 {
     return getenv("GPUD_TEST_KEY");

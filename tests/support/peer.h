@@ -152,6 +152,9 @@ void frame_check_at(const char *file, int line, struct gpud_frame *frame,
  * (rdma://127.0.0.1:7174), behind that. Valid until the next call. */
 const char *peer_address(const char *name);
 
+/* Writes a key's file, which only this user can read. */
+void make_key(const char *path, const char *text);
+
 /* The key that such an address wants: GPUD_TEST_KEY, a file; NULL on one host. */
 const char *peer_key(void);
 
