@@ -86,19 +86,19 @@ static void send_names(int other)
     expect_taken(address_at("0.0.0.0", "/cam1"), "listens on the port");
 
     say(other, 1); /* one channel: also without a name */
-    struct gpud_channel *first = accept_connected(cam1);
+    AUTO(gpud_channel_unref) struct gpud_channel *first = accept_connected(cam1);
     greet(first, 1);
 
     struct gpud_listener *cam2 = listen_on(address_of("/cam2"), NULL);
     say(other, 2); /* two channels */
-    struct gpud_channel *second = accept_connected(cam2);
+    AUTO(gpud_channel_unref) struct gpud_channel *second = accept_connected(cam2);
     greet(second, 2);
-    struct gpud_channel *third = accept_connected(cam1);
+    AUTO(gpud_channel_unref) struct gpud_channel *third = accept_connected(cam1);
     greet(third, 3);
 
     /* Whichever looks at the descriptor, the other one is told. */
     hear(other);
-    struct gpud_channel *channel;
+    AUTO(gpud_channel_unref) struct gpud_channel *channel = NULL;
     struct gpud_peer peer;
     CHECK(gpud_fd_wait(cam1->fd, gpud_deadline(PATIENCE), NULL) == GPUD_OK,
           "there is no connection");
@@ -113,7 +113,7 @@ static void send_names(int other)
 
     struct gpud_listener *nameless = listen_on(address_of(""), NULL);
     say(other, 3);
-    struct gpud_channel *fourth = accept_connected(nameless);
+    AUTO(gpud_channel_unref) struct gpud_channel *fourth = accept_connected(nameless);
     greet(fourth, 5);
 
     hear(other);
@@ -123,11 +123,6 @@ static void send_names(int other)
     greet(fourth, 6); /* what was accepted lives on */
     say(other, 4);
     hear(other);
-    gpud_channel_unref(&first);
-    gpud_channel_unref(&second);
-    gpud_channel_unref(&third);
-    gpud_channel_unref(&fourth);
-    gpud_channel_unref(&channel);
 }
 
 /* By this process. */
@@ -162,17 +157,17 @@ static void receive_names(int other)
     expect_end(lost, GPUD_CLOSED, "no channel \"cam9\"");
     lose(lost, GPUD_CLOSED, "there are: cam1, cam2");
     expect_lost(address_of(""), "several channels");
-    struct gpud_channel *second = connect_to(address_of("/cam2"));
+    AUTO(gpud_channel_unref) struct gpud_channel *second = connect_to(address_of("/cam2"));
     expect_greeting(second, 2);
-    struct gpud_channel *third = connect_to(address_of("/cam1"));
+    AUTO(gpud_channel_unref) struct gpud_channel *third = connect_to(address_of("/cam1"));
     expect_greeting(third, 3);
 
     say(other, 1);
-    struct gpud_channel *fourth = connect_to(address_of("/cam2"));
+    AUTO(gpud_channel_unref) struct gpud_channel *fourth = connect_to(address_of("/cam2"));
     expect_greeting(fourth, 4);
 
     hear(other);
-    struct gpud_channel *fifth = connect_to(address_of(""));
+    AUTO(gpud_channel_unref) struct gpud_channel *fifth = connect_to(address_of(""));
     expect_greeting(fifth, 5);
 
     say(other, 2);
@@ -181,10 +176,6 @@ static void receive_names(int other)
     expect_lost(address_of("/cam1"), "no sender listens");
     say(other, 3);
     lose(first, GPUD_CLOSED, "the peer closed the connection");
-    gpud_channel_unref(&second);
-    gpud_channel_unref(&third);
-    gpud_channel_unref(&fourth);
-    gpud_channel_unref(&fifth);
 }
 
 /* --- lists ------------------------------------------------------------------------------------ */
@@ -201,13 +192,12 @@ static void send_list(int other)
         listeners[i] = listen_on(address_of(name), NULL);
     }
     say(other, 1);
-    struct gpud_channel *channel = accept_one(listeners[0]); /* answers the questions, too */
-    await_connected(channel);
+    AUTO(gpud_channel_unref)
+    struct gpud_channel *channel = accept_connected(listeners[0]); /* answers the questions, too */
     for (int i = 0; i <= STREAMS; i++)
         gpud_listener_close(&listeners[i]);
     say(other, 2);
     hear(other);
-    gpud_channel_unref(&channel);
 }
 
 static void receive_list(int other)
@@ -228,7 +218,7 @@ static void receive_list(int other)
               "%s for %s: %s", info.address, wanted, info.reason);
     }
     gpud_channel_list_destroy(&list);
-    struct gpud_channel *channel = connect_to(address_of("/cam1"));
+    AUTO(gpud_channel_unref) struct gpud_channel *channel = connect_to(address_of("/cam1"));
     hear(other);
     WORKS(gpud_channel_list_create(address_of("/"), PATIENCE, &list, &count, &search, &e));
     CHECK(count == 0 && strstr(search.note, "no sender listens"), "%u channels: %s", count,
@@ -239,7 +229,6 @@ static void receive_list(int other)
     EXPECT(GPUD_INVALID, "to listen on",
            gpud_channel_list_create("rdma://0.0.0.0/", 0, &list, NULL, NULL, &e));
     say(other, 1);
-    gpud_channel_unref(&channel);
 }
 
 /* --- strangers -------------------------------------------------------------------------------- */
@@ -263,23 +252,24 @@ static struct rdma_cm_id *open_raw(struct rdma_conn_param *param, const char *da
     return id;
 }
 
-/* Connects, and is refused; what the answer carries. */
-static int connect_raw(const char *data, uint8_t size, uint8_t answer[256])
+/* Connects, and is refused with an answer. */
+static void expect_answer(const char *data, uint8_t size, uint8_t reason)
 {
     struct rdma_conn_param param;
     struct rdma_cm_id *id = open_raw(&param, data, size);
     int failed = rdma_connect(id, &param);
     CHECK(failed && id->event && id->event->event == RDMA_CM_EVENT_REJECTED,
           "not rejected, but %d: %m", failed);
-    int length = id->event->param.conn.private_data_len;
-    memcpy(answer, id->event->param.conn.private_data, (size_t)length);
+    const uint8_t *answer = id->event->param.conn.private_data;
+    CHECK(id->event->param.conn.private_data_len >= 8 && memcmp(answer, "GPUR\x01", 5) == 0,
+          "no answer to \"%.*s\"", size, data);
+    CHECK_EQUAL(answer[6], reason);
     rdma_destroy_ep(id);
-    return length;
 }
 
 static void send_versions(int other)
 {
-    struct gpud_listener *listener = listen_on(address_of(""), NULL);
+    AUTO(gpud_listener_close) struct gpud_listener *listener = listen_on(address_of(""), NULL);
     struct gpud_channel *channel;
     struct gpud_peer peer;
     say(other, 1);
@@ -290,35 +280,23 @@ static void send_versions(int other)
         if (gpud_fd_wait(other, 0, NULL) == GPUD_OK)
             break;
     }
-    gpud_listener_close(&listener);
 }
 
 static void receive_versions(int other)
 {
-    static const struct {
-        const char *data;
-        uint8_t size, reason;
-    } strangers[] = {
-        {"", 0, 4},
-        {"hello, is anybody there", 23, 4},
-        {"GPUR\x02\x08\x60\x00", 8, 3},
-        {"GPUR\x01\x07\x60\x00", 8, 4},
-        {"GPUR\x01\xff\x60\x00", 8, 4},
-        {"GPUR\x01\x08\x20\x00", 8, 4}, /* too few receives */
-        {"GPUR\x01\x0c\x60\x00"
-         "a/b",
-         11, 4}, /* no name */
-        {"GPUR\x01\x0b\x60\x00"
-         "cam",
-         11, 1},
-    };
-    uint8_t answer[256];
     hear(other);
-    for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
-        int size = connect_raw(strangers[i].data, strangers[i].size, answer);
-        CHECK(size >= 8 && memcmp(answer, "GPUR\x01", 5) == 0, "stranger %zu: no answer", i);
-        CHECK_EQUAL(answer[6], strangers[i].reason);
-    }
+    expect_answer("", 0, 4);
+    expect_answer("hello, is anybody there", 23, 4);
+    expect_answer("GPUR\x02\x08\x60\x00", 8, 3);
+    expect_answer("GPUR\x01\x07\x60\x00", 8, 4);
+    expect_answer("GPUR\x01\xff\x60\x00", 8, 4);
+    expect_answer("GPUR\x01\x08\x20\x00", 8, 4); /* too few receives */
+    expect_answer("GPUR\x01\x0c\x60\x00"
+                  "a/b",
+                  11, 4); /* no name */
+    expect_answer("GPUR\x01\x0b\x60\x00"
+                  "cam",
+                  11, 1);
     say(other, 1);
 }
 
@@ -326,15 +304,12 @@ static void receive_versions(int other)
 
 static void send_to_silent(int other)
 {
-    struct gpud_listener *listener = listen_on(address_of(""), NULL);
+    AUTO(gpud_listener_close) struct gpud_listener *listener = listen_on(address_of(""), NULL);
     say(other, 1);
-    struct gpud_channel *silent = accept_one(listener);
-    lose(silent, GPUD_CLOSED, "did not authenticate within 5 s");
-    struct gpud_channel *garbler = accept_one(listener);
-    lose(garbler, GPUD_CLOSED, "does not say how many receives");
+    lose(accept_one(listener), GPUD_CLOSED, "did not authenticate within 5 s");
+    lose(accept_one(listener), GPUD_CLOSED, "does not say how many receives");
     say(other, 2);
     hear(other); /* a silent peer would have been accepted by now */
-    gpud_listener_close(&listener);
 }
 
 /* A stranger that has receives, and a request that could be one of ours. */
@@ -402,16 +377,13 @@ static void send_keys(int other)
     lose(channel, GPUD_CLOSED, "closed");
 
     say(other, 2);
-    channel = accept_one(listener);
-    lose(channel, GPUD_NO_ACCESS, "the keys differ");
-    channel = accept_one(listener);
-    lose(channel, GPUD_NO_ACCESS, "has no key");
+    lose(accept_one(listener), GPUD_NO_ACCESS, "the keys differ");
+    lose(accept_one(listener), GPUD_NO_ACCESS, "has no key");
     gpud_listener_close(&listener);
 
     listener = listen_on(address_of(""), NULL);
     say(other, 3);
-    channel = accept_one(listener);
-    lose(channel, GPUD_NO_ACCESS, "wants a key");
+    lose(accept_one(listener), GPUD_NO_ACCESS, "wants a key");
     gpud_listener_close(&listener);
     hear(other);
 }
@@ -426,14 +398,11 @@ static void receive_keys(int other)
     gpud_channel_unref(&channel);
 
     hear(other);
-    channel = begin_to_connect(address_of(""), &wrong);
-    lose(channel, GPUD_NO_ACCESS, "the keys differ");
-    channel = begin_to_connect(address_of(""), NULL);
-    lose(channel, GPUD_NO_ACCESS, "wants a key");
+    lose(begin_to_connect(address_of(""), &wrong), GPUD_NO_ACCESS, "the keys differ");
+    lose(begin_to_connect(address_of(""), NULL), GPUD_NO_ACCESS, "wants a key");
 
     hear(other);
-    channel = begin_to_connect(address_of(""), &keyed);
-    lose(channel, GPUD_NO_ACCESS, "has no key");
+    lose(begin_to_connect(address_of(""), &keyed), GPUD_NO_ACCESS, "has no key");
     say(other, 1);
 }
 
@@ -568,7 +537,9 @@ static void test_sharing(void)
     say(second, 1);
     hear(second);
     CHECK(mkdtemp(own) && setenv("XDG_RUNTIME_DIR", own, 1) == 0, "mkdtemp: %m");
-    struct gpud_channel *cam1 = receive_from("/cam1", 1), *cam2 = receive_from("/cam2", 2);
+    AUTO(gpud_channel_unref)
+    struct gpud_channel *cam1 = receive_from("/cam1", 1),
+                        *cam2 = receive_from("/cam2", 2);
     expect_list("/cam1", "/cam2");
     expect_lost(address_of("/cam9"), "there are: cam1, cam2");
     expect_lost(address_of(""), "several channels");
@@ -576,7 +547,7 @@ static void test_sharing(void)
     /* The port's holder is killed: the other one has it then, and its connections go on. */
     CHECK(kill(children[0], SIGKILL) == 0 && waitpid(children[0], NULL, 0) == children[0],
           "kill: %m");
-    struct gpud_channel *again = receive_from("/cam2", 2);
+    AUTO(gpud_channel_unref) struct gpud_channel *again = receive_from("/cam2", 2);
     say(second, 1);
     expect_greeting(cam2, 2);
     expect_greeting(again, 2);
@@ -592,16 +563,12 @@ static void test_sharing(void)
     again = receive_from("/cam1", 3);
     expect_list("/cam1", "/cam2");
     end_sender(children[1], second);
-    struct gpud_channel *last = receive_from("/cam1", 3);
+    AUTO(gpud_channel_unref) struct gpud_channel *last = receive_from("/cam1", 3);
     say(third, 1);
     expect_greeting(again, 3);
     expect_list("/cam1", NULL);
     end_sender(children[2], third);
     expect_lost(address_of("/cam1"), "no sender listens");
-    gpud_channel_unref(&cam1);
-    gpud_channel_unref(&cam2);
-    gpud_channel_unref(&again);
-    gpud_channel_unref(&last);
 }
 
 #define MESSAGES 3000
@@ -612,23 +579,6 @@ static struct gpud_handle network_handle(uint64_t number)
 {
     return (struct gpud_handle){
         .type = GPUD_HANDLE_NETWORK, .fd = -1, .size = number, .word = {~number, number + 1}};
-}
-
-static void fill_ring(struct gpud_ring_description *ring, uint64_t number)
-{
-    *ring = (struct gpud_ring_description){
-        .slot_size = number, .slots_per_memory = 3, .memories = (uint32_t)(number % 65)};
-    for (uint32_t i = 0; i < ring->memories; i++)
-        ring->handle[i] = network_handle(number + i);
-}
-
-static bool is_ring(const struct gpud_ring_description *ring, uint64_t number)
-{
-    bool same = ring->slot_size == number && ring->memories == number % 65;
-    for (uint32_t i = 0; i < ring->memories && same; i++)
-        same =
-            ring->handle[i].type == GPUD_HANDLE_NETWORK && ring->handle[i].word[0] == ~(number + i);
-    return same;
 }
 
 static const enum gpud_message_type types[] = {
@@ -651,7 +601,10 @@ static void fill_message(struct gpud_message *message, uint32_t number)
         memset(message->offer.media.extra, 'a' + (int)(number % 26), GPUD_MEDIA_EXTRA_MAX - 1);
         break;
     case GPUD_MESSAGE_ACCEPT:
-        fill_ring(&message->accept.ring, number);
+        message->accept.ring = (struct gpud_ring_description){
+            .slot_size = number, .slots_per_memory = 3, .memories = number % 65};
+        for (uint32_t i = 0; i < message->accept.ring.memories; i++)
+            message->accept.ring.handle[i] = network_handle(number + i);
         break;
     case GPUD_MESSAGE_EVENT:
         message->event.kind = number;
@@ -663,35 +616,17 @@ static void fill_message(struct gpud_message *message, uint32_t number)
     }
 }
 
-static void check_message(const struct gpud_message *message, uint32_t number)
+/* Each byte that it would be sent as is right. */
+static void check_message(struct gpud_message *message, uint32_t number)
 {
-    char card[32];
-    CHECK_EQUAL(message->position, number);
-    switch (message->type) {
-    case GPUD_MESSAGE_HELLO:
-        gpud_print(card, "card%u", number);
-        CHECK(strcmp(message->hello.network.card, card) == 0, "\"%s\"",
-              message->hello.network.card);
-        break;
-    case GPUD_MESSAGE_OFFER:
-        CHECK(message->offer.page.type == GPUD_HANDLE_NETWORK &&
-                  message->offer.page.word[1] == number + 1 &&
-                  strlen(message->offer.media.extra) == GPUD_MEDIA_EXTRA_MAX - 1 &&
-                  message->offer.media.extra[0] == 'a' + (char)(number % 26),
-              "another OFFER");
-        break;
-    case GPUD_MESSAGE_ACCEPT:
-        CHECK(is_ring(&message->accept.ring, number), "another ring");
-        break;
-    case GPUD_MESSAGE_EVENT:
-        CHECK(message->event.size == number % (GPUD_EVENT_SIZE_MAX + 1) &&
-                  (message->event.size == 0 ||
-                   message->event.data[message->event.size - 1] == (uint8_t)number),
-              "another EVENT");
-        break;
-    default:
-        break;
-    }
+    struct gpud_message wanted;
+    static uint8_t bytes[2][GPUD_MESSAGE_MAX];
+    size_t sizes[2];
+    fill_message(&wanted, number);
+    WORKS(gpud_message_encode(message, bytes[0], sizeof(bytes[0]), &sizes[0], &e));
+    WORKS(gpud_message_encode(&wanted, bytes[1], sizeof(bytes[1]), &sizes[1], &e));
+    CHECK(sizes[0] == sizes[1] && memcmp(bytes[0], bytes[1], sizes[0]) == 0,
+          "message %u is another %s", number, gpud_message_name(message->type));
 }
 
 static void send_all(struct gpud_channel *channel)
@@ -714,10 +649,7 @@ static void receive_all(struct gpud_channel *channel)
 
 static void send_messages(int other)
 {
-    AUTO(gpud_listener_close)
-    struct gpud_listener *listener = listen_on(address_of(""), NULL);
-    say(other, 1);
-    AUTO(gpud_channel_unref) struct gpud_channel *channel = accept_connected(listener);
+    AUTO(gpud_channel_unref) struct gpud_channel *channel = accept_from(other);
     CHECK(strcmp(channel->peer.host, getenv("GPUDIRECT_ADDRESS")) == 0, "from \"%s\"",
           channel->peer.host);
     send_all(channel);
@@ -726,11 +658,10 @@ static void send_messages(int other)
 
 static void receive_messages(int other)
 {
-    hear(other);
-    AUTO(gpud_channel_unref) struct gpud_channel *channel = connect_to(address_of(""));
+    struct gpud_channel *channel = connect_from(other);
     receive_all(channel);
     send_all(channel);
-    expect_end(channel, GPUD_CLOSED, "closed the connection");
+    lose(channel, GPUD_CLOSED, "closed the connection");
 }
 
 /* --- before there is a connection ------------------------------------------------------------- */
@@ -768,9 +699,7 @@ static void receive_early(int other)
 
 static void send_local_memory(int other)
 {
-    struct gpud_listener *listener = listen_on(address_of(""), NULL);
-    say(other, 1);
-    struct gpud_channel *channel = accept_connected(listener);
+    AUTO(gpud_channel_unref) struct gpud_channel *channel = accept_from(other);
     static const enum gpud_handle_type local[] = {GPUD_HANDLE_LOCAL, GPUD_HANDLE_MEMFD,
                                                   GPUD_HANDLE_BUS_ADDRESS};
     int fd = memfd_create("memory", MFD_CLOEXEC);
@@ -783,15 +712,11 @@ static void send_local_memory(int other)
         EXPECT(GPUD_INVALID, "memory of this host", gpud_channel_send(channel, &message, &e));
     }
     close(fd);
-    gpud_channel_unref(&channel);
-    gpud_listener_close(&listener);
 }
 
 static void receive_nothing(int other)
 {
-    hear(other);
-    struct gpud_channel *channel = connect_to(address_of(""));
-    lose(channel, GPUD_CLOSED, "closed");
+    lose(connect_from(other), GPUD_CLOSED, "closed");
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -838,21 +763,19 @@ static void receive_last_words(int other)
             receive_one(channel, &message, GPUD_MESSAGE_EVENT);
         receive_one(channel, &message, GPUD_MESSAGE_BYE);
         CHECK(strcmp(message.refuse.reason, "that was all") == 0, "\"%s\"", message.refuse.reason);
-        expect_end(channel, GPUD_CLOSED, "closed the connection");
-        gpud_channel_unref(&channel);
+        lose(channel, GPUD_CLOSED, "closed the connection");
         if (way != EXIT)
             say(other, 1);
     }
 }
 
+static bool forks;
+
 /* Says what the process of its child is, which lives on; 0: it has none. */
-static void send_until_killed(int other, bool forks)
+static void send_until_killed(int other)
 {
-    struct gpud_listener *listener = listen_on(address_of(""), NULL);
-    say(other, 1);
-    struct gpud_channel *channel = accept_connected(listener);
     struct gpud_message message = {.type = GPUD_MESSAGE_EVENT};
-    send_one(channel, &message);
+    send_one(accept_from(other), &message);
     pid_t child = forks ? fork() : 0;
     CHECK(child >= 0, "fork: %m");
     if (!forks || child > 0)
@@ -860,25 +783,14 @@ static void send_until_killed(int other, bool forks)
     pause();
 }
 
-static void send_alone(int other)
-{
-    send_until_killed(other, false);
-}
-
-static void send_with_child(int other)
-{
-    send_until_killed(other, true);
-}
-
 /* What a process that is killed said is heard, and its end is seen, whatever a child that it has
  * forked keeps. */
-static void see_death(end_fn *end)
+static void test_death(void)
 {
     int other;
     struct gpud_message message;
-    pid_t sender = run_apart(end, &other);
-    hear(other);
-    struct gpud_channel *channel = connect_to(address_of(""));
+    pid_t sender = run_apart(send_until_killed, &other);
+    struct gpud_channel *channel = connect_from(other);
     pid_t child = (pid_t)hear(other);
     kill(sender, SIGKILL);
     receive_one(channel, &message, GPUD_MESSAGE_EVENT);
@@ -894,14 +806,10 @@ static void see_death(end_fn *end)
         kill(child, SIGKILL);
 }
 
-static void test_death(void)
-{
-    see_death(send_alone);
-}
-
 static void test_death_of_a_parent(void)
 {
-    see_death(send_with_child);
+    forks = true;
+    test_death();
 }
 
 /* --- interfaces without a card, every address, and a card that is taken out and comes back ---- */
@@ -924,14 +832,9 @@ static void expect_no_listener(const char *text, enum gpud_status wanted, const 
 /* An interface without an RDMA card gets a hint, too. */
 static void test_no_card(void)
 {
-    struct gpud_access_rule access = everybody();
-    struct gpud_address address;
-    struct gpud_channel *channel;
     run("ip address add 10.88.0.1/24 dev v1");
     run("ip neighbor add 10.88.0.2 lladdr 02:00:00:00:00:02 dev v1 nud permanent");
-    WORKS(gpud_address_resolve("rdma://10.88.0.2", &address, &e));
-    WORKS(gpud_channel_connect(&address, &access, &channel, &e));
-    lose(channel, GPUD_CLOSED, "the network interface of the route there has no RDMA device");
+    expect_lost("rdma://10.88.0.2", "the network interface of the route there has no RDMA device");
     expect_no_listener("rdma://10.88.0.1", GPUD_NO_DEVICE, "has no RDMA device");
     expect_no_listener("rdma://10.88.0.77", GPUD_IO, "not an address of this host");
     expect_no_listener("rdma://localhost", GPUD_INVALID, "cannot listen on the name");
@@ -965,56 +868,44 @@ static void join(struct gpud_listener *listener, const char *text, struct gpud_c
     CHECK_EQUAL(message.epoch, 7);
 }
 
-static void unjoin(struct gpud_channel **sender, struct gpud_channel **receiver)
+static void join_once(struct gpud_listener *listener, const char *text, const char *host)
 {
-    gpud_channel_unref(receiver);
-    expect_end(*sender, GPUD_CLOSED, "closed");
-    gpud_channel_unref(sender);
+    struct gpud_channel *sender, *receiver;
+    join(listener, text, &sender, &receiver);
+    CHECK(strcmp(sender->peer.host, getenv(host)) == 0, "accepted \"%s\"", sender->peer.host);
+    gpud_channel_unref(&receiver);
+    lose(sender, GPUD_CLOSED, "closed");
 }
 
 static void test_addresses(void)
 {
-    struct gpud_channel *sender, *receiver;
     struct gpud_listener *listener = listen_on(address6_of("/six"), NULL);
-    join(listener, address6_of("/six"), &sender, &receiver);
-    CHECK(strcmp(sender->peer.host, getenv("GPUDIRECT_ADDRESS6")) == 0, "accepted \"%s\"",
-          sender->peer.host);
-    unjoin(&sender, &receiver);
+    join_once(listener, address6_of("/six"), "GPUDIRECT_ADDRESS6");
     gpud_listener_close(&listener);
 
     listener = listen_on(address_at("0.0.0.0", ""), NULL);
-    join(listener, address_of(""), &sender, &receiver);
-    unjoin(&sender, &receiver);
+    join_once(listener, address_of(""), "GPUDIRECT_ADDRESS");
     gpud_listener_close(&listener);
 
     listener = listen_on(address_at("[::]", ""), NULL);
-    join(listener, address6_of(""), &sender, &receiver);
-    unjoin(&sender, &receiver);
-    join(listener, address_of(""), &sender, &receiver);
-    CHECK(strcmp(sender->peer.host, getenv("GPUDIRECT_ADDRESS")) == 0, "accepted \"%s\"",
-          sender->peer.host);
-    unjoin(&sender, &receiver);
+    join_once(listener, address6_of(""), "GPUDIRECT_ADDRESS6");
+    join_once(listener, address_of(""), "GPUDIRECT_ADDRESS");
     gpud_listener_close(&listener);
 }
 
 /* The last case: cards of other processes are taken out with it. */
 static void test_removal(void)
 {
-    struct gpud_channel *sender, *receiver, *nobody;
+    struct gpud_channel *sender, *receiver, *channel;
     struct gpud_peer peer;
-    struct gpud_listener *listener = listen_on(address_of(""), NULL);
+    struct gpud_error error = {.status = GPUD_OK};
+    AUTO(gpud_listener_close) struct gpud_listener *listener = listen_on(address_of(""), NULL);
     join(listener, address_of(""), &sender, &receiver);
     run("rdma link delete rxe0 &");
-    expect_end(receiver, GPUD_CLOSED, "");
-    expect_end(sender, GPUD_CLOSED, "");
-    gpud_channel_unref(&receiver);
-    gpud_channel_unref(&sender);
-    int64_t deadline = gpud_deadline(PATIENCE);
-    struct gpud_error error = {.status = GPUD_OK};
-    while (gpud_listener_accept(listener, &nobody, &peer, &error) != GPUD_IO) {
-        CHECK(gpud_now() < deadline, "the loss of the card is not noticed");
-        usleep(10000);
-    }
+    lose(receiver, GPUD_CLOSED, "");
+    lose(sender, GPUD_CLOSED, "");
+    PEER_UNTIL("the loss of the card is noticed", 60000,
+               gpud_listener_accept(listener, &channel, &peer, &error) == GPUD_IO);
     CHECK(strstr(error.reason, "taken out of the system") &&
               gpud_fd_wait(listener->fd, 0, NULL) == GPUD_OK,
           "\"%s\", and the descriptor is not ready", error.reason);
@@ -1027,13 +918,9 @@ static void test_removal(void)
                "ip address add %s/24 dev v1",
                getenv("GPUDIRECT_ADDRESS"), getenv("GPUDIRECT_ADDRESS"));
     run(command);
-    while (gpud_listener_accept(listener, &nobody, &peer, &error) != GPUD_AGAIN) {
-        CHECK(gpud_now() < deadline, "the card that is back is not found: %s", error.reason);
-        usleep(10000);
-    }
-    join(listener, address_of(""), &sender, &receiver);
-    unjoin(&sender, &receiver);
-    gpud_listener_close(&listener);
+    PEER_UNTIL("the card that is back is found", 60000,
+               gpud_listener_accept(listener, &channel, &peer, &error) == GPUD_AGAIN);
+    join_once(listener, address_of(""), "GPUDIRECT_ADDRESS");
 }
 
 int main(int argc, char **argv)

@@ -130,24 +130,49 @@ static void begin_rx(struct rx_link *link, struct gpud_channel *channel, uint64_
 }
 
 /* What is left of an epoch; and of the link. */
-static void end_tx_epoch(struct gpud_remote *remote, struct frames_of *frames)
+static void end_tx_epoch(struct tx_link *link)
 {
-    remote->ops->destroy(remote);
-    close_frames(frames);
+    link->remote->ops->destroy(link->remote);
+    close_frames(&link->frames);
 }
 
-static void end_tx(struct tx_link *link)
+static void end_tx_link(struct tx_link *link)
 {
-    end_tx_epoch(link->remote, &link->frames);
+    end_tx_epoch(link);
     gpud_channel_unref(&link->channel);
 }
 
 /* The connection may outlive the record, which keeps the ring's memory registered for so long. */
-static void end_rx(struct rx_link *link)
+static void end_rx_link(struct rx_link *link)
 {
     link->remote->ops->destroy(link->remote);
     gpud_channel_unref(&link->channel);
     close_frames(&link->frames);
+}
+
+/* A process has one link, or one after the other. */
+static struct tx_link *open_tx(struct gpud_channel *channel, uint64_t frame_size)
+{
+    static struct tx_link link;
+    begin_tx(&link, channel, frame_size, NULL);
+    return &link;
+}
+
+static void end_tx(struct tx_link **link)
+{
+    end_tx_link(*link);
+}
+
+static struct rx_link *open_rx(struct gpud_channel *channel, uint64_t frame_size)
+{
+    static struct rx_link link;
+    begin_rx(&link, channel, frame_size);
+    return &link;
+}
+
+static void end_rx(struct rx_link **link)
+{
+    end_rx_link(*link);
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
@@ -256,63 +281,44 @@ static void give_back(struct rx_link *link, uint32_t entry)
     gpud_page_give_back(&link->page, entry, &is_idle);
 }
 
-#define FRAMES 10000
-#define SMALL 4096
-#define LARGE (1280 * 720 * 2 + 44)
-#define LARGE_FRAMES 60
+static void take_and_give_back(struct rx_link *link)
+{
+    uint32_t entry;
+    CHECK(take_frame(link, &entry), "the link failed");
+    give_back(link, entry);
+}
 
 /* --- frames ----------------------------------------------------------------------------------- */
 
-static void stream_out(struct tx_link *link, unsigned frames)
-{
-    for (unsigned i = 0; i < frames; i++)
-        CHECK(send_frame(link), "the link failed");
-    while (link->page.free_count < ENTRIES) {
-        reap(link);
-        usleep(1000);
-    }
-}
+#define SMALL 4096
 
-static void stream_in(struct rx_link *link, unsigned frames)
-{
-    uint32_t entry;
-    for (unsigned i = 0; i < frames; i++) {
-        CHECK(take_frame(link, &entry), "the link failed");
-        give_back(link, entry);
-    }
-}
+static uint64_t frame_size = SMALL;
+static unsigned frame_count = 10000;
 
 static void send_frames(int other)
 {
-    AUTO(end_tx) struct tx_link link = {.channel = NULL};
-    begin_tx(&link, accept_from(other), SMALL, NULL);
-    stream_out(&link, FRAMES);
+    AUTO(end_tx) struct tx_link *link = open_tx(accept_from(other), frame_size);
+    for (unsigned i = 0; i < frame_count; i++)
+        CHECK(send_frame(link), "the link failed");
+    for (; link->page.free_count < ENTRIES; usleep(1000))
+        reap(link);
     hear(other);
 }
 
 static void receive_frames(int other)
 {
-    AUTO(end_rx) struct rx_link link = {.channel = NULL};
-    begin_rx(&link, connect_from(other), SMALL);
-    stream_in(&link, FRAMES);
+    AUTO(end_rx) struct rx_link *link = open_rx(connect_from(other), frame_size);
+    for (unsigned i = 0; i < frame_count; i++)
+        take_and_give_back(link);
     say(other, 1);
-    expect_end(link.channel, GPUD_CLOSED, "closed");
+    expect_end(link->channel, GPUD_CLOSED, "closed");
 }
 
-static void send_large_frames(int other)
+static void test_large_frames(void)
 {
-    AUTO(end_tx) struct tx_link link = {.channel = NULL};
-    begin_tx(&link, accept_from(other), LARGE, NULL);
-    stream_out(&link, LARGE_FRAMES);
-    hear(other);
-}
-
-static void receive_large_frames(int other)
-{
-    AUTO(end_rx) struct rx_link link = {.channel = NULL};
-    begin_rx(&link, connect_from(other), LARGE);
-    stream_in(&link, LARGE_FRAMES);
-    say(other, 1);
+    frame_size = 1280 * 720 * 2 + 44;
+    frame_count = 60;
+    run_both(send_frames, receive_frames);
 }
 
 /* --- sleeping --------------------------------------------------------------------------------- */
@@ -343,8 +349,7 @@ static void *sleep_long(void *arg)
 static void rouse_own(struct gpud_page_end *end)
 {
     struct sleeper sleeper = {.end = end};
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, sleep_long, &sleeper) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(sleep_long, &sleeper);
     while (!atomic_load(&sleeper.asleep))
         usleep(1000);
     int64_t start = gpud_now();
@@ -375,92 +380,80 @@ static void sleep_for_notice(struct gpud_page_end *end, bool (*ready)(void *arg)
  * one that deals with what comes. */
 static void send_in_turn(int other)
 {
-    AUTO(end_tx) struct tx_link link = {.channel = NULL};
     struct gpud_message message;
-    begin_tx(&link, accept_from(other), SMALL, NULL);
-    rouse_own(&link.page.end);
+    AUTO(end_tx) struct tx_link *link = open_tx(accept_from(other), SMALL);
+    rouse_own(&link->page.end);
     int64_t start = gpud_now();
-    gpud_page_sleep(&link.page.end, never, NULL, start + 100 * GPUD_MSEC);
+    gpud_page_sleep(&link->page.end, never, NULL, start + 100 * GPUD_MSEC);
     for (int i = 0; i < TURNS; i++) {
-        CHECK(send_frame(&link), "the link failed");
+        CHECK(send_frame(link), "the link failed");
         if (i % 3 == 0)
-            CHECK(gpud_channel_receive(link.channel, &message, NULL) == GPUD_AGAIN, "a message");
-        sleep_for_notice(&link.page.end, has_returns, &link.page);
-        reap(&link);
+            CHECK(gpud_channel_receive(link->channel, &message, NULL) == GPUD_AGAIN, "a message");
+        sleep_for_notice(&link->page.end, has_returns, &link->page);
+        reap(link);
     }
     hear(other);
 }
 
 static void receive_in_turn(int other)
 {
-    AUTO(end_rx) struct rx_link link = {.channel = NULL};
     struct gpud_message message;
-    uint32_t entry;
-    begin_rx(&link, connect_from(other), SMALL);
-    rouse_own(&link.page.end);
+    AUTO(end_rx) struct rx_link *link = open_rx(connect_from(other), SMALL);
+    rouse_own(&link->page.end);
     for (int i = 0; i < TURNS; i++) {
         if (i % 3 == 1)
-            CHECK(gpud_channel_receive(link.channel, &message, NULL) == GPUD_AGAIN, "a message");
-        sleep_for_notice(&link.page.end, has_frames, &link.page);
-        CHECK(take_frame(&link, &entry), "the link failed");
-        give_back(&link, entry);
+            CHECK(gpud_channel_receive(link->channel, &message, NULL) == GPUD_AGAIN, "a message");
+        sleep_for_notice(&link->page.end, has_frames, &link->page);
+        take_and_give_back(link);
     }
     say(other, 1);
 }
 
 /* Another thread of the side polls the channel all the time, and takes what makes it readable. */
-static atomic_bool stop_polling;
-
 static void *poll_channel(void *arg)
 {
     struct gpud_channel *channel = arg;
     struct gpud_message message;
-    while (!atomic_load(&stop_polling)) {
+    for (;;) {
         gpud_channel_wait(channel, gpud_now() + 20 * GPUD_MSEC, NULL);
         enum gpud_status status = gpud_channel_receive(channel, &message, NULL);
         CHECK(status == GPUD_AGAIN || (status == GPUD_OK && message.type == GPUD_MESSAGE_EOS),
               "the poller gets %s", gpud_status_string(status));
         if (status == GPUD_OK)
-            break;
+            return NULL;
     }
-    return NULL;
 }
 
 #define POLLED_TURNS 1000
 
 static void send_beside_poller(int other)
 {
-    AUTO(end_tx) struct tx_link link = {.channel = NULL};
-    pthread_t thread;
-    begin_tx(&link, accept_from(other), SMALL, NULL);
-    CHECK(pthread_create(&thread, NULL, poll_channel, link.channel) == 0, "no thread");
+    AUTO(end_tx) struct tx_link *link = open_tx(accept_from(other), SMALL);
+    pthread_t thread = NEW_THREAD(poll_channel, link->channel);
     for (int i = 0; i < POLLED_TURNS; i++) {
-        CHECK(send_frame(&link), "the link failed");
-        sleep_for_notice(&link.page.end, has_returns, &link.page);
-        reap(&link);
+        CHECK(send_frame(link), "the link failed");
+        sleep_for_notice(&link->page.end, has_returns, &link->page);
+        reap(link);
     }
     /* The poller is the one that is to hear of messages, though this thread sleeps beside it. */
     say(other, 1);
     int64_t start = gpud_now();
     while (gpud_now() - start < 200 * GPUD_MSEC)
-        gpud_page_sleep(&link.page.end, never, NULL, gpud_now() + 50 * GPUD_MSEC);
+        gpud_page_sleep(&link->page.end, never, NULL, gpud_now() + 50 * GPUD_MSEC);
     pthread_join(thread, NULL);
     hear(other);
 }
 
 static void receive_beside_poller(int other)
 {
-    AUTO(end_rx) struct rx_link link = {.channel = NULL};
     struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
-    uint32_t entry;
-    begin_rx(&link, connect_from(other), SMALL);
+    AUTO(end_rx) struct rx_link *link = open_rx(connect_from(other), SMALL);
     for (int i = 0; i < POLLED_TURNS; i++) {
-        CHECK(take_frame(&link, &entry), "the link failed");
-        give_back(&link, entry);
+        take_and_give_back(link);
     }
     hear(other);
     usleep(50000); /* it sleeps by then, and need not */
-    send_one(link.channel, &message);
+    send_one(link->channel, &message);
     say(other, 1);
 }
 
@@ -492,41 +485,39 @@ static void expect_nothing(struct gpud_channel *channel)
 
 static void send_kicks(int other)
 {
-    AUTO(end_tx) struct tx_link link = {.channel = NULL};
-    begin_tx(&link, accept_from(other), SMALL, NULL);
+    AUTO(end_tx) struct tx_link *link = open_tx(accept_from(other), SMALL);
     for (int i = 0; i < KICKS; i++) {
         hear(other); /* it polls */
-        CHECK(send_frame(&link), "the link failed");
+        CHECK(send_frame(link), "the link failed");
         hear(other); /* it has the frame */
-        expect_nothing(link.channel);
-        gpud_page_poll_begin(&link.page.end);
-        CHECK(!gpud_page_has_returns(&link.page), "given back before it was told to");
+        expect_nothing(link->channel);
+        gpud_page_poll_begin(&link->page.end);
+        CHECK(!gpud_page_has_returns(&link->page), "given back before it was told to");
         say(other, 1);
-        expect_kick(link.channel); /* a credit, which is not urgent */
-        CHECK(gpud_page_has_returns(&link.page), "a KICK before the words");
-        gpud_page_poll_end(&link.page.end);
-        reap(&link);
+        expect_kick(link->channel); /* a credit, which is not urgent */
+        CHECK(gpud_page_has_returns(&link->page), "a KICK before the words");
+        gpud_page_poll_end(&link->page.end);
+        reap(link);
     }
     say(other, 2);
 }
 
 static void receive_kicks(int other)
 {
-    AUTO(end_rx) struct rx_link link = {.channel = NULL};
     uint32_t entry;
-    begin_rx(&link, connect_from(other), SMALL);
+    AUTO(end_rx) struct rx_link *link = open_rx(connect_from(other), SMALL);
     for (int i = 0; i < KICKS; i++) {
-        expect_nothing(link.channel);
-        gpud_page_poll_begin(&link.page.end);
-        CHECK(!gpud_page_has_frames(&link.page), "sent before it was told to");
+        expect_nothing(link->channel);
+        gpud_page_poll_begin(&link->page.end);
+        CHECK(!gpud_page_has_frames(&link->page), "sent before it was told to");
         say(other, 1);
-        expect_kick(link.channel);
-        CHECK(gpud_page_has_frames(&link.page), "a KICK before the words");
-        gpud_page_poll_end(&link.page.end);
-        CHECK(take_frame(&link, &entry), "the link failed");
+        expect_kick(link->channel);
+        CHECK(gpud_page_has_frames(&link->page), "a KICK before the words");
+        gpud_page_poll_end(&link->page.end);
+        CHECK(take_frame(link, &entry), "the link failed");
         say(other, 2);
         hear(other); /* it polls */
-        give_back(&link, entry);
+        give_back(link, entry);
     }
     hear(other);
 }
@@ -535,13 +526,12 @@ static void receive_kicks(int other)
 
 static void receive_for_ever(int other)
 {
-    struct rx_link link = {.channel = NULL};
     uint32_t entry;
-    begin_rx(&link, connect_from(other), SMALL);
+    struct rx_link *link = open_rx(connect_from(other), SMALL);
     for (;;) {
-        CHECK(take_frame(&link, &entry), "the link failed");
-        say(other, link.sequence);
-        give_back(&link, entry);
+        CHECK(take_frame(link, &entry), "the link failed");
+        say(other, link->sequence);
+        give_back(link, entry);
     }
 }
 
@@ -557,43 +547,41 @@ static void send_to(struct tx_link *link, int other, unsigned frames)
 static void test_stopped(void)
 {
     int other;
-    AUTO(end_tx) struct tx_link link = {.channel = NULL};
     pid_t child = run_apart(receive_for_ever, &other);
-    begin_tx(&link, accept_from(other), SMALL, NULL);
-    send_to(&link, other, 100);
-    reap(&link);
+    AUTO(end_tx) struct tx_link *link = open_tx(accept_from(other), SMALL);
+    send_to(link, other, 100);
+    reap(link);
     kill(child, SIGSTOP);
     int64_t until = gpud_deadline(3 * GPUD_SEC);
-    while (link.page.free_count > 0 && gpud_now() < until)
-        CHECK(send_frame(&link), "the link failed");
+    while (link->page.free_count > 0 && gpud_now() < until)
+        CHECK(send_frame(link), "the link failed");
     for (int i = 0; i < 1000; i++) /* more than the peer has receives */
-        gpud_page_notify(&link.page.end);
+        gpud_page_notify(&link->page.end);
     while (gpud_now() < until) {
-        gpud_page_sleep(&link.page.end, has_returns, &link.page, gpud_now() + 20 * GPUD_MSEC);
-        CHECK(!gpud_channel_is_dead(link.channel), "stopped is not dead");
+        gpud_page_sleep(&link->page.end, has_returns, &link->page, gpud_now() + 20 * GPUD_MSEC);
+        CHECK(!gpud_channel_is_dead(link->channel), "stopped is not dead");
     }
     kill(child, SIGCONT);
-    while (hear(other) != link.sequence)
+    while (hear(other) != link->sequence)
         ;
-    send_to(&link, other, 100);
+    send_to(link, other, 100);
 
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     until = gpud_deadline(PATIENCE);
-    while (send_frame(&link))
+    while (send_frame(link))
         CHECK(gpud_now() < until, "frames go to a dead one for ever");
-    while (!gpud_channel_is_dead(link.channel)) {
-        gpud_page_sleep(&link.page.end, has_returns, &link.page, gpud_now() + 20 * GPUD_MSEC);
+    while (!gpud_channel_is_dead(link->channel)) {
+        gpud_page_sleep(&link->page.end, has_returns, &link->page, gpud_now() + 20 * GPUD_MSEC);
         CHECK(gpud_now() < until, "the death is not noticed");
     }
-    expect_end(link.channel, GPUD_CLOSED, "");
+    expect_end(link->channel, GPUD_CLOSED, "");
 }
 
 static void send_for_ever(int other)
 {
-    struct tx_link link = {.channel = NULL};
-    begin_tx(&link, accept_from(other), SMALL, NULL);
-    while (send_frame(&link))
+    struct tx_link *link = open_tx(accept_from(other), SMALL);
+    while (send_frame(link))
         ;
     FAIL("the link failed first");
 }
@@ -602,21 +590,19 @@ static void send_for_ever(int other)
 static void test_killed(void)
 {
     int other;
-    AUTO(end_rx) struct rx_link link = {.channel = NULL};
     uint32_t entry;
     pid_t child = run_apart(send_for_ever, &other);
-    begin_rx(&link, connect_from(other), SMALL);
+    AUTO(end_rx) struct rx_link *link = open_rx(connect_from(other), SMALL);
     for (int i = 0; i < 100; i++) {
-        CHECK(take_frame(&link, &entry), "the link failed");
-        give_back(&link, entry);
+        take_and_give_back(link);
     }
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    while (take_frame(&link, &entry))
-        give_back(&link, entry);
-    expect_end(link.channel, GPUD_CLOSED, "");
-    gpud_page_notify(&link.page.end); /* without a peer */
-    gpud_page_rouse(&link.page.end);
+    while (take_frame(link, &entry))
+        give_back(link, entry);
+    expect_end(link->channel, GPUD_CLOSED, "");
+    gpud_page_notify(&link->page.end); /* without a peer */
+    gpud_page_rouse(&link->page.end);
 }
 
 /* --- epochs ----------------------------------------------------------------------------------- */
@@ -636,12 +622,11 @@ static void send_epochs(int other)
             CHECK(send_frame(link), "the link failed");
         if (epoch > 0) { /* which goes nowhere any more */
             gpud_page_count_message(&before->page);
-            end_tx_epoch(before->remote, &before->frames);
+            end_tx_epoch(before);
         }
     }
     hear(other);
-    struct tx_link *last = &links[(EPOCHS + 1) % 2];
-    end_tx(last);
+    end_tx_link(&links[(EPOCHS + 1) % 2]);
 }
 
 static void receive_epochs(int other)
@@ -665,7 +650,7 @@ static void receive_epochs(int other)
     }
     CHECK(!gpud_channel_is_dead(channel), "an old epoch's words ended the connection");
     say(other, 1);
-    end_rx(&links[(EPOCHS + 1) % 2]);
+    end_rx_link(&links[(EPOCHS + 1) % 2]);
 }
 
 /* --- what is left ----------------------------------------------------------------------------- */
@@ -729,7 +714,7 @@ static void send_lives(int other)
             CHECK(send_frame(&link), "the link failed");
         if (life % 3 == 0)
             gpud_channel_hang_up(link.channel);
-        end_tx(&link);
+        end_tx_link(&link);
         struct gpud_listener *listener = listen_on(address_of("/other"), NULL);
         say(other, 1);
         while (gpud_fd_wait(other, gpud_now() + 5 * GPUD_MSEC, NULL) != GPUD_OK)
@@ -755,11 +740,9 @@ static void receive_lives(int other)
         begin_rx(&link, connect_from(other), SMALL);
         while (life % 3 == 1 && link.sequence < ENTRIES && take_frame(&link, &entry))
             ;
-        end_rx(&link);
+        end_rx_link(&link);
         hear(other);
-        struct gpud_channel *refused = begin_to_connect(address_of("/none"), NULL);
-        expect_end(refused, GPUD_CLOSED, "no channel");
-        gpud_channel_unref(&refused);
+        expect_lost(address_of("/none"), "no channel");
         say(other, 1);
         hear(other);
         struct gpud_channel *waiting = begin_to_connect(address_of("/other"), NULL);
@@ -783,18 +766,13 @@ static void receive_lives(int other)
 static void lie_to_sender(struct gpud_remote *remote, const struct gpud_accept *honest)
 {
     const struct gpud_remote_ops *ops = remote->ops;
-    struct gpud_accept lie = *honest;
-    lie.page.type = GPUD_HANDLE_MEMFD;
-    EXPECT(GPUD_PEER, "ring page", ops->attach(remote, &lie.page, &e));
-    lie.page = honest->page;
-    lie.page.size += 4096;
-    EXPECT(GPUD_PEER, "ring page", ops->attach(remote, &lie.page, &e));
-    lie.page = honest->page;
-    lie.page.word[0] = UINT64_MAX - 100;
-    EXPECT(GPUD_PEER, "ring page", ops->attach(remote, &lie.page, &e));
-    lie.page = honest->page;
-    lie.page.word[1] = UINT64_C(1) << 32;
-    EXPECT(GPUD_PEER, "ring page", ops->attach(remote, &lie.page, &e));
+    struct gpud_handle pages[] = {honest->page, honest->page, honest->page, honest->page};
+    pages[0].type = GPUD_HANDLE_MEMFD;
+    pages[1].size += 4096;
+    pages[2].word[0] = UINT64_MAX - 100;
+    pages[3].word[1] = UINT64_C(1) << 32;
+    for (int i = 0; i < 4; i++)
+        EXPECT(GPUD_PEER, "ring page", ops->attach(remote, &pages[i], &e));
 
     const struct gpud_handle metas[] = {
         {.type = GPUD_HANDLE_MEMFD, .fd = -1, .size = 4096},
@@ -819,30 +797,31 @@ static void lie_to_sender(struct gpud_remote *remote, const struct gpud_accept *
         {0, 2, 2},
     };
     for (size_t i = 0; i < sizeof(rings) / sizeof(rings[0]); i++) {
-        lie.ring = honest->ring;
-        lie.ring.slot_size = rings[i].slot_size;
-        lie.ring.slots_per_memory = rings[i].slots;
-        lie.ring.memories = rings[i].memories;
-        EXPECT(GPUD_PEER, "ring", ops->attach_ring(remote, &lie.ring, ENTRIES, 4096, &e));
+        struct gpud_ring_description ring = honest->ring;
+        ring.slot_size = rings[i].slot_size;
+        ring.slots_per_memory = rings[i].slots;
+        ring.memories = rings[i].memories;
+        EXPECT(GPUD_PEER, "ring", ops->attach_ring(remote, &ring, ENTRIES, 4096, &e));
     }
-    lie.ring = honest->ring;
-    lie.ring.handle[1].type = GPUD_HANDLE_NONE;
-    EXPECT(GPUD_PEER, "cannot write", ops->attach_ring(remote, &lie.ring, ENTRIES, 4096, &e));
-    lie.ring = honest->ring;
-    lie.ring.handle[1].size = 4096;
-    EXPECT(GPUD_PEER, "cannot write", ops->attach_ring(remote, &lie.ring, ENTRIES, 4096, &e));
-    lie.ring = honest->ring;
-    lie.ring.handle[1].word[0] = UINT64_MAX - 4096;
-    EXPECT(GPUD_PEER, "cannot write", ops->attach_ring(remote, &lie.ring, ENTRIES, 4096, &e));
+    for (int i = 0; i < 3; i++) {
+        struct gpud_ring_description ring = honest->ring;
+        if (i == 0)
+            ring.handle[1].type = GPUD_HANDLE_NONE;
+        else if (i == 1)
+            ring.handle[1].size = 4096;
+        else
+            ring.handle[1].word[0] = UINT64_MAX - 4096;
+        EXPECT(GPUD_PEER, "cannot write", ops->attach_ring(remote, &ring, ENTRIES, 4096, &e));
+    }
 }
 
 static void send_to_liar(int other)
 {
-    struct gpud_channel *channel = accept_from(other);
+    AUTO(close_frames) struct frames_of frames;
+    AUTO(gpud_channel_unref) struct gpud_channel *channel = accept_from(other);
     const struct gpud_remote_ops *ops = channel->ops->remote;
     struct gpud_message message = {.type = GPUD_MESSAGE_OFFER};
     struct gpud_remote *remote;
-    struct frames_of frames;
     struct gpud_network network;
     struct gpud_page_tx page;
     open_frames(&frames, SMALL);
@@ -868,15 +847,9 @@ static void send_to_liar(int other)
            ops->write(remote, 0, 0, frames.ring.memory[0], 0, SMALL + 1, &e));
     EXPECT(GPUD_INVALID, "", ops->write(remote, 0, 0, frames.ring.memory[0], SMALL + 1, SMALL, &e));
     WORKS(gpud_page_tx_init(&page, remote->page, remote, ENTRIES, ENTRIES, &e));
-    int64_t deadline = gpud_deadline(PATIENCE);
-    while (!gpud_channel_is_dead(channel)) {
-        CHECK(gpud_now() < deadline, "a wrong key does not end the connection");
-        usleep(10000);
-    }
+    PEER_UNTIL("a wrong key ends the connection", 60000, gpud_channel_is_dead(channel));
     expect_end(channel, GPUD_CLOSED, "key or range is wrong");
     ops->destroy(remote);
-    gpud_channel_unref(&channel);
-    close_frames(&frames);
 }
 
 static void receive_as_liar(int other)
@@ -904,7 +877,7 @@ static void receive_as_liar(int other)
 
 const struct rdma_case link_cases[] = {
     {"frames", .sender = send_frames, .receiver = receive_frames},
-    {"large-frames", .sender = send_large_frames, .receiver = receive_large_frames},
+    {"large-frames", test_large_frames},
     {"sleep", .sender = send_in_turn, .receiver = receive_in_turn},
     {"pollers", .sender = send_beside_poller, .receiver = receive_beside_poller},
     {"kicks", .sender = send_kicks, .receiver = receive_kicks},
