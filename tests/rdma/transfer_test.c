@@ -51,17 +51,6 @@ static struct side open_side(bool listens)
     return side;
 }
 
-static void accept_side(struct side *side)
-{
-    WORKS(gpud_transfer_accept(side->transfer, side->queue, PATIENCE, &side->connection, &e));
-}
-
-static void connect_side(struct side *side)
-{
-    WORKS(gpud_transfer_connect(side->transfer, address_of(""), side->queue, PATIENCE,
-                                &side->connection, &e));
-}
-
 static void close_side(struct side *side)
 {
     gpud_connection_close(&side->connection);
@@ -70,36 +59,30 @@ static void close_side(struct side *side)
     gpud_context_destroy(&side->context);
 }
 
-/* Connects both sides. */
-static struct side meet_as_listener(int other)
-{
-    struct side side = open_side(true);
-    say(other, case_port);
-    accept_side(&side);
-    return side;
-}
-
-static struct side meet_as_caller(int other)
-{
-    struct side side = open_side(false);
-    CHECK_EQUAL(hear(other), case_port);
-    connect_side(&side);
-    return side;
-}
-
-/* The same once more, by the same transfer. */
+/* Connects both sides; once more by the same transfer. */
 static struct side meet_again_as_listener(int other, struct side side)
 {
     say(other, case_port);
-    accept_side(&side);
+    WORKS(gpud_transfer_accept(side.transfer, side.queue, PATIENCE, &side.connection, &e));
     return side;
 }
 
 static struct side meet_again_as_caller(int other, struct side side)
 {
     CHECK_EQUAL(hear(other), case_port);
-    connect_side(&side);
+    WORKS(gpud_transfer_connect(side.transfer, address_of(""), side.queue, PATIENCE,
+                                &side.connection, &e));
     return side;
+}
+
+static struct side meet_as_listener(int other)
+{
+    return meet_again_as_listener(other, open_side(true));
+}
+
+static struct side meet_as_caller(int other)
+{
+    return meet_again_as_caller(other, open_side(false));
 }
 
 static struct buffer make_buffer(const struct side *side, uint64_t size, unsigned access)
@@ -144,10 +127,7 @@ static bool has_pattern(const unsigned char *bytes, uint64_t size, uint32_t seed
 
 static bool is_all(const unsigned char *bytes, uint64_t size, unsigned char value)
 {
-    for (uint64_t i = 0; i < size; i++)
-        if (bytes[i] != value)
-            return false;
-    return true;
+    return size == 0 || (bytes[0] == value && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
 /* Keys travel by the processes' socket. */
@@ -191,6 +171,13 @@ static struct gpud_completion await_completion(const struct side *side,
 #define POST(side, kind, operation) \
     gpud_connection_post((side)->connection, GPUD_COMPLETION_##kind, operation, &e)
 
+/* The same, and it works; its completion. */
+#define DO(side, kind, operation)                                \
+    ({                                                           \
+        WORKS(POST(side, kind, operation));                      \
+        await_completion(side, GPUD_COMPLETION_##kind, GPUD_OK); \
+    })
+
 /* An operation's parameters; what follows are others than the range. */
 #define range_of(buffer, from, bytes, ...)                                        \
     ((struct gpud_operation_params){.size = sizeof(struct gpud_operation_params), \
@@ -219,6 +206,16 @@ static const struct range {
 };
 #define RANGES (sizeof(ranges) / sizeof(ranges[0]))
 
+/* It has come to a buffer that was all GUARD. */
+static void check_range(const struct buffer *buffer, uint32_t i, const char *what)
+{
+    uint64_t from = ranges[i].to, to = from + ranges[i].length;
+    CHECK(has_pattern(buffer->bytes + from, to - from, i), "%s %u: its bytes", what, i);
+    CHECK(is_all(buffer->bytes, from, GUARD) && is_all(buffer->bytes + to, LARGE - to, GUARD),
+          "%s %u: bytes beside it", what, i);
+    memset(buffer->bytes, GUARD, LARGE);
+}
+
 /* --- puts ------------------------------------------------------------------------------------- */
 
 static void take_puts(int other)
@@ -234,12 +231,7 @@ static void take_puts(int other)
         CHECK(got.region == target.region && got.offset == range->to && got.length == range->length,
               "put %u: %llu bytes at %llu", i, (unsigned long long)got.length,
               (unsigned long long)got.offset);
-        CHECK(has_pattern(target.bytes + range->to, range->length, i), "put %u: its bytes", i);
-        CHECK(is_all(target.bytes, range->to, GUARD) &&
-                  is_all(target.bytes + range->to + range->length,
-                         LARGE - range->to - range->length, GUARD),
-              "put %u: bytes beside it", i);
-        memset(target.bytes, GUARD, LARGE);
+        check_range(&target, i, "put");
         say(other, i);
     }
     /* Nothing but the value. */
@@ -268,8 +260,7 @@ static void make_puts(int other)
             range_of(&source, range->from, range->length, .key = &key, .key_offset = range->to,
                      .user = &source.bytes[i], .notify = true, .value = UINT32_MAX - i);
         fill_pattern(source.bytes + range->from, range->length, i);
-        WORKS(POST(&side, PUT, &put));
-        struct gpud_completion done = await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
+        struct gpud_completion done = DO(&side, PUT, &put);
         CHECK(done.user == put.user && done.region == source.region &&
                   done.length == range->length && done.offset == range->from,
               "what was put");
@@ -277,8 +268,7 @@ static void make_puts(int other)
     }
     struct gpud_operation_params put =
         range_of(&(struct buffer){0}, 0, 0, .notify = true, .value = 77);
-    WORKS(POST(&side, PUT, &put));
-    await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
+    DO(&side, PUT, &put);
     for (uint32_t i = 0; i < 200; i++) {
         put = range_of(&source, 4096 * i, 4096, .key = &key, .key_offset = 4096 * i, .notify = true,
                        .value = i, .timeout_ns = PATIENCE);
@@ -311,21 +301,14 @@ static void make_gets(int other)
     struct side side = meet_as_caller(other);
     struct buffer target = make_buffer(&side, LARGE, GPUD_REGION_LOCAL);
     struct gpud_region_key key = hear_key(other);
+    memset(target.bytes, GUARD, LARGE);
     for (uint32_t i = 0; i < RANGES; i++) {
-        const struct range *range = &ranges[i];
-        struct gpud_operation_params get = range_of(&target, range->to, range->length);
-        memset(target.bytes, GUARD, LARGE);
+        struct gpud_operation_params get = range_of(&target, ranges[i].to, ranges[i].length,
+                                                    .key = &key, .key_offset = ranges[i].from);
         say(other, i);
         CHECK_EQUAL(hear(other), i);
-        get.key = &key;
-        get.key_offset = range->from;
-        WORKS(POST(&side, GET, &get));
-        await_completion(&side, GPUD_COMPLETION_GET, GPUD_OK);
-        CHECK(has_pattern(target.bytes + range->to, range->length, i), "get %u: its bytes", i);
-        CHECK(is_all(target.bytes, range->to, GUARD) &&
-                  is_all(target.bytes + range->to + range->length,
-                         LARGE - range->to - range->length, GUARD),
-              "get %u: bytes beside it", i);
+        DO(&side, GET, &get);
+        check_range(&target, i, "get");
     }
     /* More reads than any card has under way at a time. */
     for (uint32_t i = 0; i < 200; i++) {
@@ -348,21 +331,16 @@ static void take_messages(int other)
 {
     struct side side = meet_as_listener(other);
     struct buffer target = make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE);
+    memset(target.bytes, GUARD, LARGE);
     for (uint32_t i = 0; i < RANGES; i++) {
         const struct range *range = &ranges[i];
-        uint64_t room = LARGE - range->to;
-        memset(target.bytes, GUARD, LARGE);
         struct gpud_operation_params recv =
-            range_of(&target, range->to, room, .user = target.bytes);
-        WORKS(POST(&side, RECEIVE, &recv));
-        struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
+            range_of(&target, range->to, LARGE - range->to, .user = target.bytes);
+        struct gpud_completion got = DO(&side, RECEIVE, &recv);
         CHECK(got.user == target.bytes && got.region == target.region && got.value == i &&
                   got.offset == range->to && got.length == range->length,
               "message %u: %llu bytes", i, (unsigned long long)got.length);
-        CHECK(has_pattern(target.bytes + range->to, range->length, i), "message %u: its bytes", i);
-        CHECK(is_all(target.bytes, range->to, GUARD) &&
-                  is_all(target.bytes + range->to + range->length, room - range->length, GUARD),
-              "message %u: bytes beside it", i);
+        check_range(&target, i, "message");
     }
     /* As many as there can be, each into its own place, in the order of the receives. */
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++) {
@@ -400,8 +378,7 @@ static void make_messages(int other)
         struct gpud_operation_params send =
             range_of(&source, ranges[i].from, ranges[i].length, .value = i, .timeout_ns = PATIENCE);
         fill_pattern(source.bytes + ranges[i].from, ranges[i].length, i);
-        WORKS(POST(&side, SEND, &send));
-        await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
+        DO(&side, SEND, &send);
     }
     hear(other);
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++) {
@@ -424,12 +401,10 @@ static void receive_late(int other)
     say_key(other, target.region);
     CHECK_EQUAL(hear(other), 1); /* it was refused */
     struct gpud_operation_params recv = range_of(&target, 16, 100);
-    WORKS(POST(&side, RECEIVE, &recv));
-    struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
+    struct gpud_completion got = DO(&side, RECEIVE, &recv);
     CHECK(got.length == 100 && has_pattern(target.bytes + 16, 100, 5), "what came late");
     CHECK_EQUAL(hear(other), 2); /* one waits */
-    WORKS(POST(&side, RECEIVE, &recv));
-    await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
+    DO(&side, RECEIVE, &recv);
 
     /* A receive that nothing comes for keeps its region, and is told of the end. */
     WORKS(POST(&side, RECEIVE, &recv));
@@ -453,20 +428,17 @@ static void send_early(int other)
     EXPECT(GPUD_TIMEOUT, "posted no receive", POST(&side, SEND, &send));
     struct gpud_operation_params put = range_of(&source, 0, 100); /* others are not held up */
     put.key = &key;
-    WORKS(POST(&side, PUT, &put));
-    await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
+    DO(&side, PUT, &put);
     say(other, 1);
     await_completion(&side, GPUD_COMPLETION_ROOM, GPUD_OK);
     send.length = 101;
     EXPECT(GPUD_INVALID, "has room for 100", POST(&side, SEND, &send));
     send.length = 100;
     send.timeout_ns = 0;
-    WORKS(POST(&side, SEND, &send));
-    await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
+    DO(&side, SEND, &send);
     send.timeout_ns = PATIENCE;
     say(other, 2);
-    WORKS(POST(&side, SEND, &send));
-    await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
+    DO(&side, SEND, &send);
     CHECK_EQUAL(hear(other), 3);
 }
 
@@ -475,14 +447,10 @@ static void send_early(int other)
 static void expect_no_connection(struct gpud_transfer *transfer, const char *address,
                                  enum gpud_status status, const char *says)
 {
-    struct gpud_completion_queue *queue;
-    struct gpud_connection *connection;
-    struct gpud_context *context = NEW_CONTEXT();
-    WORKS(gpud_completion_queue_create(context, &queue, &e));
+    struct side side = open_side(false);
     EXPECT(status, says,
-           gpud_transfer_connect(transfer, address, queue, PATIENCE, &connection, &e));
-    gpud_completion_queue_destroy(&queue);
-    gpud_context_destroy(&context);
+           gpud_transfer_connect(transfer, address, side.queue, PATIENCE, &side.connection, &e));
+    close_side(&side);
 }
 
 static struct gpud_transfer *with_file(struct gpud_context *context, const char *address,
@@ -769,8 +737,7 @@ static void attack(int other)
     put.key_offset = 0;
     EXPECT(GPUD_NO_ACCESS, "refused", POST(&side, PUT, &put));
     put = range_of(&good_source, 0, SIZE, .key = &good_key, .notify = true);
-    WORKS(POST(&good, PUT, &put));
-    await_completion(&good, GPUD_COMPLETION_PUT, GPUD_OK);
+    DO(&good, PUT, &put);
     hear(other);
     drop_buffer(&source);
     drop_buffer(&good_source);
@@ -866,8 +833,7 @@ static void cause_events(int other)
     uint64_t word;
     while ((word = hear(other)) < 4) {
         put.value = (uint32_t)word;
-        WORKS(POST(&side, PUT, &put));
-        await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
+        DO(&side, PUT, &put);
     }
 }
 
