@@ -538,8 +538,7 @@ static void test_sharing(void)
     hear(second);
     CHECK(mkdtemp(own) && setenv("XDG_RUNTIME_DIR", own, 1) == 0, "mkdtemp: %m");
     AUTO(gpud_channel_unref)
-    struct gpud_channel *cam1 = receive_from("/cam1", 1),
-                        *cam2 = receive_from("/cam2", 2);
+    struct gpud_channel *cam1 = receive_from("/cam1", 1), *cam2 = receive_from("/cam2", 2);
     expect_list("/cam1", "/cam2");
     expect_lost(address_of("/cam9"), "there are: cam1, cam2");
     expect_lost(address_of(""), "several channels");

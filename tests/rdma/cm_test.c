@@ -82,8 +82,9 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
     fake_cm.channels--;
 }
 
-static void tell(struct rdma_cm_id *id, struct rdma_cm_id *listener, enum rdma_cm_event_type type,
-                 uint32_t queue_pair, const void *data, size_t size)
+static struct rdma_cm_event *tell(struct rdma_cm_id *id, struct rdma_cm_id *listener,
+                                  enum rdma_cm_event_type type, uint32_t queue_pair,
+                                  const void *data, size_t size)
 {
     struct events *events = (struct events *)(listener ? listener : id)->channel;
     struct event *made = calloc(1, sizeof(*made));
@@ -100,12 +101,7 @@ static void tell(struct rdma_cm_id *id, struct rdma_cm_id *listener, enum rdma_c
     }
     events->queue[(events->first + events->count++) % QUEUE] = made;
     CHECK(write(events->channel.fd, &one, sizeof(one)) == sizeof(one), "write");
-}
-
-static struct rdma_cm_event *last_event(const struct rdma_cm_id *id)
-{
-    struct events *events = (struct events *)id->channel;
-    return &events->queue[(events->first + events->count - 1) % QUEUE]->event;
+    return &made->event;
 }
 
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
@@ -250,8 +246,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
     if (!fake_cm.answer_count)
         return 0;
     struct fake_answer *answer = &fake_cm.answers[0];
-    tell(id, NULL, RDMA_CM_EVENT_REJECTED, 0, answer->data, answer->size);
-    last_event(id)->status = answer->status;
+    tell(id, NULL, RDMA_CM_EVENT_REJECTED, 0, answer->data, answer->size)->status = answer->status;
     memmove(answer, answer + 1, --fake_cm.answer_count * sizeof(*answer));
     return 0;
 }
@@ -641,6 +636,7 @@ static void expect_end(struct line *line, const char *what, enum gpud_status sta
           "%s: \"%s\", \"%s\"; \"%s\" was expected", what, gpud_status_string(line->status),
           line->reason, says);
     CHECK(line->channel->ops->is_dead(line->channel), "%s: it lives on", what);
+    close_line(line);
 }
 
 /* As the sender's end describes the connection; see describe_connection(). */
@@ -690,15 +686,13 @@ static void without_the_key(void)
     ask(&line);
     prove(&line, &wrong, bytes);
     say(&line, bytes, sizeof(bytes));
-    expect_end(&line, "another key", GPUD_NO_ACCESS, "key");
     CHECK(hear(&line, answer), "the peer is not told");
     EXPECT(GPUD_NO_ACCESS, "key", gpud_auth_handle(&line.auth, answer, sizeof(answer), &e));
-    close_line(&line);
+    expect_end(&line, "another key", GPUD_NO_ACCESS, "key");
     ask(&line);
     prove(&line, NULL, bytes);
     say(&line, bytes, sizeof(bytes));
     expect_end(&line, "no key", GPUD_NO_ACCESS, "key");
-    close_line(&line);
 }
 
 static void replays(void)
@@ -717,12 +711,10 @@ static void replays(void)
     establish(&line);
     say(&line, old, sizeof(old));
     expect_end(&line, "an old proof", GPUD_NO_ACCESS, "key");
-    close_line(&line);
     ask_as(&line, queue_pair);
     establish(&line);
     say(&line, verdict, sizeof(verdict));
     expect_end(&line, "an old verdict", GPUD_PEER, "");
-    close_line(&line);
 
     SAY("what a second connection says, and what this one said");
     ask(&line);
@@ -732,20 +724,17 @@ static void replays(void)
     CHECK(hear(&other, bytes), "no challenge");
     say(&line, bytes, sizeof(bytes));
     expect_end(&line, "another one's challenge", GPUD_PEER, "");
-    close_line(&line);
     ask(&line);
     establish(&line);
     CHECK(hear(&line, bytes), "no challenge");
     say(&line, bytes, sizeof(bytes));
     expect_end(&line, "its own challenge", GPUD_PEER, "");
-    close_line(&line);
     /* The proof of one with the key, passed on to another connection. */
     begin_proof(&other, &right);
     ask(&line);
     prove(&line, &right, bytes);
     say(&other, bytes, sizeof(bytes));
     expect_end(&other, "a proof of another connection", GPUD_NO_ACCESS, "key");
-    close_line(&other);
     close_line(&line);
 }
 
@@ -763,7 +752,6 @@ static void wrong_sizes(void)
         say(&line, bytes, sizes[i]);
         expect_end(&line, "a wrong size", GPUD_PEER, "");
         CHECK(strlen(line.reason) > 10, "no sentence");
-        close_line(&line);
     }
     SAY("each byte of a proof that is bent");
     for (size_t at = 0; at < GPUD_AUTH_MESSAGE_SIZE; at++) {
@@ -838,7 +826,7 @@ static void flood(void)
     uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE];
     SAY("wrong keys without end");
     for (unsigned i = 0; i < 500; i++) {
-        AUTO(close_line) struct line line;
+        struct line line;
         ask(&line);
         prove(&line, &wrong, bytes);
         say(&line, bytes, sizeof(bytes));

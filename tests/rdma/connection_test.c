@@ -4,7 +4,6 @@
 /* Connections over the kernel's soft-RoCE, made by rdma_cm as simply as can be; to be run by
  * tests/vm/guest --rdma. Argument: the name of a case, else all; "outage": by --hosts 2. */
 #include "base/base.h"
-#include "device/device.h"
 #include "device/rdma/rdma.h"
 #include "support/check.h"
 #include "support/make.h"
@@ -19,7 +18,6 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 /* Emulated machines are slow, and others work beside them. */
@@ -857,70 +855,6 @@ static void test_threads(void)
     drop_target(&work.to);
 }
 
-/* --- memories of devices, as far as soft-RoCE can register them ------------------------------- */
-
-static void test_host_memory(void)
-{
-    char why[GPUD_REASON_MAX];
-    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
-    AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, "host");
-    struct gpud_memory *memory = NEW_MEMORY(host, 100000);
-    AUTO(drop_pair) struct pair pair = make_pair();
-    AUTO(drop_target) struct target from = make_target(&pair.a, 100000, GPUD_RDMA_LOCAL);
-    fill(from.bytes, from.size, 3);
-    CHECK(!gpud_rdma_has_dmabuf(pair.b.rdma, host, why) && why[0], "the host needs no way");
-    CHECK(!gpud_rdma_has_peermem(pair.b.rdma, host, why) && why[0], "the host needs no way");
-    struct gpud_rdma_region *region;
-    enum gpud_rdma_way way;
-    WORKS(
-        gpud_rdma_register_memory(pair.b.rdma, memory, GPUD_RDMA_REMOTE_WRITE, &region, &way, &e));
-    CHECK_EQUAL(way, GPUD_RDMA_HOST);
-    /* It is kept. */
-    char *written = gpud_memory_get_native(memory);
-    gpud_memory_unref(&memory);
-    struct target to = {.region = region};
-    WORKS(write_to(&pair.a, &from, 0, &to, 0, from.size, &e));
-    drain(&pair.a);
-    CHECK(memcmp(from.bytes, written, from.size) == 0, "the bytes are there");
-    gpud_rdma_unregister(&region);
-    gpud_rdma_unregister(&region);
-}
-
-/* The fake driver's memory: no card can have its pages, and each way says why. */
-static void test_device_memory(void)
-{
-    struct gpud_rdma_region *region = NULL;
-    enum gpud_rdma_way way;
-    char why[GPUD_REASON_MAX];
-    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
-    AUTO(gpud_device_close) struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
-    AUTO(gpud_memory_unref) struct gpud_memory *memory = NEW_MEMORY(cuda, 1 << 20);
-    AUTO(drop_pair) struct pair pair = make_pair();
-    CHECK(!gpud_rdma_has_dmabuf(pair.a.rdma, cuda, why), "rxe takes no dma-bufs");
-    CHECK(strstr(why, "rxe0 takes no dma-bufs"), "dma-buf: %s", why);
-
-    char root[] = "/tmp/sysfs-XXXXXX", path[100];
-    CHECK(mkdtemp(root), "mkdtemp: %m");
-    gpud_sysfs_root = root;
-    CHECK(!gpud_rdma_has_peermem(pair.a.rdma, cuda, why), "there is no module");
-    CHECK(strstr(why, "nvidia-peermem is not loaded"), "peermem: %s", why);
-    EXPECT(GPUD_UNSUPPORTED, "dma-buf: the driver of rxe0",
-           gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &way, &e));
-    EXPECT(GPUD_UNSUPPORTED, "peermem: nvidia-peermem is not loaded",
-           gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &way, &e));
-
-    /* With the module it is tried, and rxe's kernel half knows nothing of it. */
-    static const char *const folders[] = {"/sys", "/sys/module", "/sys/module/nvidia_peermem",
-                                          "/sys/module/nvidia_peermem/version"};
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-        gpud_print(path, "%s%s", root, folders[i]);
-        CHECK(mkdir(path, 0700) == 0, "mkdir: %m");
-    }
-    EXPECT(GPUD_UNSUPPORTED, "peermem: rxe0 cannot register 1048576 bytes of cuda:0",
-           gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &way, &e));
-    gpud_sysfs_root = "";
-}
-
 /* --- peers in processes of their own ---------------------------------------------------------- */
 
 #define TARGET 65536
@@ -1130,8 +1064,6 @@ int main(int argc, char **argv)
         {"silence", test_silence},
         {"end", test_end},
         {"threads", test_threads},
-        {"host memory", test_host_memory},
-        {"device memory", test_device_memory},
         {"deaths", test_deaths},
         {"locked memory", test_locked_memory},
     };

@@ -43,9 +43,17 @@ struct fake_card fake_card;
 static struct ibv_device device = {.name = "fake0"};
 static struct ibv_context context;
 
+void fake_card_check_empty(void)
+{
+    CHECK(!fake_card.domains && !fake_card.channels && !fake_card.queues && !fake_card.pairs &&
+              !fake_card.regions,
+          "left: %u domains, %u channels, %u queues, %u pairs, %u regions", fake_card.domains,
+          fake_card.channels, fake_card.queues, fake_card.pairs, fake_card.regions);
+}
+
 void fake_card_reset(void)
 {
-    CHECK(!fake_card.regions, "a registration is left");
+    fake_card_check_empty();
     fake_card = (struct fake_card){
         .transport = IBV_TRANSPORT_IB,
         .queue_max = 32768,
@@ -55,14 +63,6 @@ void fake_card_reset(void)
         .create_max = 32768,
         .dmabuf_errno = EBADF,
     };
-}
-
-void fake_card_check_empty(void)
-{
-    CHECK(!fake_card.domains && !fake_card.channels && !fake_card.queues && !fake_card.pairs &&
-              !fake_card.regions,
-          "left: %u domains, %u channels, %u queues, %u pairs, %u regions", fake_card.domains,
-          fake_card.channels, fake_card.queues, fake_card.pairs, fake_card.regions);
 }
 
 /* --- completions ------------------------------------------------------------------------------ */

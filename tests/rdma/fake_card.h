@@ -24,10 +24,10 @@ struct fake_card {
 };
 
 extern struct fake_card fake_card;
-void fake_card_reset(void);
 
-/* Nothing of the card is there any more. */
+/* Nothing of the card is there any more; and all is as it was at first. */
 void fake_card_check_empty(void);
+void fake_card_reset(void);
 
 /* Ids on the card, and two of them as ends of one connection. */
 struct rdma_cm_id *fake_id_create(void);

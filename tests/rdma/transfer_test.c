@@ -1022,12 +1022,12 @@ static void register_all(int other)
     memory = NEW_MEMORY(cuda, SIZE);
     params = (struct gpud_region_params)GPUD_PARAMS_INIT(params);
     params.memory = memory;
-    EXPECT(GPUD_UNSUPPORTED,
-           "dma-buf: ", gpud_region_create(side.connection, &params, &region, &e));
+    EXPECT(GPUD_UNSUPPORTED, "dma-buf: the driver of rxe0",
+           gpud_region_create(side.connection, &params, &region, &e));
     params.memory = NULL;
     params.address = gpud_memory_get_native(memory);
     params.length = SIZE;
-    EXPECT(GPUD_UNSUPPORTED, "peermem: ", /* detected */
+    EXPECT(GPUD_UNSUPPORTED, "peermem: nvidia-peermem is not loaded", /* detected */
            gpud_region_create(side.connection, &params, &region, &e));
     params.device = "cuda:0";
     EXPECT(GPUD_UNSUPPORTED, "memory of cuda:0 cannot be registered",
