@@ -878,7 +878,7 @@ static void join_once(struct gpud_listener *listener, const char *text, const ch
 
 static void test_addresses(void)
 {
-    struct gpud_listener *listener = listen_on(address6_of("/six"), NULL);
+    AUTO(gpud_listener_close) struct gpud_listener *listener = listen_on(address6_of("/six"), NULL);
     join_once(listener, address6_of("/six"), "GPUDIRECT_ADDRESS6");
     gpud_listener_close(&listener);
 
@@ -889,7 +889,6 @@ static void test_addresses(void)
     listener = listen_on(address_at("[::]", ""), NULL);
     join_once(listener, address6_of(""), "GPUDIRECT_ADDRESS6");
     join_once(listener, address_of(""), "GPUDIRECT_ADDRESS");
-    gpud_listener_close(&listener);
 }
 
 /* The last case: cards of other processes are taken out with it. */

@@ -69,12 +69,10 @@ static struct rdma_conn_param parameters(struct end *end)
     CHECK(rdma_set_option(end->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
                           sizeof(timeout)) == 0,
           "rdma_set_option: %m");
-    return (struct rdma_conn_param){
-        .responder_resources = 1,
-        .initiator_depth = 1,
-        .retry_count = GPUD_RDMA_RETRIES,
-        .rnr_retry_count = rnr_retries,
-    };
+    return (struct rdma_conn_param){.responder_resources = 1,
+                                    .initiator_depth = 1,
+                                    .retry_count = GPUD_RDMA_RETRIES,
+                                    .rnr_retry_count = rnr_retries};
 }
 
 static void accept_end(struct rdma_cm_id *listener, struct end *end)
@@ -611,12 +609,9 @@ static void post_raw(struct end *end, enum ibv_wr_opcode opcode, uint32_t size, 
                      uint32_t immediate)
 {
     struct ibv_sge place = {.addr = (uintptr_t)bytes, .length = size, .lkey = key};
-    struct ibv_send_wr *bad, request = {
-                                 .opcode = opcode,
-                                 .sg_list = &place,
-                                 .num_sge = size > 0,
-                                 .imm_data = htonl(immediate),
-                             };
+    struct ibv_send_wr *bad,
+        request = {
+            .opcode = opcode, .sg_list = &place, .num_sge = size > 0, .imm_data = htonl(immediate)};
     CHECK(ibv_post_send(end->id->qp, &request, &bad) == 0, "the liar's card refuses");
 }
 

@@ -3,17 +3,12 @@
 
 /* What ends connections of network cards, again and again, while the same receiver, or the same
  * sender, lives on: pictures come again each time, in order, whole, and each gap is one that was
- * reported. The survivor leaks nothing.
- *
- *     cycles COUNT           in one guest: sender and receiver are killed, their queue pairs fail,
- *                            the sender is started anew
- *     cycles COUNT FOLDER SECONDS
- *                            on two hosts, for which the folder is one: nothing arrives for so long
- */
+ * reported. The survivor leaks nothing. Argument: how often of each. Networks that fail are in
+ * down_test.c. */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/peer.h"
 
-#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
@@ -21,13 +16,9 @@
 
 #define PORT 7174
 #define KEY "/tmp/cycles-key"
-#define KEY_TEXT "the key of a test, which both hosts know"
 /* ms: noticing, and connecting anew. Emulated hosts are slow, and share processors. */
 #define RECOVERY 120000
 #define FRAMES 10
-/* s: with GPUD_RDMA_RETRIES of GPUD_RDMA_ACK_TIMEOUT soft-RoCE gives up after 0.94 s; this side
- * does after GPUD_RDMA_ANSWER. Then the connection is over. */
-#define CERTAIN 3
 
 /* --- a queue pair that fails ------------------------------------------------------------------ */
 
@@ -63,11 +54,10 @@ static void *fail_when_told(void *arg)
 static void wait_for_orders(void)
 {
     static sigset_t signals;
-    pthread_t thread;
     sigemptyset(&signals);
     sigaddset(&signals, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    CHECK(pthread_create(&thread, NULL, fail_when_told, &signals) == 0, "no thread");
+    NEW_THREAD(fail_when_told, &signals);
 }
 
 /* --- both sides ------------------------------------------------------------------------------- */
@@ -108,7 +98,7 @@ static void expect_loss(const struct peer *receiver, unsigned long long lost)
     expect_frames(receiver);
 }
 
-/* --- cycles on one host ----------------------------------------------------------------------- */
+/* --- cycles ----------------------------------------------------------------------------------- */
 
 static struct peer sender, receiver;
 
@@ -150,7 +140,7 @@ static void restart_sender(void)
     expect_frames(&receiver);
 }
 
-static void run_here(int count)
+int main(int argc, char **argv)
 {
     static const struct {
         const char *what;
@@ -162,6 +152,17 @@ static void run_here(int count)
         {"a sender's queue pair that fails", fail_senders_queue_pair},
         {"a sender that is started anew", restart_sender},
     };
+    wait_for_orders();
+    peer_main(argc, argv);
+    const char *address = getenv("GPUDIRECT_ADDRESS");
+    CHECK(argc > 1 && address, "run it by tests/vm/guest --rdma");
+    char base[128];
+    snprintf(base, sizeof(base), "rdma://%s:%d", address, PORT);
+    setenv("GPUD_TEST_ADDRESS", base, 1);
+    setenv("GPUD_TEST_KEY", KEY, 1);
+    setenv("GPUD_TEST_LONG", "1", 1);
+    make_key(KEY, "the key of a test, which both ends know");
+    int count = atoi(argv[1]);
     for (size_t i = 0; i < sizeof(cycles) / sizeof(cycles[0]); i++) {
         int64_t start_at = gpud_test_now();
         start(&sender, true);
@@ -174,91 +175,5 @@ static void run_here(int count)
         SAY("%s: %d times, %lld s", cycles[i].what, count,
             (long long)((gpud_test_now() - start_at) / GPUD_SEC));
     }
-}
-
-/* --- two hosts -------------------------------------------------------------------------------- */
-
-static void run(const char *command)
-{
-    CHECK(system(command) == 0, "%s failed", command);
-}
-
-/* What arrives is lost, acknowledgements too: no card of a host is hurt by that, while a link that
- * is set down may stop soft-RoCE for good (down_test.c). */
-static void cut_network(void)
-{
-    run("tc qdisc add dev eth0 clsact");
-    run("tc filter add dev eth0 ingress matchall action drop");
-}
-
-static void mend_network(void)
-{
-    run("tc qdisc del dev eth0 clsact");
-}
-
-/* Within what the cards try again the connection goes on, unless this host was too slow to mend the
- * network; beyond, it is over on both sides. */
-static void run_outages(int count, unsigned seconds)
-{
-    unsigned long long ends = 0;
-    int64_t start_at = gpud_test_now(), longest = 0;
-    for (int n = 0; n < count; n++) {
-        unsigned long long lost = atomic_load(&receiver.board->lost);
-        cut_network();
-        sleep(seconds);
-        mend_network();
-        int64_t back_at = gpud_test_now();
-        if (seconds >= CERTAIN)
-            expect_loss(&receiver, lost);
-        else
-            expect_frames(&receiver);
-        int64_t took = gpud_test_now() - back_at;
-        longest = took > longest ? took : longest;
-        ends += atomic_load(&receiver.board->lost) > lost;
-    }
-    SAY("a network that fails for %u s: %d times, %llu connections ended, pictures %lld s after it "
-        "at the latest; %lld s",
-        seconds, count, ends, (long long)(longest / GPUD_SEC),
-        (long long)((gpud_test_now() - start_at) / GPUD_SEC));
-}
-
-static void run_there(int count, const char *folder, unsigned seconds)
-{
-    char file[4096];
-    snprintf(file, sizeof(file), "%s/done", folder);
-    if (getenv("GPUDIRECT_HOST")[0] == '1') {
-        start(&sender, true);
-        while (access(file, F_OK) != 0) /* the other host has deadlines */
-            gpud_test_nap(100);
-        stop(&sender);
-        return;
-    }
-    start(&receiver, false);
-    expect_frames(&receiver);
-    run_outages(count, seconds);
-    stop(&receiver);
-    int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    CHECK(fd >= 0, "%s: %m", file);
-    close(fd);
-}
-
-int main(int argc, char **argv)
-{
-    wait_for_orders();
-    peer_main(argc, argv);
-    const char *host = getenv("GPUDIRECT_HOST"), *address = getenv("GPUDIRECT_ADDRESS");
-    CHECK(argc > 1 && host && address, "run it by tests/vm/guest --rdma, or --hosts 2");
-    if (host[0] == '2')
-        address = getenv("GPUDIRECT_PEER");
-    char base[128];
-    snprintf(base, sizeof(base), "rdma://%s:%d", address, PORT);
-    setenv("GPUD_TEST_ADDRESS", base, 1);
-    setenv("GPUD_TEST_KEY", KEY, 1);
-    setenv("GPUD_TEST_LONG", "1", 1);
-    make_key(KEY, KEY_TEXT);
-    if (argc > 3)
-        run_there(atoi(argv[1]), argv[2], (unsigned)atoi(argv[3]));
-    else
-        run_here(atoi(argv[1]));
     return 0;
 }

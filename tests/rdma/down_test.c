@@ -8,10 +8,11 @@
  * it ended. The times until they noticed, and streamed again, and how many pictures were lost, are
  * printed. A network that only loses packets ends nothing.
  *
- *     rdma-down COUNT FOLDER SECONDS[,SECONDS...] INTERFACE [LOSS [stall | lossy]]
+ *     rdma-down COUNT FOLDER SECONDS[,SECONDS...] INTERFACE [LOSS [stall | lossy | cut]]
  *
  *     FOLDER is one for both, INTERFACE the program, LOSS of how many per cent; stall: last, a card
- *     that stalls at either end; lossy: packets are lost while the link comes and goes, too
+ *     that stalls at either end; lossy: packets are lost while the link comes and goes, too; cut:
+ *     the link stays, but nothing arrives, which hurts no card
  *
  *     host 2: receiver, and the cycles             host 1: sender, and what host 2 asks for
  *        ask-N: a command ─────────────────────────▶
@@ -24,10 +25,10 @@
  * they are to find each other by themselves. */
 /* clang-format on */
 #include "support/check.h"
+#include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
 
-#include <fcntl.h>
 #include <stdarg.h>
 #include <sys/wait.h>
 
@@ -52,6 +53,7 @@ static const char *folder, *interface_program;
 
 struct board {
     char address[108];
+    bool keeps_card; /* then it opens no other one */
     atomic_bool leave;
     atomic_uint disconnects, warnings;
     char reason[GPUD_REASON_MAX]; /* of the last warning */
@@ -80,7 +82,7 @@ static void play_sender(struct board *board)
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_context *context;
     struct gpud_sender *sender;
-    struct gpud_layout layout;
+    struct gpud_layout layout = LAYOUT("UYVY", 64, 48, 0);
     context_params.log = on_log;
     context_params.log_user = board;
     context_params.log_level = GPUD_LOG_WARNING; /* whatever the environment says */
@@ -88,9 +90,9 @@ static void play_sender(struct board *board)
     params.psk_file = KEY;
     params.on_disconnect = on_disconnect;
     params.user = board;
+    struct baseline before = baseline_take();
     WORKS(gpud_context_create(&context_params, &context, &e));
     WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_layout_init(&layout, "UYVY", 64, 48, 0, &e));
     WORKS(gpud_sender_configure(sender, PICTURE_AT(&layout, 25), &e));
     for (uint64_t number = 1; !atomic_load(&board->leave); number++) {
         SEND_LENT(sender, &layout, number);
@@ -99,6 +101,8 @@ static void play_sender(struct board *board)
     WORKS(gpud_sender_send_eos(sender, &e));
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
+    if (board->keeps_card)
+        BASELINE_CHECK(before);
     exit(0);
 }
 
@@ -188,11 +192,12 @@ static bool let_run(const char *format, ...)
 
 /* --- host 1 ----------------------------------------------------------------------------------- */
 
-static void serve(const char *address)
+static void serve(const char *address, bool keeps_card)
 {
     int fd, state;
     char wanted[256], answer[GPUD_REASON_MAX + 64];
     struct board *board = peer_board_make(sizeof(*board), &fd);
+    board->keeps_card = keeps_card;
     snprintf(board->address, sizeof(board->address), "%s", address);
     pid_t pid = peer_spawn("--sender", fd);
     for (int number = 1;; number++) {
@@ -441,22 +446,22 @@ static void run_lossy(const char *percent, bool stays)
     CHECK(stays || (run("mend") && let_run("mend")), "the network stays lossy");
 }
 
-static void run_cycles(int count, unsigned seconds)
+static void run_cycles(int count, unsigned seconds, const char *what)
 {
     char command[32];
-    int outcomes[3] = {0};
+    int outcomes[3] = {0}, stalls = strcmp(what, "cut") == 0 ? 0 : (count + 4) / 5;
     int64_t start_at = gpud_test_now();
-    snprintf(command, sizeof(command), "down %u", seconds);
+    snprintf(command, sizeof(command), "%s %u", what, seconds);
     for (int cycle = 1; cycle <= count; cycle++) {
         outcomes[run_cycle(cycle, command, seconds >= CERTAIN)]++;
-        CHECK(outcomes[STALLED] <= (count + 4) / 5,
+        CHECK(outcomes[STALLED] <= stalls,
               "%d of %d cycles were the card's: nothing is shown by that", outcomes[STALLED],
               cycle);
     }
-    SAY("a link that is down for %u s: %d times; %d times the connection went on, %d times it was "
+    SAY("a link, %s for %u s: %d times; %d times the connection went on, %d times it was "
         "made anew, pictures %lld ms after it at the latest; %d times soft-RoCE had stalled for "
         "rping, too; %lld s",
-        seconds, count, outcomes[WENT_ON], outcomes[ENDED], (long long)(longest / GPUD_MSEC),
+        what, seconds, count, outcomes[WENT_ON], outcomes[ENDED], (long long)(longest / GPUD_MSEC),
         outcomes[STALLED], (long long)((gpud_test_now() - start_at) / GPUD_SEC));
 }
 
@@ -475,12 +480,12 @@ static void receive(int count, const char *seconds, const char *address, const c
     snprintf(orders.address, sizeof(orders.address), "%s", address);
     peer_start(&receiver, &orders);
     CHECK(pictures_come(0, RECOVERY), "no pictures at all");
-    if (loss)
+    if (loss && atof(loss) > 0)
         run_lossy(loss, strcmp(mode, "lossy") == 0);
     for (const char *at = seconds; at; at = strchr(at, ',')) {
         at += *at == ',';
         longest = 0;
-        run_cycles(count, (unsigned)atoi(at));
+        run_cycles(count, (unsigned)atoi(at), strcmp(mode, "cut") == 0 ? mode : "down");
     }
     if (strcmp(mode, "stall") == 0)
         run_stalls();
@@ -506,10 +511,10 @@ int main(int argc, char **argv)
     folder = argv[2];
     interface_program = argv[4];
     make_key(KEY, KEY_TEXT);
+    const char *mode = argc > 6 ? argv[6] : "";
     if (host[0] == '1')
-        serve(address);
+        serve(address, strcmp(mode, "cut") == 0);
     else
-        receive(atoi(argv[1]), argv[3], address, argc > 5 ? argv[5] : NULL,
-                argc > 6 ? argv[6] : "");
+        receive(atoi(argv[1]), argv[3], address, argc > 5 ? argv[5] : NULL, mode);
     return 0;
 }

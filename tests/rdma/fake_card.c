@@ -54,15 +54,13 @@ void fake_card_check_empty(void)
 void fake_card_reset(void)
 {
     fake_card_check_empty();
-    fake_card = (struct fake_card){
-        .transport = IBV_TRANSPORT_IB,
-        .queue_max = 32768,
-        .completions_max = 1 << 22,
-        .inline_max = 512,
-        .message_max = 1 << 30,
-        .create_max = 32768,
-        .dmabuf_errno = EBADF,
-    };
+    fake_card = (struct fake_card){.transport = IBV_TRANSPORT_IB,
+                                   .queue_max = 32768,
+                                   .completions_max = 1 << 22,
+                                   .inline_max = 512,
+                                   .message_max = 1 << 30,
+                                   .create_max = 32768,
+                                   .dmabuf_errno = EBADF};
 }
 
 /* --- completions ------------------------------------------------------------------------------ */
@@ -168,10 +166,8 @@ static void flush(struct pair *pair)
     }
     pair->delivered = pair->posted;
     while (pair->receives_used < pair->receives_posted) {
-        struct ibv_wc wc = {
-            .wr_id = pair->receives[pair->receives_used++ % pair->receives_max].id,
-            .status = IBV_WC_WR_FLUSH_ERR,
-        };
+        struct ibv_wc wc = {.wr_id = pair->receives[pair->receives_used++ % pair->receives_max].id,
+                            .status = IBV_WC_WR_FLUSH_ERR};
         push((struct completions *)pair->qp.send_cq, &wc, true);
     }
 }
@@ -181,13 +177,11 @@ static void take_receive(struct pair *pair, const struct request *request, const
     CHECK(pair->receives_used < pair->receives_posted, "the peer has no receive");
     const struct receive *receive = &pair->receives[pair->receives_used++ % pair->receives_max];
     bool message = request->wr.opcode == IBV_WR_SEND_WITH_IMM;
-    struct ibv_wc wc = {
-        .wr_id = receive->id,
-        .opcode = message ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
-        .byte_len = request->place.length,
-        .imm_data = request->wr.imm_data,
-        .wc_flags = IBV_WC_WITH_IMM,
-    };
+    struct ibv_wc wc = {.wr_id = receive->id,
+                        .opcode = message ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
+                        .byte_len = request->place.length,
+                        .imm_data = request->wr.imm_data,
+                        .wc_flags = IBV_WC_WITH_IMM};
     if (message) {
         char *to = fake_find(receive->place.addr, request->place.length, receive->place.lkey, false,
                              IBV_ACCESS_LOCAL_WRITE);

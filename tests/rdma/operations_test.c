@@ -66,11 +66,7 @@ static void close_line(struct gpud_channel *base)
 }
 
 static const struct gpud_channel_ops line_ops = {
-    .receive = receive_nothing,
-    .is_dead = is_dead,
-    .close = close_line,
-    .verbs = &verbs,
-};
+    .receive = receive_nothing, .is_dead = is_dead, .close = close_line, .verbs = &verbs};
 
 /* without: the peer is the test itself. */
 static struct end make_end(bool without)
@@ -282,17 +278,15 @@ static void test_order_after_queue(struct gpud_device *cuda)
     hold_queue(queue, &hold);
     struct gpud_copy copy = {.to = memory, .from = next, .row_bytes = SIZE, .rows = 1};
     WORKS(gpud_queue_copy(queue, &copy, &e));
-    struct gpud_operation_params put = {
-        .size = sizeof(put),
-        .region = source,
-        .length = SIZE / 2,
-        .key = &key,
-        .user = &put,
-        .after_queue = true,
-        .native_queue = queue->native,
-        .notify = true,
-        .value = 5,
-    };
+    struct gpud_operation_params put = {.size = sizeof(put),
+                                        .region = source,
+                                        .length = SIZE / 2,
+                                        .key = &key,
+                                        .user = &put,
+                                        .after_queue = true,
+                                        .native_queue = queue->native,
+                                        .notify = true,
+                                        .value = 5};
     WORKS(POST(a, PUT, &put));
     put.after_queue = false;
     put.user = &key;

@@ -59,6 +59,11 @@ static void close_side(struct side *side)
     gpud_context_destroy(&side->context);
 }
 
+static void close_again(struct side *side)
+{
+    gpud_connection_close(&side->connection);
+}
+
 /* Connects both sides; once more by the same transfer. */
 static struct side meet_again_as_listener(int other, struct side side)
 {
@@ -220,7 +225,7 @@ static void check_range(const struct buffer *buffer, uint32_t i, const char *wha
 
 static void take_puts(int other)
 {
-    struct side side = meet_as_listener(other);
+    AUTO(close_side) struct side side = meet_as_listener(other);
     struct buffer target = make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE);
     memset(target.bytes, GUARD, LARGE);
     say_key(other, target.region);
@@ -246,7 +251,6 @@ static void take_puts(int other)
     drop_buffer(&target);
     say(other, 0);
     await_completion(&side, GPUD_COMPLETION_END, GPUD_CLOSED);
-    close_side(&side);
 }
 
 static void make_puts(int other)
@@ -298,7 +302,7 @@ static void give_gets(int other)
 
 static void make_gets(int other)
 {
-    struct side side = meet_as_caller(other);
+    AUTO(close_side) struct side side = meet_as_caller(other);
     struct buffer target = make_buffer(&side, LARGE, GPUD_REGION_LOCAL);
     struct gpud_region_key key = hear_key(other);
     memset(target.bytes, GUARD, LARGE);
@@ -322,14 +326,13 @@ static void make_gets(int other)
     drop_buffer(&target);
     say(other, 0);
     await_completion(&side, GPUD_COMPLETION_END, GPUD_CLOSED);
-    close_side(&side);
 }
 
 /* --- messages --------------------------------------------------------------------------------- */
 
 static void take_messages(int other)
 {
-    struct side side = meet_as_listener(other);
+    AUTO(close_side) struct side side = meet_as_listener(other);
     struct buffer target = make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE);
     memset(target.bytes, GUARD, LARGE);
     for (uint32_t i = 0; i < RANGES; i++) {
@@ -367,7 +370,6 @@ static void take_messages(int other)
     }
     drop_buffer(&target);
     say(other, 0);
-    close_side(&side);
 }
 
 static void make_messages(int other)
@@ -447,10 +449,9 @@ static void send_early(int other)
 static void expect_no_connection(struct gpud_transfer *transfer, const char *address,
                                  enum gpud_status status, const char *says)
 {
-    struct side side = open_side(false);
+    AUTO(close_side) struct side side = open_side(false);
     EXPECT(status, says,
            gpud_transfer_connect(transfer, address, side.queue, PATIENCE, &side.connection, &e));
-    close_side(&side);
 }
 
 static struct gpud_transfer *with_file(struct gpud_context *context, const char *address,
@@ -469,7 +470,7 @@ static void test_connecting(void)
     struct gpud_transfer_params params = GPUD_PARAMS_INIT(params);
     struct gpud_transfer *transfer, *right, *wrong;
     struct gpud_connection *connection = NULL;
-    struct side side = open_side(false);
+    AUTO(close_side) struct side side = open_side(false);
     expect_no_connection(side.transfer, address_of(""), GPUD_CLOSED, "no sender listens");
     expect_no_connection(side.transfer, "cam1", GPUD_UNSUPPORTED, "network cards");
     expect_no_connection(side.transfer, "rdma://10.0.0.1:bad", GPUD_INVALID, "");
@@ -520,16 +521,17 @@ static void test_connecting(void)
            gpud_transfer_accept(transfer, side.queue, 0, &connection, &e));
     gpud_receiver_destroy(&receiver);
     gpud_transfer_destroy(&transfer);
-    close_side(&side);
 }
 
 /* --- keys and rights -------------------------------------------------------------------------- */
 
 static void give_keys(int other)
 {
-    struct side side = meet_as_listener(other), second = meet_again_as_listener(other, side);
-    struct buffer written = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
-    struct buffer read = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_READ);
+    AUTO(close_side) struct side side = meet_as_listener(other);
+    AUTO(close_again) struct side second = meet_again_as_listener(other, side);
+    AUTO(drop_buffer) struct buffer written = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
+    AUTO(drop_buffer) struct buffer read = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_READ);
+    AUTO(drop_buffer)
     struct buffer elsewhere =
         make_buffer(&second, SIZE, GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ);
     fill_pattern(read.bytes, SIZE, 3);
@@ -540,38 +542,35 @@ static void give_keys(int other)
     CHECK(is_all(written.bytes, SIZE, 0) && has_pattern(read.bytes, SIZE, 3) &&
               is_all(elsewhere.bytes, SIZE, 0),
           "something was written all the same");
-    drop_buffer(&written);
-    drop_buffer(&read);
-    drop_buffer(&elsewhere);
     say(other, 1);
-    gpud_connection_close(&second.connection);
-    close_side(&side);
 }
+
+#define MOVE(buffer, ...) &range_of(buffer, 0, 1, __VA_ARGS__)
 
 /* All of it is refused here, and costs the connections nothing. */
 static void use_keys(int other)
 {
     struct gpud_region_key none;
-    struct side side = meet_as_caller(other), second = meet_again_as_caller(other, side);
-    struct buffer local = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
-    struct buffer foreign = make_buffer(&second, SIZE, GPUD_REGION_LOCAL);
+    AUTO(close_side) struct side side = meet_as_caller(other);
+    AUTO(close_again) struct side second = meet_again_as_caller(other, side);
+    AUTO(drop_buffer) struct buffer local = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
+    AUTO(drop_buffer) struct buffer foreign = make_buffer(&second, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key written = hear_key(other), read = hear_key(other),
                            elsewhere = hear_key(other);
-    struct gpud_operation_params move = range_of(&local, 0, 1, .key = &read);
-    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE", POST(&side, PUT, &move));
-    move.key = &written;
-    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_READ", POST(&side, GET, &move));
-    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE", POST(&side, RECEIVE, &move));
-    move.key = &elsewhere;
-    EXPECT(GPUD_INVALID, "not registered with this connection", POST(&side, PUT, &move));
+    struct gpud_region_key own = INFO(region, local.region).key, wrong = written;
+    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE",
+           POST(&side, PUT, MOVE(&local, .key = &read)));
+    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_READ",
+           POST(&side, GET, MOVE(&local, .key = &written)));
+    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE",
+           POST(&side, RECEIVE, MOVE(&local, .key = &written)));
+    EXPECT(GPUD_INVALID, "not registered with this connection",
+           POST(&side, PUT, MOVE(&local, .key = &elsewhere)));
     memset(&none, 0x5a, sizeof(none));
-    move.key = &none;
-    EXPECT(GPUD_INVALID, "no key of a region", POST(&side, PUT, &move));
-    none = written;
-    none.bytes[6] = 2; /* a message, not a key */
-    EXPECT(GPUD_INVALID, "no key of a region", POST(&side, GET, &move));
-    move.key = NULL;
-    EXPECT(GPUD_INVALID, "no key", POST(&side, PUT, &move));
+    EXPECT(GPUD_INVALID, "no key of a region", POST(&side, PUT, MOVE(&local, .key = &none)));
+    wrong.bytes[6] = 2; /* a message, not a key */
+    EXPECT(GPUD_INVALID, "no key of a region", POST(&side, GET, MOVE(&local, .key = &wrong)));
+    EXPECT(GPUD_INVALID, "no key", POST(&side, PUT, MOVE(&local, .key = NULL)));
 
     static const struct {
         uint64_t own, peers, length;
@@ -586,42 +585,28 @@ static void use_keys(int other)
                      .key_offset = outside[i].peers);
         EXPECT(GPUD_INVALID, "not inside", POST(&side, PUT, &put));
     }
-    move.key = &written;
-    move.length = 0;
-    EXPECT(GPUD_INVALID, "no bytes", POST(&side, PUT, &move));
-    move.length = 1;
-    move.region = foreign.region;
-    EXPECT(GPUD_INVALID, "another connection", POST(&side, PUT, &move));
-    move.region = NULL;
-    EXPECT(GPUD_INVALID, "no region", POST(&side, PUT, &move));
-    move.region = local.region;
-    move.timeout_ns = -1;
-    EXPECT(GPUD_INVALID, "timeout", POST(&side, PUT, &move));
-    move.timeout_ns = 0;
-    move.after_queue = true;
-    EXPECT(GPUD_UNSUPPORTED, "no queue of the application", POST(&side, PUT, &move));
-    move.after_queue = false;
-    move.notify = true;
-    EXPECT(GPUD_INVALID, "only a put", POST(&side, GET, &move));
-    struct gpud_region_key key = INFO(region, local.region).key;
-    move.notify = false;
-    move.key = &key;
-    EXPECT(GPUD_INVALID, "local region has none", POST(&side, PUT, &move));
-    EXPECT(GPUD_INVALID, "no kind", POST(&side, ROOM, &move));
-    EXPECT(GPUD_INVALID, "no kind", gpud_connection_post(side.connection, 0, &move, &e));
+    EXPECT(GPUD_INVALID, "no bytes", POST(&side, PUT, &range_of(&local, 0, 0, .key = &written)));
+    EXPECT(GPUD_INVALID, "another connection", POST(&side, PUT, MOVE(&foreign, .key = &written)));
+    EXPECT(GPUD_INVALID, "no region", POST(&side, PUT, MOVE(&(struct buffer){0}, .key = &written)));
+    EXPECT(GPUD_INVALID, "timeout",
+           POST(&side, PUT, MOVE(&local, .key = &written, .timeout_ns = -1)));
+    EXPECT(GPUD_UNSUPPORTED, "no queue of the application",
+           POST(&side, PUT, MOVE(&local, .key = &written, .after_queue = true)));
+    EXPECT(GPUD_INVALID, "only a put",
+           POST(&side, GET, MOVE(&local, .key = &written, .notify = true)));
+    EXPECT(GPUD_INVALID, "local region has none", POST(&side, PUT, MOVE(&local, .key = &own)));
+    EXPECT(GPUD_INVALID, "no kind", POST(&side, ROOM, MOVE(&local, .key = &own)));
+    EXPECT(GPUD_INVALID, "no kind",
+           gpud_connection_post(side.connection, 0, MOVE(&local, .key = &own), &e));
     say(other, 1);
     hear(other);
-    drop_buffer(&local);
-    drop_buffer(&foreign);
-    gpud_connection_close(&second.connection);
-    close_side(&side);
 }
 
 /* --- a region that is taken back -------------------------------------------------------------- */
 
 static void take_back(int other)
 {
-    struct side side = meet_as_listener(other);
+    AUTO(close_side) struct side side = meet_as_listener(other);
     struct buffer first = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
     struct buffer second = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
     say_key(other, first.region);
@@ -639,7 +624,6 @@ static void take_back(int other)
     drop_buffer(&third);
     say(other, 1);
     await_completion(&side, GPUD_COMPLETION_END, GPUD_CLOSED);
-    close_side(&side);
 }
 
 static void use_stale(int other)
@@ -696,9 +680,10 @@ static void use_stale(int other)
 
 static void be_attacked(int other)
 {
-    struct side side = meet_as_listener(other), good = meet_again_as_listener(other, side);
-    struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
-    struct buffer beside = make_buffer(&good, SIZE, GPUD_REGION_REMOTE_WRITE);
+    AUTO(close_side) struct side side = meet_as_listener(other);
+    AUTO(close_again) struct side good = meet_again_as_listener(other, side);
+    AUTO(drop_buffer) struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
+    AUTO(drop_buffer) struct buffer beside = make_buffer(&good, SIZE, GPUD_REGION_REMOTE_WRITE);
     say_key(other, target.region);
     say_key(other, beside.region);
     /* Its card refuses, and that connection is over; the other one is not. */
@@ -708,18 +693,15 @@ static void be_attacked(int other)
     await_completion(&good, GPUD_COMPLETION_NOTIFICATION, GPUD_OK);
     CHECK(has_pattern(beside.bytes, SIZE, 8) && is_all(target.bytes, SIZE, 0),
           "memory of the other connection");
-    drop_buffer(&target);
-    drop_buffer(&beside);
     say(other, 1);
-    gpud_connection_close(&good.connection);
-    close_side(&side);
 }
 
 static void attack(int other)
 {
-    struct side side = meet_as_caller(other), good = meet_again_as_caller(other, side);
-    struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
-    struct buffer good_source = make_buffer(&good, SIZE, GPUD_REGION_LOCAL);
+    AUTO(close_side) struct side side = meet_as_caller(other);
+    AUTO(close_again) struct side good = meet_again_as_caller(other, side);
+    AUTO(drop_buffer) struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
+    AUTO(drop_buffer) struct buffer good_source = make_buffer(&good, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key key = hear_key(other), good_key = hear_key(other), forged;
     fill_pattern(good_source.bytes, SIZE, 8);
     /* As if it were larger, and sealed by a peer that bypasses the library. */
@@ -739,17 +721,13 @@ static void attack(int other)
     put = range_of(&good_source, 0, SIZE, .key = &good_key, .notify = true);
     DO(&good, PUT, &put);
     hear(other);
-    drop_buffer(&source);
-    drop_buffer(&good_source);
-    gpud_connection_close(&good.connection);
-    close_side(&side);
 }
 
 /* --- room ------------------------------------------------------------------------------------- */
 
 static void hold_still(int other)
 {
-    struct side side = meet_as_listener(other);
+    AUTO(close_side) struct side side = meet_as_listener(other);
     struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
     say_key(other, target.region);
     hear(other);
@@ -759,7 +737,6 @@ static void hold_still(int other)
     drop_buffer(&target);
     say(other, 1);
     await_completion(&side, GPUD_COMPLETION_END, GPUD_CLOSED);
-    close_side(&side);
 }
 
 static void fill_up(int other)
@@ -799,7 +776,7 @@ static void watch_events(int other)
 {
     struct gpud_completion got[4] = {{.size = sizeof(got[0])}};
     size_t count;
-    struct side side = meet_as_listener(other);
+    AUTO(close_side) struct side side = meet_as_listener(other);
     int fd = epoll_create1(EPOLL_CLOEXEC), completions;
     struct epoll_event event = {.events = EPOLLIN};
     WORKS(gpud_completion_queue_get_fd(side.queue, &completions, &e));
@@ -823,7 +800,6 @@ static void watch_events(int other)
     EXPECT(GPUD_AGAIN, "interrupted", POST(&side, SEND, &send));
     close(fd);
     say(other, 4);
-    close_side(&side);
 }
 
 static void cause_events(int other)
@@ -877,8 +853,8 @@ static void test_killed_peer(void)
 {
     int other, status;
     pid_t child = run_apart(be_killed, &other);
-    struct side side = meet_as_caller(other);
-    struct buffer source = make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE);
+    AUTO(close_side) struct side side = meet_as_caller(other);
+    AUTO(drop_buffer) struct buffer source = make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE);
     struct gpud_region_key key = hear_key(other);
     struct gpud_operation_params move = range_of(&source, 0, LARGE, .key = &key);
     static bool seen[1 << 20];
@@ -919,8 +895,6 @@ static void test_killed_peer(void)
           "%d completed, %d of them failed, of %d", (int)completed, (int)failed, (int)posted);
     EXPECT(GPUD_TIMEOUT, "", gpud_completion_queue_wait(side.queue, 0, &done, 1, &count, &e));
     SAY("%d operations, %d failed", (int)posted - 1, (int)failed);
-    drop_buffer(&source);
-    close_side(&side);
 }
 
 static void write_on(int other)
@@ -956,8 +930,8 @@ static void write_on(int other)
 
 static void close_early(int other)
 {
-    struct side side = meet_as_listener(other);
-    struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
+    AUTO(close_side) struct side side = meet_as_listener(other);
+    AUTO(drop_buffer) struct buffer target = make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE);
     struct gpud_operation_params recv = range_of(&target, 0, 64);
     WORKS(POST(&side, RECEIVE, &recv));
     say_key(other, target.region);
@@ -977,17 +951,14 @@ static void close_early(int other)
         CHECK(is_all(target.bytes, SIZE, 2), "written after the end");
         usleep(1000);
     }
-    drop_buffer(&target);
-    close_side(&side);
 }
 
 /* --- registering ------------------------------------------------------------------------------ */
 
 static void wait_for_word(int other)
 {
-    struct side side = meet_as_listener(other);
+    AUTO(close_side) struct side side = meet_as_listener(other);
     hear(other);
-    close_side(&side);
 }
 
 static void register_all(int other)
@@ -995,7 +966,7 @@ static void register_all(int other)
     struct gpud_region *region = NULL;
     struct gpud_region_info info = GPUD_INFO_INIT(info);
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
-    struct side side = meet_as_caller(other);
+    AUTO(close_side) struct side side = meet_as_caller(other);
     struct gpud_device *host = OPEN_DEVICE(side.context, "host");
     struct gpud_memory *memory = NEW_MEMORY(host, SIZE);
     EXPECT(GPUD_INVALID, "no memory", gpud_region_create(side.connection, &params, &region, &e));
@@ -1037,7 +1008,6 @@ static void register_all(int other)
     gpud_memory_unref(&memory);
     gpud_device_close(&cuda);
     say(other, 1);
-    close_side(&side);
 }
 
 /* --- idle ------------------------------------------------------------------------------------- */
