@@ -96,8 +96,6 @@ static void expect_descriptors(unsigned count)
               count_fds(), count);
 }
 
-/* --- queues ----------------------------------------------------------------------------------- */
-
 static void expect_queues(unsigned depth, unsigned inline_bytes)
 {
     struct end end = open_end();
@@ -144,8 +142,6 @@ static void test_queues(void)
     expect_refusal(GPUD_IO, "cannot register 2097152 bytes: Invalid argument");
     expect_descriptors(before);
 }
-
-/* --- memory ----------------------------------------------------------------------------------- */
 
 static void deliver_all(struct pair *pair)
 {
@@ -288,8 +284,6 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
     CHECK(rmdir(sysfs) == 0, "rmdir: %m");
     gpud_sysfs_root = "";
 }
-
-/* --- failures --------------------------------------------------------------------------------- */
 
 /* A driver that fails in between: there is a reason, and no operation is pending forever. */
 static void test_breaking(void)
@@ -677,8 +671,7 @@ static void test_flow(void)
         fake_card.inline_max = 64 << any(3);
         run_episode();
     }
-    SAY("%d episodes of %d steps each: everything arrived, and woke sleeping ends", EPISODES,
-        STEPS);
+    SAY("%d episodes of %d steps: everything arrived, and woke sleeping ends", EPISODES, STEPS);
 }
 
 int main(int argc, char **argv)

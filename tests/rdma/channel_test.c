@@ -20,8 +20,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-/* --- nobody ----------------------------------------------------------------------------------- */
-
 static void test_nobody(void)
 {
     struct gpud_channel *channel = begin_to_connect(address_of(""), NULL);
@@ -50,8 +48,6 @@ static void test_nobody(void)
     EXPECT(GPUD_INVALID, "to listen on", gpud_channel_connect(&address, &access, &channel, &e));
     expect_lost("rdma://10.99.99.99", "no route leads there");
 }
-
-/* --- names ------------------------------------------------------------------------------------ */
 
 static void expect_taken(const char *text, const char *says)
 {
@@ -100,8 +96,7 @@ static void send_names(int other)
     hear(other);
     AUTO(gpud_channel_unref) struct gpud_channel *channel = NULL;
     struct gpud_peer peer;
-    CHECK(gpud_fd_wait(cam1->fd, gpud_deadline(PATIENCE), NULL) == GPUD_OK,
-          "there is no connection");
+    CHECK(gpud_fd_wait(cam1->fd, gpud_deadline(PATIENCE), NULL) == GPUD_OK, "no connection");
     EXPECT(GPUD_AGAIN, "",
            (gpud_fail(&e, GPUD_AGAIN, "nobody waits"),
             gpud_listener_accept(cam1, &channel, &peer, &e)));
@@ -178,8 +173,6 @@ static void receive_names(int other)
     lose(first, GPUD_CLOSED, "the peer closed the connection");
 }
 
-/* --- lists ------------------------------------------------------------------------------------ */
-
 #define STREAMS 24 /* more than fit into one answer */
 
 static void send_list(int other)
@@ -221,8 +214,7 @@ static void receive_list(int other)
     AUTO(gpud_channel_unref) struct gpud_channel *channel = connect_to(address_of("/cam1"));
     hear(other);
     WORKS(gpud_channel_list_create(address_of("/"), PATIENCE, &list, &count, &search, &e));
-    CHECK(count == 0 && strstr(search.note, "no sender listens"), "%u channels: %s", count,
-          search.note);
+    CHECK(count == 0 && strstr(search.note, "no sender listens"), "%u: %s", count, search.note);
     gpud_channel_list_destroy(&list);
     EXPECT(GPUD_INVALID, "followed by /name",
            gpud_channel_list_create(address_of("/cam1/"), 0, &list, NULL, NULL, &e));
@@ -300,8 +292,6 @@ static void receive_versions(int other)
     say(other, 1);
 }
 
-/* --- silent peers ----------------------------------------------------------------------------- */
-
 static void send_to_silent(int other)
 {
     AUTO(gpud_listener_close) struct gpud_listener *listener = listen_on(address_of(""), NULL);
@@ -356,8 +346,6 @@ static void test_silence(void)
     gpud_rdma_handshake_deadline = 5 * GPUD_SEC;
     run_both(send_to_silent, receive_silently);
 }
-
-/* --- keys ------------------------------------------------------------------------------------- */
 
 #define KEY "/tmp/gpud-key"
 #define OTHER_KEY "/tmp/gpud-other-key"
@@ -663,8 +651,6 @@ static void receive_messages(int other)
     lose(channel, GPUD_CLOSED, "closed the connection");
 }
 
-/* --- before there is a connection ------------------------------------------------------------- */
-
 static void send_after_early(int other)
 {
     struct gpud_message message;
@@ -693,8 +679,6 @@ static void receive_early(int other)
     say(other, 1);
     lose(channel, GPUD_CLOSED, "closed");
 }
-
-/* --- what cannot travel ----------------------------------------------------------------------- */
 
 static void send_local_memory(int other)
 {

@@ -49,8 +49,6 @@ struct fake_peer {
     bool accepted, established, ended;
 };
 
-/* --- events ----------------------------------------------------------------------------------- */
-
 #define QUEUE 256
 
 struct events {
@@ -125,8 +123,6 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
     fake_cm.events--;
     return 0;
 }
-
-/* --- ids -------------------------------------------------------------------------------------- */
 
 #define PEERS 512
 
@@ -261,8 +257,6 @@ static void fake_cm_answer(int status, const void *data, size_t size)
     memcpy(answer->data, data, size);
 }
 
-/* --- peers ------------------------------------------------------------------------------------ */
-
 /* The request arrives: these bytes come along. */
 static void fake_peer_ask(struct fake_peer *peer, uint32_t queue_pair, const void *data,
                           size_t size)
@@ -385,8 +379,7 @@ static void flood_with_names(void)
     for (unsigned i = 0; i < 300; i++)
         request("unknown", i % 2 ? 0 : GPUD_RDMA_RECEIVES);
     int64_t most = (gpud_now() - start) / (100 * GPUD_MSEC) + 2;
-    CHECK(reads - before <= most, "%u searches, where %lld are due", reads - before,
-          (long long)most);
+    CHECK(reads - before <= most, "%u searches, %lld are due", reads - before, (long long)most);
 }
 
 static void test_names(void)
@@ -514,8 +507,7 @@ static void expect_names(unsigned requests, unsigned pairless)
     answer_by((struct gpud_rdma_refusal){.reason = GPUD_RDMA_NAMES, .names = "cam1,cam2"});
     WORKS(gpud_address_list_port("rdma://192.0.2.7:7174/", gpud_deadline(50 * GPUD_SEC), &found,
                                  &count, &omitted, &e));
-    CHECK(count == 2 && strcmp(found[1].text, "rdma://192.0.2.7:7174/cam2") == 0, "%zu names",
-          count);
+    CHECK(count == 2 && strcmp(found[1].text, "rdma://192.0.2.7:7174/cam2") == 0, "%zu", count);
     free(found);
     CHECK_EQUAL(fake_cm.requests, requests);
     CHECK_EQUAL(fake_cm.pairless, pairless);
@@ -547,8 +539,6 @@ static void test_requests(void)
 
 static struct gpud_auth_key right, wrong;
 static uint32_t next_pair = 100;
-
-/* --- both ends -------------------------------------------------------------------------------- */
 
 struct line {
     struct fake_peer peer;
@@ -676,8 +666,6 @@ static void honest(void)
     CHECK(gpud_auth_is_done(&line.auth), "the peer is not done");
 }
 
-/* --- one that has not the key ----------------------------------------------------------------- */
-
 static void without_the_key(void)
 {
     uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE], answer[GPUD_AUTH_MESSAGE_SIZE];
@@ -766,8 +754,6 @@ static void wrong_sizes(void)
     }
 }
 
-/* --- one that stops or leaves ----------------------------------------------------------------- */
-
 enum step { ASKED, STANDS, CHALLENGED, STEPS };
 
 static void go_to(struct line *line, enum step step)
@@ -834,8 +820,6 @@ static void flood(void)
     }
     honest();
 }
-
-/* --- what is there ---------------------------------------------------------------------------- */
 
 /* What closes later does so within a while. */
 static void expect_nothing_left(unsigned fds)

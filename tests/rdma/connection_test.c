@@ -275,24 +275,22 @@ static void test_messages(void)
     AUTO(drop_pair) struct pair pair = make_pair();
     EXPECT(GPUD_INVALID, "1 to 16384", gpud_rdma_send(pair.a.rdma, out, 0, &e));
     EXPECT(GPUD_INVALID, "1 to 16384", gpud_rdma_send(pair.a.rdma, out, sizeof(out) + 1, &e));
+    struct end *const ends[] = {&pair.a, &pair.b};
     const uint32_t count = 3000;
-    uint32_t a_sent = 0, b_sent = 0, a_received = 0, b_received = 0;
+    uint32_t sent[2] = {0}, received[2] = {0};
     int64_t deadline = gpud_deadline(PATIENCE);
-    while (a_received < count || b_received < count) {
-        CHECK(gpud_now() < deadline, "%u and %u of %u messages in time", a_received, b_received,
+    while (received[0] < count || received[1] < count) {
+        CHECK(gpud_now() < deadline, "%u and %u of %u messages in time", received[0], received[1],
               count);
-        /* In bursts that are longer than there is room for. */
+        /* In bursts, one of which is longer than there is room for. */
         struct gpud_error error;
-        for (int i = 0;
-             i < 100 && a_sent < count && send_number(&pair.a, a_sent, &error) == GPUD_OK; i++)
-            a_sent++;
-        for (int i = 0; i < 7 && b_sent < count && send_number(&pair.b, b_sent, &error) == GPUD_OK;
-             i++)
-            b_sent++;
-        while (receive_number(&pair.b, b_received))
-            b_received++;
-        while (receive_number(&pair.a, a_received))
-            a_received++;
+        for (int i = 0; i < 2; i++)
+            for (int n = i ? 7 : 100;
+                 n > 0 && sent[i] < count && send_number(ends[i], sent[i], &error) == GPUD_OK; n--)
+                sent[i]++;
+        for (int i = 0; i < 2; i++)
+            while (receive_number(ends[1 - i], received[1 - i]))
+                received[1 - i]++;
     }
     CHECK_EQUAL(gpud_rdma_received(pair.a.rdma), count);
     CHECK_EQUAL(gpud_rdma_received(pair.b.rdma), count);
@@ -548,7 +546,7 @@ static void test_arguments(void)
           gpud_rdma_card(pair.a.rdma));
 }
 
-/* --- what is not the peer's ------------------------------------------------------------------- */
+/* --- what is not the peer's, and lies --------------------------------------------------------- */
 
 enum refusal { WRONG_KEY, BEFORE, BEHIND, PAST, NOT_WRITABLE, NOT_READABLE, TAKEN_BACK, REFUSALS };
 
@@ -599,8 +597,6 @@ static void test_refused(void)
     for (enum refusal refusal = 0; refusal < REFUSALS; refusal++)
         refuse(refusal);
 }
-
-/* --- lies ------------------------------------------------------------------------------------- */
 
 static char bytes[GPUD_RDMA_MESSAGE_MAX + 1];
 
@@ -691,7 +687,7 @@ static void test_flood(void)
     ibv_dereg_mr(mr);
 }
 
-/* --- silence and ends ------------------------------------------------------------------------- */
+/* --- silence, ends, threads ------------------------------------------------------------------- */
 
 /* A silent peer is probed, and its card answers although its process does nothing. */
 static void test_silence(void)
@@ -770,8 +766,6 @@ static void test_end(void)
     drop_target(&stream.to);
     drop_end(&pair.b);
 }
-
-/* --- many threads ----------------------------------------------------------------------------- */
 
 #define ROUNDS 1500
 
@@ -918,8 +912,6 @@ static void test_locked_memory(void)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the limited process failed");
     drop_end(&limited.end);
 }
-
-/* --- in processes of their own ---------------------------------------------------------------- */
 
 static int play_target(uint16_t port)
 {

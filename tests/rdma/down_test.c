@@ -35,7 +35,6 @@
 #define PORT 7174
 #define RPING_PORT 8000 /* the first: each has one of its own */
 #define KEY "/tmp/down-key"
-#define KEY_TEXT "the key of a test, which both hosts know"
 #define FRAMES 10
 /* s: with GPUD_RDMA_RETRIES of GPUD_RDMA_ACK_TIMEOUT soft-RoCE gives up after 0.94 s; this side
  * does after GPUD_RDMA_ANSWER. Then the connection is over. */
@@ -281,37 +280,8 @@ static void replace_card(bool here)
     FAIL("rping does not get through by other cards either");
 }
 
-static bool pictures_come(unsigned long long before, int64_t ms)
-{
-    int64_t until = gpud_test_now() + ms * GPUD_MSEC;
-    while (atomic_load(&receiver.board->frames) <= before + FRAMES) {
-        if (gpud_test_now() >= until)
-            return false;
-        gpud_test_nap(1);
-    }
-    return true;
-}
-
-/* No pictures arrive. Checks whether the card is at fault; they arrive again in any case. */
-static bool handle_silence(bool here, unsigned long long lost, const struct told *told, int cycle)
-{
-    unsigned long long before = atomic_load(&receiver.board->frames);
-    if (rping_gets_through() || rping_gets_through()) {
-        CHECK(pictures_come(before, RECOVERY), "rping gets through, pictures do not");
-        return false;
-    }
-    SAY("  %d: rping does not get through: soft-RoCE stalls, and is replaced", cycle);
-    expect_ends(lost, told, cycle);
-    replace_card(here);
-    CHECK(pictures_come(before, RECOVERY), "no pictures by a card that rping gets through");
-    return true;
-}
-
 /* One time that the link is down. */
 struct cycle {
-    int number;
-    bool here;
-    const char *command;
     struct told told;
     unsigned long long lost, connected, frames, value; /* of the receiver, before it */
     int64_t last_at, receiver_at,
@@ -332,30 +302,34 @@ static bool watch(struct cycle *cycle)
     return now.has_ended;
 }
 
-static bool watch_for_pictures(struct cycle *cycle, unsigned long long before)
+/* cycle: to be watched meanwhile, or NULL. */
+static bool pictures_come(struct cycle *cycle, unsigned long long before, int64_t ms)
 {
-    int64_t until = gpud_test_now() + PATIENCE * GPUD_MSEC;
+    int64_t until = gpud_test_now() + ms * GPUD_MSEC;
     while (atomic_load(&receiver.board->frames) <= before + FRAMES) {
         if (gpud_test_now() >= until)
             return false;
-        watch(cycle);
+        if (cycle)
+            watch(cycle);
+        else
+            gpud_test_nap(1);
     }
     return true;
 }
 
-/* Does it at one of the ends, until it is over. */
-static void disturb(struct cycle *cycle)
+/* No pictures arrive. Checks whether the card is at fault; they arrive again in any case. */
+static bool handle_silence(bool here, unsigned long long lost, const struct told *told, int cycle)
 {
-    char begin_there[64], answer[16];
-    snprintf(begin_there, sizeof(begin_there), "begin %s", cycle->command);
-    if (cycle->here)
-        begin(cycle->command);
-    else
-        ask(begin_there, answer, sizeof(answer));
-    for (bool over = false; !over;) {
-        bool over_there = watch(cycle);
-        over = cycle->here ? has_ended() : over_there;
+    unsigned long long before = atomic_load(&receiver.board->frames);
+    if (rping_gets_through() || rping_gets_through()) {
+        CHECK(pictures_come(NULL, before, RECOVERY), "rping gets through, pictures do not");
+        return false;
     }
+    SAY("  %d: rping does not get through: soft-RoCE stalls, and is replaced", cycle);
+    expect_ends(lost, told, cycle);
+    replace_card(here);
+    CHECK(pictures_come(NULL, before, RECOVERY), "no pictures by a card that rping gets through");
+    return true;
 }
 
 static long long ms_between(int64_t from, int64_t to)
@@ -363,34 +337,31 @@ static long long ms_between(int64_t from, int64_t to)
     return to ? (long long)((to - from) / GPUD_MSEC) : -1;
 }
 
-static void report(const struct cycle *cycle, int64_t took)
-{
-    unsigned long long sent = atomic_load(&receiver.board->last_value) - cycle->value;
-    unsigned long long came = atomic_load(&receiver.board->frames) - cycle->frames;
-    SAY("  %d: %s at the %s; the receiver noticed after %lld ms, the sender after %lld ms; "
-        "pictures %lld ms after the link was back, %lld of %llu lost",
-        cycle->number, cycle->command, cycle->here ? "receiver" : "sender",
-        ms_between(cycle->last_at, cycle->receiver_at),
-        ms_between(cycle->last_at, cycle->sender_at), (long long)(took / GPUD_MSEC),
-        (long long)(sent - came), sent);
-}
-
 /* By turns at either end. What happened before the link is back counts: a card may notice at once.
  */
 static enum outcome run_cycle(int number, const char *command, bool certain)
 {
-    struct cycle cycle = {.number = number, .here = number % 2, .command = command};
+    struct cycle cycle = {.last_at = 0};
     struct told now;
-    bool here = cycle.here;
+    char begin_there[64], answer[16];
+    bool here = number % 2;
+    snprintf(begin_there, sizeof(begin_there), "begin %s", command);
     cycle.lost = atomic_load(&receiver.board->lost);
     cycle.connected = atomic_load(&receiver.board->connected);
     cycle.frames = atomic_load(&receiver.board->frames);
     cycle.value = atomic_load(&receiver.board->last_value);
     ask_sender(&cycle.told);
-    disturb(&cycle);
+    if (here)
+        begin(command);
+    else
+        ask(begin_there, answer, sizeof(answer));
+    for (bool over = false; !over;) { /* until it is over */
+        bool over_there = watch(&cycle);
+        over = here ? has_ended() : over_there;
+    }
     int64_t back_at = gpud_test_now();
     unsigned long long before = atomic_load(&receiver.board->frames);
-    bool stalled = !watch_for_pictures(&cycle, before) &&
+    bool stalled = !pictures_come(&cycle, before, PATIENCE) &&
                    handle_silence(here, cycle.lost, &cycle.told, number);
     int64_t took = gpud_test_now() - back_at;
     longest = !stalled && took > longest ? took : longest;
@@ -399,7 +370,13 @@ static enum outcome run_cycle(int number, const char *command, bool certain)
     if (ended && !stalled)
         expect_ends(cycle.lost, &cycle.told, number);
     watch(&cycle);
-    report(&cycle, took);
+    unsigned long long sent = atomic_load(&receiver.board->last_value) - cycle.value;
+    unsigned long long came = atomic_load(&receiver.board->frames) - cycle.frames;
+    SAY("  %d: %s at the %s; the receiver noticed after %lld ms, the sender after %lld ms; "
+        "pictures %lld ms after the link was back, %lld of %llu lost",
+        number, command, here ? "receiver" : "sender", ms_between(cycle.last_at, cycle.receiver_at),
+        ms_between(cycle.last_at, cycle.sender_at), (long long)(took / GPUD_MSEC),
+        (long long)(sent - came), sent);
     if (stalled || ended)
         return stalled ? STALLED : ENDED;
     ask_sender(&now);
@@ -479,7 +456,7 @@ static void receive(int count, const char *seconds, const char *address, const c
     struct peer_orders orders = {.nap = GPUD_MSEC};
     snprintf(orders.address, sizeof(orders.address), "%s", address);
     peer_start(&receiver, &orders);
-    CHECK(pictures_come(0, RECOVERY), "no pictures at all");
+    CHECK(pictures_come(NULL, 0, RECOVERY), "no pictures at all");
     if (loss && atof(loss) > 0)
         run_lossy(loss, strcmp(mode, "lossy") == 0);
     for (const char *at = seconds; at; at = strchr(at, ',')) {
@@ -510,7 +487,7 @@ int main(int argc, char **argv)
     setenv("GPUD_TEST_LONG", "1", 1);
     folder = argv[2];
     interface_program = argv[4];
-    make_key(KEY, KEY_TEXT);
+    make_key(KEY, "the key of a test, which both hosts know");
     const char *mode = argc > 6 ? argv[6] : "";
     if (host[0] == '1')
         serve(address, strcmp(mode, "cut") == 0);

@@ -64,12 +64,11 @@ static void check_no_error(void)
     CHECK(!error, "%s", error->message);
 }
 
-/* --- the sender --------------------------------------------------------------------------- */
+/* --- the sender ------------------------------------------------------------------------------- */
 
 static GstPadProbeReturn on_first(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 {
     struct stream *stream = user;
-    (void)pad;
     CHECK_EQUAL(GST_BUFFER_OFFSET(GST_PAD_PROBE_INFO_BUFFER(info)), 0);
     g_mutex_lock(&lock);
     stream->began = GST_BUFFER_PTS(GST_PAD_PROBE_INFO_BUFFER(info));
@@ -145,7 +144,7 @@ static void send_until_done(const char *began, const char *done, int seconds)
     }
 }
 
-/* --- the receiver ------------------------------------------------------------------------- */
+/* --- the receiver ----------------------------------------------------------------------------- */
 
 static guint64 sent_at(const struct stream *stream, const struct seen *seen)
 {
@@ -156,7 +155,6 @@ static guint64 sent_at(const struct stream *stream, const struct seen *seen)
 static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 {
     struct stream *stream = user;
-    (void)pad;
     if (!(info->type & GST_PAD_PROBE_TYPE_BUFFER)) {
         if (GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) == GST_EVENT_SEGMENT)
             gst_event_copy_segment(GST_PAD_PROBE_INFO_EVENT(info), &stream->segment);
@@ -181,7 +179,6 @@ static void on_pad_added(GstElement *source, GstPad *pad, gpointer user)
     bool is_sound = g_str_has_suffix(GST_OBJECT_NAME(pad), "audio");
     GstElement *sink = gst_element_factory_make("fakesink", NULL);
     g_autoptr(GstPad) to = gst_element_get_static_pad(sink, "sink");
-    (void)source;
     g_object_set(sink, "sync", FALSE, "async", FALSE, NULL);
     gst_pad_add_probe(to, GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, on_data,
                       is_sound ? &programme->sound : &programme->pictures, NULL);
@@ -217,16 +214,6 @@ struct offsets {
     gint64 unsettled;         /* the greatest while it had not settled */
     struct line apart, clock; /* clock: by how much later the pictures are */
 };
-
-static void offsets_add(struct offsets *offsets, guint64 at, gint64 apart, gint64 late)
-{
-    if (!offsets->apart.points)
-        offsets->first = apart;
-    offsets->last = apart;
-    offsets->greatest = MAX(offsets->greatest, ABS(apart));
-    line_add(&offsets->apart, at, apart);
-    line_add(&offsets->clock, at, late);
-}
 
 static const struct seen *seen_of(const struct stream *stream, guint index)
 {
@@ -277,10 +264,16 @@ static struct offsets compare(const struct stream *pictures, const struct stream
         if (sent_at(sound, heard) > sent + APART) /* the sound began later, or some was dropped */
             continue;
         gint64 apart = heard->late - picture->late;
-        if (sent >= settled)
-            offsets_add(&offsets, sent, apart, picture->late);
-        else
+        if (sent < settled) {
             offsets.unsettled = MAX(offsets.unsettled, ABS(apart));
+            continue;
+        }
+        if (!offsets.apart.points)
+            offsets.first = apart;
+        offsets.last = apart;
+        offsets.greatest = MAX(offsets.greatest, ABS(apart));
+        line_add(&offsets.apart, sent, apart);
+        line_add(&offsets.clock, sent, picture->late);
     }
     return offsets;
 }
@@ -357,53 +350,29 @@ static void wait_for_beginnings(const char *began)
               "\"%s\" are not two times", lines[i]);
 }
 
-static GstElement *add_source(struct programme *programme, const char *port, const char *key)
-{
-    GstElement *source = gst_element_factory_make("gpudirectprogramsrc", NULL);
-    g_autofree char *address = g_strdup_printf("%s/cam%d", port, (int)(programme - programmes));
-    CHECK(source, "there is no gpudirectprogramsrc");
-    g_object_set(source, "address", address, "psk-file", key, "device", "host", NULL);
-    g_signal_connect(source, "pad-added", G_CALLBACK(on_pad_added), programme);
-    gst_bin_add(GST_BIN(pipeline), source);
-    return source;
-}
-
-/* Of the programme that has got least far, in ns. */
-static guint64 least_span(void)
-{
-    guint64 least = G_MAXUINT64;
-    g_mutex_lock(&lock);
-    for (int i = 0; i < count; i++)
-        least = MIN(least, MIN(span(&programmes[i].pictures), span(&programmes[i].sound)));
-    g_mutex_unlock(&lock);
-    return least;
-}
-
 static void receive(int seconds)
 {
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    guint64 reported = 0, wanted = (guint64)seconds * GST_SECOND, now;
-    for (int wait = 0; (now = least_span()) < wanted; wait++) {
+    guint64 reported = 0, wanted = (guint64)seconds * GST_SECOND, least = 0;
+    for (int wait = 0; least < wanted; wait++) {
         CHECK(wait < 10 * (seconds + SPARE), "the programmes do not come");
         check_no_error();
-        if (now >= reported + PROGRESS * GST_SECOND) {
-            reported = now;
+        if (least >= reported + PROGRESS * GST_SECOND) {
+            reported = least;
             for (int i = 0; i < count; i++)
                 report(&programmes[i]);
         }
         g_usleep(100000);
+        least = G_MAXUINT64;
+        g_mutex_lock(&lock);
+        for (int i = 0; i < count; i++)
+            least = MIN(least, MIN(span(&programmes[i].pictures), span(&programmes[i].sound)));
+        g_mutex_unlock(&lock);
     }
 }
 
-/* Whether nine of ten pictures of the time after the first SETTLING were received while it was
- * settled. */
-static bool kept_up(const struct stream *pictures, const struct offsets *offsets)
-{
-    guint64 judged = span(pictures) - MIN(span(pictures), SETTLING);
-    guint64 wanted = gst_util_uint64_scale(judged, pictures->num, GST_SECOND * pictures->den);
-    return wanted > 0 && offsets->apart.points >= 0.9 * (double)wanted;
-}
-
+/* Where a machine keeps up, nine of ten pictures of the time after the first SETTLING were received
+ * while it was settled. */
 static void judge(void)
 {
     gint64 greatest = 0;
@@ -411,7 +380,9 @@ static void judge(void)
     for (int i = 0; i < count; i++) {
         const struct stream *pictures = &programmes[i].pictures;
         struct offsets offsets = report(&programmes[i]);
-        keeps_up &= kept_up(pictures, &offsets);
+        guint64 judged = span(pictures) - MIN(span(pictures), SETTLING);
+        guint64 wanted = gst_util_uint64_scale(judged, pictures->num, GST_SECOND * pictures->den);
+        keeps_up &= wanted > 0 && offsets.apart.points >= 0.9 * (double)wanted;
         apart &= span(pictures) < PPM_SPAN || line_slope(&offsets.clock) >= PPM_LEAST * 1e3;
         greatest = MAX(greatest, offsets.greatest);
     }
@@ -419,23 +390,6 @@ static void judge(void)
     if (!keeps_up)
         SKIP("the machine does not keep up with the time");
     CHECK(apart, "the clocks are not apart");
-}
-
-static void set_rates(char **rates)
-{
-    for (int i = 0; i < count; i++) {
-        struct programme *programme = &programmes[i];
-        struct stream *pictures = &programme->pictures;
-        programme->rate = rates[i];
-        CHECK(sscanf(rates[i], "%" G_GUINT64_FORMAT "/%" G_GUINT64_FORMAT, &pictures->num,
-                     &pictures->den) == 2 &&
-                  pictures->num > 0 && pictures->den > 0,
-              "\"%s\" is no rate", rates[i]);
-        pictures->step = 1;
-        pictures->seen = g_array_new(FALSE, FALSE, sizeof(struct seen));
-        programme->sound = (struct stream){.num = RATE, .den = 1, .step = BLOCK};
-        programme->sound.seen = g_array_new(FALSE, FALSE, sizeof(struct seen));
-    }
 }
 
 int main(int argc, char **argv)
@@ -447,7 +401,19 @@ int main(int argc, char **argv)
     g_autofree char *began = g_build_filename(argv[4], "began", NULL);
     g_autofree char *done = g_build_filename(argv[4], "done", NULL);
     int seconds = atoi(argv[5]);
-    set_rates(argv + 6);
+    for (int i = 0; i < count; i++) {
+        struct programme *programme = &programmes[i];
+        struct stream *pictures = &programme->pictures;
+        programme->rate = argv[6 + i];
+        CHECK(sscanf(argv[6 + i], "%" G_GUINT64_FORMAT "/%" G_GUINT64_FORMAT, &pictures->num,
+                     &pictures->den) == 2 &&
+                  pictures->num > 0 && pictures->den > 0,
+              "\"%s\" is no rate", argv[6 + i]);
+        pictures->step = 1;
+        pictures->seen = g_array_new(FALSE, FALSE, sizeof(struct seen));
+        programme->sound = (struct stream){.num = RATE, .den = 1, .step = BLOCK};
+        programme->sound.seen = g_array_new(FALSE, FALSE, sizeof(struct seen));
+    }
     gst_init(NULL, NULL);
     if (strcmp(argv[1], "send") == 0) {
         pipeline = make_sender(port, key);
@@ -456,8 +422,14 @@ int main(int argc, char **argv)
         GstElement *sources[PROGRAMMES_MAX];
         pipeline = gst_pipeline_new(NULL);
         wait_for_beginnings(began);
-        for (int i = 0; i < count; i++)
-            sources[i] = add_source(&programmes[i], port, key);
+        for (int i = 0; i < count; i++) {
+            g_autofree char *address = g_strdup_printf("%s/cam%d", port, i);
+            sources[i] = gst_element_factory_make("gpudirectprogramsrc", NULL);
+            CHECK(sources[i], "there is no gpudirectprogramsrc");
+            g_object_set(sources[i], "address", address, "psk-file", key, "device", "host", NULL);
+            g_signal_connect(sources[i], "pad-added", G_CALLBACK(on_pad_added), &programmes[i]);
+            gst_bin_add(GST_BIN(pipeline), sources[i]);
+        }
         receive(seconds);
         for (int i = 0; i < count; i++)
             check_stats(sources[i]);

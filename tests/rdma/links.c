@@ -77,8 +77,6 @@ static uint32_t *slot_of(const struct frames_of *frames, uint32_t entry)
     return (uint32_t *)(void *)((char *)memory->host + offset);
 }
 
-/* --- beginning -------------------------------------------------------------------------------- */
-
 /* The channel is the link's from then on. before: the epoch that this one follows, or NULL. */
 static void begin_tx(struct tx_link *link, struct gpud_channel *channel, uint64_t frame_size,
                      struct tx_link *before)
@@ -175,8 +173,6 @@ static void end_rx(struct rx_link **link)
     end_rx_link(*link);
 }
 
-/* --- sending ---------------------------------------------------------------------------------- */
-
 /* The returned credits. */
 static void reap(struct tx_link *link)
 {
@@ -232,8 +228,6 @@ static bool send_frame(struct tx_link *link)
     return true;
 }
 
-/* --- receiving -------------------------------------------------------------------------------- */
-
 static bool has_frames(void *arg)
 {
     return gpud_page_has_frames(arg);
@@ -288,7 +282,7 @@ static void take_and_give_back(struct rx_link *link)
     give_back(link, entry);
 }
 
-/* --- frames ----------------------------------------------------------------------------------- */
+/* --- cases ------------------------------------------------------------------------------------ */
 
 #define SMALL 4096
 
@@ -320,8 +314,6 @@ static void test_large_frames(void)
     frame_count = 60;
     run_both(send_frames, receive_frames);
 }
-
-/* --- sleeping --------------------------------------------------------------------------------- */
 
 struct sleeper {
     struct gpud_page_end *end;
@@ -448,16 +440,13 @@ static void receive_beside_poller(int other)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
     AUTO(end_rx) struct rx_link *link = open_rx(connect_from(other), SMALL);
-    for (int i = 0; i < POLLED_TURNS; i++) {
+    for (int i = 0; i < POLLED_TURNS; i++)
         take_and_give_back(link);
-    }
     hear(other);
     usleep(50000); /* it sleeps by then, and need not */
     send_one(link->channel, &message);
     say(other, 1);
 }
-
-/* --- polling ---------------------------------------------------------------------------------- */
 
 #define KICKS 50
 
@@ -521,8 +510,6 @@ static void receive_kicks(int other)
     }
     hear(other);
 }
-
-/* --- stopped, killed -------------------------------------------------------------------------- */
 
 static void receive_for_ever(int other)
 {
@@ -593,9 +580,8 @@ static void test_killed(void)
     uint32_t entry;
     pid_t child = run_apart(send_for_ever, &other);
     AUTO(end_rx) struct rx_link *link = open_rx(connect_from(other), SMALL);
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 100; i++)
         take_and_give_back(link);
-    }
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     while (take_frame(link, &entry))
@@ -604,8 +590,6 @@ static void test_killed(void)
     gpud_page_notify(&link->page.end); /* without a peer */
     gpud_page_rouse(&link->page.end);
 }
-
-/* --- epochs ----------------------------------------------------------------------------------- */
 
 #define EPOCHS 20
 #define HELD 3
@@ -653,58 +637,45 @@ static void receive_epochs(int other)
     end_rx_link(&links[(EPOCHS + 1) % 2]);
 }
 
-/* --- what is left ----------------------------------------------------------------------------- */
-
 #define LIVES 20
 
-struct left {
-    unsigned fds, threads, pages;
-    char card[256]; /* what the kernel has for all processes: queue pairs, registrations, ids */
-};
-
-/* card: no other process uses it. */
-static struct left look(bool card)
+/* What this process has open; and, if no other one uses it, what the kernel has of the card for
+ * all: queue pairs, registrations, ids. */
+static void look(bool of_card, char left[512])
 {
-    struct left left = {.fds = count_fds(), .threads = count_entries("/proc/self/task")};
-    char line[512];
+    unsigned pages = 0;
+    char line[512], card[256] = "";
     FILE *file = fopen("/proc/self/maps", "re");
     while (file && fgets(line, sizeof(line), file))
-        left.pages += strstr(line, "/dev/zero") != NULL;
+        pages += strstr(line, "/dev/zero") != NULL;
     if (file)
         fclose(file);
-    file = card ? popen("rdma resource show", "re") : NULL;
-    CHECK(!card || (file && fgets(left.card, sizeof(left.card), file) && strstr(left.card, "mr ")),
-          "rdma resource show says \"%s\"", left.card);
+    file = of_card ? popen("rdma resource show", "re") : NULL;
+    CHECK(!of_card || (file && fgets(card, sizeof(card), file) && strstr(card, "mr ")),
+          "rdma resource show says \"%s\"", card);
     if (file)
         pclose(file);
-    return left;
+    snprintf(left, 512, "%u descriptors, %u threads, %u pages; %s", count_fds(),
+             count_entries("/proc/self/task"), pages, card);
 }
 
-static bool is_same(const struct left *a, const struct left *b)
+/* After the first life: what is left of it; after the others: no more than that. */
+static void check_left(int life, bool of_card, char first[512])
 {
-    return a->fds == b->fds && a->threads == b->threads && a->pages == b->pages &&
-           strcmp(a->card, b->card) == 0;
-}
-
-static void check_left(const struct left *before)
-{
+    char now[512];
     int64_t deadline = gpud_deadline(PATIENCE / 4);
-    bool card = before->card[0];
-    struct left now = look(card);
-    while (!is_same(before, &now) && gpud_now() < deadline) {
-        usleep(20000);
-        now = look(card);
+    look(of_card, life == 0 ? first : now);
+    while (life > 0 && strcmp(first, now) != 0) {
+        CHECK(gpud_now() < deadline && usleep(20000) == 0, "%s → %s", first, now);
+        look(of_card, now);
     }
-    CHECK(is_same(before, &now), "descriptors %u → %u, threads %u → %u, pages %u → %u; %s → %s",
-          before->fds, now.fds, before->threads, now.threads, before->pages, now.pages,
-          before->card, now.card);
 }
 
 /* Each turn ends in another way: by a goodbye, a disconnect, a release in between, a refusal, or
  * without being accepted. */
 static void send_lives(int other)
 {
-    struct left before;
+    char left[512];
     for (int life = 0; life < LIVES; life++) {
         struct tx_link link = {.channel = NULL};
         struct gpud_channel *channel;
@@ -723,17 +694,14 @@ static void send_lives(int other)
         say(other, 2); /* no peer is admitted from now on */
         hear(other);
         gpud_listener_close(&listener);
-        if (life == 0)
-            before = look(true);
-        else
-            check_left(&before);
+        check_left(life, true, left);
         say(other, 2);
     }
 }
 
 static void receive_lives(int other)
 {
-    struct left before;
+    char left[512];
     for (int life = 0; life < LIVES; life++) {
         struct rx_link link = {.channel = NULL};
         uint32_t entry;
@@ -754,14 +722,9 @@ static void receive_lives(int other)
         gpud_channel_unref(&waiting);
         say(other, 2);
         hear(other);
-        if (life == 0)
-            before = look(false);
-        else
-            check_left(&before);
+        check_left(life, false, left);
     }
 }
-
-/* --- lies ------------------------------------------------------------------------------------- */
 
 static void lie_to_sender(struct gpud_remote *remote, const struct gpud_accept *honest)
 {
@@ -825,6 +788,7 @@ static void send_to_liar(int other)
     struct gpud_network network;
     struct gpud_page_tx page;
     open_frames(&frames, SMALL);
+    struct gpud_memory **memories = frames.ring.memory;
     ops->describe(channel, frames.device, &network);
     CHECK(strncmp(network.card, "rxe", 3) == 0 && network.ways == GPUD_NETWORK_HOST &&
               !network.no_dmabuf[0],
@@ -833,19 +797,17 @@ static void send_to_liar(int other)
     send_one(channel, &message);
     receive_one(channel, &message, GPUD_MESSAGE_ACCEPT);
     lie_to_sender(remote, &message.accept);
-    EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, 0, frames.ring.memory[0], 0, SMALL, &e));
+    EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, 0, memories[0], 0, SMALL, &e));
 
     /* A key that was never given: the connection ends, and nothing else does. */
     message.accept.page.word[1] ^= 0x5a5a;
     WORKS(ops->attach(remote, &message.accept.page, &e));
     WORKS(ops->attach_ring(remote, &message.accept.ring, ENTRIES, SMALL, &e));
-    WORKS(ops->add_source(remote, frames.ring.memory[0], &e));
-    EXPECT(GPUD_INVALID, "entry",
-           ops->write(remote, ENTRIES, 0, frames.ring.memory[0], 0, SMALL, &e));
-    EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, 0, frames.ring.memory[1], 0, SMALL, &e));
-    EXPECT(GPUD_INVALID, "entry",
-           ops->write(remote, 0, 0, frames.ring.memory[0], 0, SMALL + 1, &e));
-    EXPECT(GPUD_INVALID, "", ops->write(remote, 0, 0, frames.ring.memory[0], SMALL + 1, SMALL, &e));
+    WORKS(ops->add_source(remote, memories[0], &e));
+    EXPECT(GPUD_INVALID, "entry", ops->write(remote, ENTRIES, 0, memories[0], 0, SMALL, &e));
+    EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, 0, memories[1], 0, SMALL, &e));
+    EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, 0, memories[0], 0, SMALL + 1, &e));
+    EXPECT(GPUD_INVALID, "", ops->write(remote, 0, 0, memories[0], SMALL + 1, SMALL, &e));
     WORKS(gpud_page_tx_init(&page, remote->page, remote, ENTRIES, ENTRIES, &e));
     PEER_UNTIL("a wrong key ends the connection", 60000, gpud_channel_is_dead(channel));
     expect_end(channel, GPUD_CLOSED, "key or range is wrong");

@@ -9,14 +9,13 @@
 #include "support/media.h"
 #include "support/peer.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #define HOST "192.168.88.1"
+#define ON_CARD HOST "/24 dev v0"
 #define ADDRESS "rdma://" HOST ":7174/net"
 #define KEY "/tmp/network-key"
-#define KEY_TEXT "the key of a test, which both ends know"
 #define PATIENCE (120 * GPUD_SEC)
 #define SLICE (100 * GPUD_MSEC)
 #define ROUNDS 2
@@ -24,16 +23,6 @@
 static void run(const char *command)
 {
     CHECK(system(command) == 0, "%s failed", command);
-}
-
-static void add_address(void)
-{
-    run("ip address add " HOST "/24 dev v0");
-}
-
-static void remove_address(void)
-{
-    run("ip address delete " HOST "/24 dev v0");
 }
 
 /* --- the sender ------------------------------------------------------------------------------- */
@@ -95,12 +84,6 @@ static void acquire_until(struct gpud_receiver *receiver, enum gpud_status wante
     }
 }
 
-static struct gpud_receiver *create_receiver(void)
-{
-    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = ADDRESS, .psk_file = KEY);
-    return receiver;
-}
-
 /* This user can list it without a key, but gets no frames without one. */
 static void check_list(void)
 {
@@ -132,25 +115,25 @@ static void check_list(void)
 
 int main(void)
 {
-    make_key(KEY, KEY_TEXT);
+    make_key(KEY, "the key of a test, which both ends know");
     CHECK(getenv("GPUDIRECT_HOST"), "run it by tests/vm/guest --rdma");
     context = NEW_CONTEXT();
 
-    struct gpud_receiver *receiver = create_receiver();
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = ADDRESS, .psk_file = KEY);
     acquire_until(receiver, GPUD_TIMEOUT, "no route leads there", false);
     SAY("before the network is up: waits, and says what is missing");
 
-    add_address();
+    run("ip address add " ON_CARD);
     struct gpud_sender *sender = create_sender();
     pthread_t thread = NEW_THREAD(play_sender, sender);
     acquire_until(receiver, GPUD_OK, "", false);
     SAY("the network comes up, and pictures come");
 
     for (int i = 0; i < ROUNDS; i++) {
-        remove_address();
+        run("ip address delete " ON_CARD);
         acquire_until(receiver, GPUD_PEER, "", false);
         acquire_until(receiver, GPUD_TIMEOUT, "no route leads there", true);
-        add_address();
+        run("ip address add " ON_CARD);
         int64_t start = gpud_test_now();
         acquire_until(receiver, GPUD_OK, "", true);
         SAY("the address leaves and returns: pictures after %lld ms",

@@ -6,6 +6,7 @@
  * done yet, and where the card fails in mid-stream. "lies": a hostile peer. */
 #include "fake_card.h"
 
+#include "device/cuda/driver.h"
 #include "support/check.h"
 #include "support/make.h"
 #include "transfer/transfer.h"
@@ -209,8 +210,6 @@ static void drop_region(const struct ends *ends, struct gpud_region **region)
     settle(ends);
 }
 
-/* --- a GPU's memory, and its queue ------------------------------------------------------------ */
-
 /* A word that a queue waits for. */
 struct hold {
     void *page;
@@ -379,26 +378,25 @@ static void test_managed(struct gpud_device *cuda)
 {
     struct gpud_region *region;
     struct gpud_region_params params = GPUD_PARAMS_INIT(params);
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *previous;
-    int (*push)(void *) = (int (*)(void *))dlsym(driver, "cuCtxPushCurrent_v2");
-    int (*pop)(void **) = (int (*)(void **))dlsym(driver, "cuCtxPopCurrent_v2");
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     int (*alloc)(unsigned long long *, size_t, unsigned) =
         (int (*)(unsigned long long *, size_t, unsigned))dlsym(driver, "cuMemAllocManaged");
-    int (*give_back)(unsigned long long) =
-        (int (*)(unsigned long long))dlsym(driver, "cuMemFree_v2");
     unsigned long long address = 0;
-    CHECK(push && pop && alloc && give_back, "no driver: %s", dlerror());
-    CHECK(push(gpud_device_get_native(cuda)) == 0 && alloc(&address, SIZE, 1) == 0, "no memory");
+    CUcontext previous;
+    CHECK(alloc, "no driver: %s", dlerror());
+    CHECK(gpud_cu.ctx_push_current(gpud_device_get_native(cuda)) == CUDA_SUCCESS &&
+              alloc(&address, SIZE, 1) == 0,
+          "no memory");
     AUTO(close_ends) struct ends ends = open_ends(false);
     params.address = (void *)(uintptr_t)address;
     params.length = SIZE;
     EXPECT(GPUD_UNSUPPORTED, "managed memory",
            gpud_region_create(ends.a.connection, &params, &region, &e));
-    CHECK(give_back(address) == 0 && pop(&previous) == 0, "the driver");
+    CHECK(gpud_cu.mem_free(address) == CUDA_SUCCESS &&
+              gpud_cu.ctx_pop_current(&previous) == CUDA_SUCCESS,
+          "the driver");
     dlclose(driver);
 }
-
-/* --- failures --------------------------------------------------------------------------------- */
 
 /* What had succeeded by then is told so; the rest is completed once, and nothing after the end. */
 static void test_failure(bool refused)
@@ -445,8 +443,6 @@ static void test_failure(bool refused)
     drop_region(&ends, &source);
     drop_region(&ends, &target);
 }
-
-/* --- keys ------------------------------------------------------------------------------------- */
 
 /* Each bit of a key, and each byte, is told from what it was: nothing reaches the card. */
 static void test_damaged_keys(void)

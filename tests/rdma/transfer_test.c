@@ -221,8 +221,6 @@ static void check_range(const struct buffer *buffer, uint32_t i, const char *wha
     memset(buffer->bytes, GUARD, LARGE);
 }
 
-/* --- puts ------------------------------------------------------------------------------------- */
-
 static void take_puts(int other)
 {
     AUTO(close_side) struct side side = meet_as_listener(other);
@@ -284,8 +282,6 @@ static void make_puts(int other)
     hear(other);
 }
 
-/* --- gets ------------------------------------------------------------------------------------- */
-
 static void give_gets(int other)
 {
     AUTO(close_side) struct side side = meet_as_listener(other);
@@ -327,8 +323,6 @@ static void make_gets(int other)
     say(other, 0);
     await_completion(&side, GPUD_COMPLETION_END, GPUD_CLOSED);
 }
-
-/* --- messages --------------------------------------------------------------------------------- */
 
 static void take_messages(int other)
 {
@@ -384,17 +378,16 @@ static void make_messages(int other)
     }
     hear(other);
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++) {
-        struct gpud_operation_params send = range_of(&source, 1024 * i, i, .value = i);
+        /* The last receives are told when the first have been taken. */
+        struct gpud_operation_params send =
+            range_of(&source, 1024 * i, i, .value = i, .timeout_ns = PATIENCE);
         fill_pattern(source.bytes + 1024 * i, i, i);
-        send.timeout_ns = PATIENCE; /* the last receives are told when the first have been taken */
         WORKS(POST(&side, SEND, &send));
     }
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++)
         await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
     hear(other);
 }
-
-/* --- no receive is posted --------------------------------------------------------------------- */
 
 static void receive_late(int other)
 {
@@ -428,8 +421,8 @@ static void send_early(int other)
     EXPECT(GPUD_TIMEOUT, "posted no receive", POST(&side, SEND, &send));
     send.timeout_ns = 50 * GPUD_MSEC;
     EXPECT(GPUD_TIMEOUT, "posted no receive", POST(&side, SEND, &send));
-    struct gpud_operation_params put = range_of(&source, 0, 100); /* others are not held up */
-    put.key = &key;
+    /* Others are not held up. */
+    struct gpud_operation_params put = range_of(&source, 0, 100, .key = &key);
     DO(&side, PUT, &put);
     say(other, 1);
     await_completion(&side, GPUD_COMPLETION_ROOM, GPUD_OK);
@@ -444,7 +437,7 @@ static void send_early(int other)
     CHECK_EQUAL(hear(other), 3);
 }
 
-/* --- connecting ------------------------------------------------------------------------------- */
+/* --- what is refused, and what that costs: nothing -------------------------------------------- */
 
 static void expect_no_connection(struct gpud_transfer *transfer, const char *address,
                                  enum gpud_status status, const char *says)
@@ -523,8 +516,6 @@ static void test_connecting(void)
     gpud_transfer_destroy(&transfer);
 }
 
-/* --- keys and rights -------------------------------------------------------------------------- */
-
 static void give_keys(int other)
 {
     AUTO(close_side) struct side side = meet_as_listener(other);
@@ -602,8 +593,6 @@ static void use_keys(int other)
     hear(other);
 }
 
-/* --- a region that is taken back -------------------------------------------------------------- */
-
 static void take_back(int other)
 {
     AUTO(close_side) struct side side = meet_as_listener(other);
@@ -631,13 +620,12 @@ static void use_stale(int other)
     AUTO(close_side) struct side side = meet_as_caller(other);
     AUTO(drop_buffer) struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key first = hear_key(other), second = hear_key(other);
-    struct gpud_operation_params put = range_of(&source, 0, SIZE);
+    struct gpud_operation_params put = range_of(&source, 0, SIZE, .key = &first);
     struct gpud_completion done = {.size = sizeof(done)};
     struct gpud_error error = {.reason = ""};
     enum gpud_status status;
     size_t count;
     uint64_t posted = 0, completed = 0, refused = 0;
-    put.key = &first;
     while ((status = gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &error)) ==
                GPUD_OK ||
            status == GPUD_TIMEOUT) {
@@ -664,9 +652,7 @@ static void use_stale(int other)
         (unsigned long long)refused);
     hear(other);
     EXPECT(GPUD_NO_ACCESS, "took the region back", POST(&side, PUT, &put));
-    put.key = &second;
-    put.notify = true;
-    put.value = 2;
+    put = range_of(&source, 0, SIZE, .key = &second, .notify = true, .value = 2);
     fill_pattern(source.bytes, SIZE, 4);
     WORKS(POST(&side, PUT, &put));
     do
@@ -675,8 +661,6 @@ static void use_stale(int other)
     CHECK(done.kind == GPUD_COMPLETION_PUT && done.status == GPUD_OK, "the other region");
     hear(other);
 }
-
-/* --- forged keys ------------------------------------------------------------------------------ */
 
 static void be_attacked(int other)
 {
@@ -723,8 +707,6 @@ static void attack(int other)
     hear(other);
 }
 
-/* --- room ------------------------------------------------------------------------------------- */
-
 static void hold_still(int other)
 {
     AUTO(close_side) struct side side = meet_as_listener(other);
@@ -760,8 +742,6 @@ static void fill_up(int other)
     }
     hear(other);
 }
-
-/* --- descriptors, interrupting ---------------------------------------------------------------- */
 
 static void *interrupt_soon(void *arg)
 {
@@ -834,18 +814,20 @@ static bool is_of_death(enum gpud_status status)
 }
 
 /* Counts it, unless it is the end. */
-static unsigned check_completion(const struct gpud_completion *done, uintptr_t posted, bool *seen,
-                                 uintptr_t *failed)
+static struct gpud_completion count_completion(const struct side *side, uintptr_t posted,
+                                               bool *seen, uintptr_t *completed, uintptr_t *failed)
 {
-    uintptr_t which = (uintptr_t)done->user;
-    if (done->kind == GPUD_COMPLETION_END)
-        return 0;
+    struct gpud_completion done = next_completion(side);
+    uintptr_t which = (uintptr_t)done.user;
+    if (done.kind == GPUD_COMPLETION_END)
+        return done;
     CHECK(which < posted && !seen[which], "operation %d is completed again", (int)which);
-    CHECK(done->status == GPUD_OK || is_of_death(done->status), "%s",
-          gpud_status_string(done->status));
+    CHECK(done.status == GPUD_OK || is_of_death(done.status), "%s",
+          gpud_status_string(done.status));
     seen[which] = true;
-    *failed += is_of_death(done->status);
-    return 1;
+    *completed += 1;
+    *failed += is_of_death(done.status);
+    return done;
 }
 
 /* Each operation is completed, once, and the end comes behind them. */
@@ -856,7 +838,8 @@ static void test_killed_peer(void)
     AUTO(close_side) struct side side = meet_as_caller(other);
     AUTO(drop_buffer) struct buffer source = make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE);
     struct gpud_region_key key = hear_key(other);
-    struct gpud_operation_params move = range_of(&source, 0, LARGE, .key = &key);
+    struct gpud_operation_params move =
+        range_of(&source, 0, LARGE, .key = &key, .timeout_ns = PATIENCE);
     static bool seen[1 << 20];
     uintptr_t posted = 1, completed = 1, failed = 0;
     struct gpud_operation_params recv = range_of(&source, 0, 64, .user = (void *)posted++);
@@ -866,31 +849,22 @@ static void test_killed_peer(void)
     enum gpud_status got = GPUD_OK;
     size_t count;
     /* Operations go on until one is refused. */
-    for (int i = 0; !is_of_death(got); i++) {
+    for (int i = 0; !is_of_death(got) && done.kind != GPUD_COMPLETION_END; i++) {
         if (i == 40)
             CHECK(kill(child, SIGKILL) == 0, "kill: %m");
         move.user = (void *)posted;
-        move.timeout_ns = PATIENCE;
-        got = i % 2 ? gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &move, &error)
-                    : gpud_connection_post(side.connection, GPUD_COMPLETION_GET, &move, &error);
+        got = gpud_connection_post(
+            side.connection, i % 2 ? GPUD_COMPLETION_PUT : GPUD_COMPLETION_GET, &move, &error);
         CHECK(got == GPUD_OK || (is_of_death(got) && i >= 40), "operation %d: %s: %s", i,
               gpud_status_string(got), error.reason);
         posted += got == GPUD_OK;
         CHECK(posted < sizeof(seen), "the death is not noticed");
-        while (i % 32 == 31 && completed + 20 < posted) {
-            done = next_completion(&side);
-            completed += check_completion(&done, posted, seen, &failed);
-            if (done.kind == GPUD_COMPLETION_END)
-                break;
-        }
-        if (done.kind == GPUD_COMPLETION_END)
-            break;
+        while (i % 32 == 31 && completed + 20 < posted && done.kind != GPUD_COMPLETION_END)
+            done = count_completion(&side, posted, seen, &completed, &failed);
     }
     CHECK(waitpid(child, &status, 0) == child, "waitpid: %m");
-    while (done.kind != GPUD_COMPLETION_END) {
-        done = next_completion(&side);
-        completed += check_completion(&done, posted, seen, &failed);
-    }
+    while (done.kind != GPUD_COMPLETION_END)
+        done = count_completion(&side, posted, seen, &completed, &failed);
     CHECK(is_of_death(done.status) && completed == posted && seen[1] && failed >= 1,
           "%d completed, %d of them failed, of %d", (int)completed, (int)failed, (int)posted);
     EXPECT(GPUD_TIMEOUT, "", gpud_completion_queue_wait(side.queue, 0, &done, 1, &count, &e));
@@ -902,16 +876,14 @@ static void write_on(int other)
     AUTO(close_side) struct side side = meet_as_caller(other);
     AUTO(drop_buffer) struct buffer source = make_buffer(&side, SIZE, GPUD_REGION_LOCAL);
     struct gpud_region_key key = hear_key(other);
-    struct gpud_operation_params put = range_of(&source, 0, SIZE);
+    struct gpud_operation_params put =
+        range_of(&source, 0, SIZE, .key = &key, .timeout_ns = PATIENCE, .notify = true);
     struct gpud_completion done = {.size = sizeof(done)};
     struct gpud_error error;
     enum gpud_status status;
     size_t count;
     uint64_t posted = 0, completed = 0;
     memset(source.bytes, 1, SIZE);
-    put.key = &key;
-    put.timeout_ns = PATIENCE;
-    put.notify = true;
     while ((status = gpud_connection_post(side.connection, GPUD_COMPLETION_PUT, &put, &error)) ==
            GPUD_OK) {
         posted++;
@@ -953,13 +925,13 @@ static void close_early(int other)
     }
 }
 
-/* --- registering ------------------------------------------------------------------------------ */
-
 static void wait_for_word(int other)
 {
     AUTO(close_side) struct side side = meet_as_listener(other);
     hear(other);
 }
+
+#define REGISTER(params, region) gpud_region_create(side.connection, params, region, &e)
 
 static void register_all(int other)
 {
@@ -969,17 +941,15 @@ static void register_all(int other)
     AUTO(close_side) struct side side = meet_as_caller(other);
     struct gpud_device *host = OPEN_DEVICE(side.context, "host");
     struct gpud_memory *memory = NEW_MEMORY(host, SIZE);
-    EXPECT(GPUD_INVALID, "no memory", gpud_region_create(side.connection, &params, &region, &e));
+    EXPECT(GPUD_INVALID, "no memory", REGISTER(&params, &region));
     params.memory = memory;
     params.access = 1u << 7;
-    EXPECT(GPUD_INVALID, "no access 0x80",
-           gpud_region_create(side.connection, &params, &region, &e));
+    EXPECT(GPUD_INVALID, "no access 0x80", REGISTER(&params, &region));
     params.access = GPUD_REGION_REMOTE_READ;
     params.length = 5;
-    EXPECT(GPUD_INVALID, "either a memory",
-           gpud_region_create(side.connection, &params, &region, &e));
+    EXPECT(GPUD_INVALID, "either a memory", REGISTER(&params, &region));
     params.length = 0;
-    WORKS(gpud_region_create(side.connection, &params, &region, &e));
+    WORKS(REGISTER(&params, &region));
     gpud_region_get_info(region, &info);
     CHECK(info.length == SIZE && info.access == GPUD_REGION_REMOTE_READ &&
               strcmp(info.device, "host") == 0 && strcmp(info.way, "host") == 0,
@@ -993,24 +963,20 @@ static void register_all(int other)
     memory = NEW_MEMORY(cuda, SIZE);
     params = (struct gpud_region_params)GPUD_PARAMS_INIT(params);
     params.memory = memory;
-    EXPECT(GPUD_UNSUPPORTED, "dma-buf: the driver of rxe0",
-           gpud_region_create(side.connection, &params, &region, &e));
+    EXPECT(GPUD_UNSUPPORTED, "dma-buf: the driver of rxe0", REGISTER(&params, &region));
     params.memory = NULL;
     params.address = gpud_memory_get_native(memory);
     params.length = SIZE;
     EXPECT(GPUD_UNSUPPORTED, "peermem: nvidia-peermem is not loaded", /* detected */
-           gpud_region_create(side.connection, &params, &region, &e));
+           REGISTER(&params, &region));
     params.device = "cuda:0";
-    EXPECT(GPUD_UNSUPPORTED, "memory of cuda:0 cannot be registered",
-           gpud_region_create(side.connection, &params, &region, &e));
+    EXPECT(GPUD_UNSUPPORTED, "memory of cuda:0 cannot be registered", REGISTER(&params, &region));
     params.device = "abacus:0";
-    EXPECT(GPUD_INVALID, "not a device", gpud_region_create(side.connection, &params, &region, &e));
+    EXPECT(GPUD_INVALID, "not a device", REGISTER(&params, &region));
     gpud_memory_unref(&memory);
     gpud_device_close(&cuda);
     say(other, 1);
 }
-
-/* --- idle ------------------------------------------------------------------------------------- */
 
 static void *accept_in_vain(void *arg)
 {
