@@ -51,12 +51,9 @@ static void test_nobody(void)
 
 static void expect_taken(const char *text, const char *says)
 {
-    struct gpud_access_rule access = everybody();
-    struct gpud_address address;
     struct gpud_listener *listener;
     struct gpud_error error = {.reason = ""};
-    WORKS(gpud_address_resolve(text, &address, &e));
-    enum gpud_status status = gpud_listener_open(&address, &access, &listener, &error);
+    enum gpud_status status = try_to_listen(text, NULL, &listener, &error);
     CHECK(status == GPUD_IO && error.native == EADDRINUSE && strstr(error.reason, says),
           "listening on %s once more: %s: %s", text, gpud_status_string(status), error.reason);
 }
@@ -64,8 +61,7 @@ static void expect_taken(const char *text, const char *says)
 /* Each EVENT says by whom it was sent. */
 static void greet(struct gpud_channel *channel, uint32_t name)
 {
-    struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .event = {.kind = name}};
-    send_one(channel, &message);
+    send_one(channel, &(struct gpud_message){.type = GPUD_MESSAGE_EVENT, .event.kind = name});
 }
 
 static void expect_greeting(struct gpud_channel *channel, uint32_t name)
@@ -353,10 +349,8 @@ static void test_silence(void)
 static void send_keys(int other)
 {
     struct gpud_access_rule keyed = with_key(KEY), nothing = {.kind = GPUD_ACCESS_USER};
-    struct gpud_address address;
     struct gpud_listener *listener;
-    WORKS(gpud_address_resolve(address_of(""), &address, &e));
-    EXPECT(GPUD_NO_ACCESS, "psk-file", gpud_listener_open(&address, &nothing, &listener, &e));
+    EXPECT(GPUD_NO_ACCESS, "psk-file", try_to_listen(address_of(""), &nothing, &listener, &e));
     keyed.allow_unauthenticated = false;
     listener = listen_on(address_of(""), &keyed);
     say(other, 1);
@@ -407,7 +401,7 @@ static void test_keys(void)
 
 #define CHANNELS_MAX 8
 
-/* Greets whoever connects, and all again whenever the test says something, until it says 0. */
+/* Greets each that connects, and all again whenever the test says something, until it says 0. */
 static void serve(int other, const char *name, uint32_t number)
 {
     struct gpud_channel *channels[CHANNELS_MAX];
@@ -757,8 +751,7 @@ static bool forks;
 /* Says what the process of its child is, which lives on; 0: it has none. */
 static void send_until_killed(int other)
 {
-    struct gpud_message message = {.type = GPUD_MESSAGE_EVENT};
-    send_one(accept_from(other), &message);
+    send_one(accept_from(other), &(struct gpud_message){.type = GPUD_MESSAGE_EVENT});
     pid_t child = forks ? fork() : 0;
     CHECK(child >= 0, "fork: %m");
     if (!forks || child > 0)
@@ -805,11 +798,8 @@ static void run(const char *command)
 
 static void expect_no_listener(const char *text, enum gpud_status wanted, const char *says)
 {
-    struct gpud_access_rule access = everybody();
-    struct gpud_address address;
     struct gpud_listener *listener;
-    WORKS(gpud_address_resolve(text, &address, &e));
-    EXPECT(wanted, says, gpud_listener_open(&address, &access, &listener, &e));
+    EXPECT(wanted, says, try_to_listen(text, NULL, &listener, &e));
 }
 
 /* An interface without an RDMA card gets a hint, too. */
@@ -845,8 +835,7 @@ static void join(struct gpud_listener *listener, const char *text, struct gpud_c
         else if (gpud_fd_wait(listener->fd, gpud_now() + GPUD_MSEC, NULL) == GPUD_OK)
             gpud_listener_accept(listener, sender, &peer, NULL);
     }
-    message = (struct gpud_message){.type = GPUD_MESSAGE_READY, .epoch = 7};
-    send_one(*receiver, &message);
+    send_one(*receiver, &(struct gpud_message){.type = GPUD_MESSAGE_READY, .epoch = 7});
     receive_one(*sender, &message, GPUD_MESSAGE_READY);
     CHECK_EQUAL(message.epoch, 7);
 }

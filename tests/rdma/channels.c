@@ -52,13 +52,11 @@ void await_end(pid_t child)
 
 void run_both(end_fn *sender, end_fn *receiver)
 {
-    int fds[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0, "socketpair: %m");
-    pid_t children[] = {start(sender, fds[0], fds[1]), start(receiver, fds[1], fds[0])};
-    close(fds[0]);
-    close(fds[1]);
-    await_end(children[0]);
-    await_end(children[1]);
+    int other;
+    pid_t second = run_apart(receiver, &other), first = start(sender, other, -1);
+    close(other);
+    await_end(first);
+    await_end(second);
 }
 
 uint16_t case_port = 7000;
@@ -140,13 +138,19 @@ struct gpud_access_rule with_key(const char *file)
     return access;
 }
 
-struct gpud_listener *listen_on(const char *text, const struct gpud_access_rule *access)
+enum gpud_status try_to_listen(const char *text, const struct gpud_access_rule *access,
+                               struct gpud_listener **listener, struct gpud_error *error)
 {
     struct gpud_access_rule open = everybody();
     struct gpud_address address;
-    struct gpud_listener *listener;
     WORKS(gpud_address_resolve(text, &address, &e));
-    WORKS(gpud_listener_open(&address, access ? access : &open, &listener, &e));
+    return gpud_listener_open(&address, access ? access : &open, listener, error);
+}
+
+struct gpud_listener *listen_on(const char *text, const struct gpud_access_rule *access)
+{
+    struct gpud_listener *listener;
+    WORKS(try_to_listen(text, access, &listener, &e));
     CHECK(!listener->note[0], "%s", listener->note);
     return listener;
 }

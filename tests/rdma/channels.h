@@ -17,8 +17,8 @@
 /* An end of a case: `other` is for say() and hear(). */
 typedef void end_fn(int other);
 
-/* Runs the cases that are named by arguments, without any all, each in a process of its own: none
- * that has used a card before may fork and use it again. For main(); a nameless one ends the list.
+/* Runs the cases that are named by arguments, without any all, each in a process of its own, as a
+ * process that has used a card must not fork and use it again. A case without a name ends the list.
  */
 struct rdma_case {
     const char *name;
@@ -53,6 +53,8 @@ const char *address6_of(const char *rest);
 struct gpud_access_rule everybody(void);
 struct gpud_access_rule with_key(const char *file);
 
+enum gpud_status try_to_listen(const char *text, const struct gpud_access_rule *access,
+                               struct gpud_listener **listener, struct gpud_error *error);
 struct gpud_listener *listen_on(const char *text, const struct gpud_access_rule *access);
 struct gpud_channel *accept_one(struct gpud_listener *listener);
 struct gpud_channel *accept_connected(struct gpud_listener *listener);

@@ -653,13 +653,20 @@ static void prove(struct line *line, const struct gpud_auth_key *key,
     CHECK(gpud_auth_next(&line->auth, proof), "no proof");
 }
 
+/* Asks, and says what it has proved by this key, which is kept. */
+static void ask_with(struct line *line, const struct gpud_auth_key *key,
+                     uint8_t proof[GPUD_AUTH_MESSAGE_SIZE])
+{
+    ask(line);
+    prove(line, key, proof);
+    say(line, proof, GPUD_AUTH_MESSAGE_SIZE);
+}
+
 static void honest(void)
 {
     uint8_t proof[GPUD_AUTH_MESSAGE_SIZE], verdict[GPUD_AUTH_MESSAGE_SIZE];
     AUTO(close_line) struct line line;
-    ask(&line);
-    prove(&line, &right, proof);
-    say(&line, proof, sizeof(proof));
+    ask_with(&line, &right, proof);
     CHECK(is_in(&line), "one with the key is not let in: %s", line.reason);
     CHECK(hear(&line, verdict), "no verdict");
     WORKS(gpud_auth_handle(&line.auth, verdict, sizeof(verdict), &e));
@@ -671,15 +678,11 @@ static void without_the_key(void)
     uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE], answer[GPUD_AUTH_MESSAGE_SIZE];
     struct line line;
     SAY("another key, and none");
-    ask(&line);
-    prove(&line, &wrong, bytes);
-    say(&line, bytes, sizeof(bytes));
+    ask_with(&line, &wrong, bytes);
     CHECK(hear(&line, answer), "the peer is not told");
     EXPECT(GPUD_NO_ACCESS, "key", gpud_auth_handle(&line.auth, answer, sizeof(answer), &e));
     expect_end(&line, "another key", GPUD_NO_ACCESS, "key");
-    ask(&line);
-    prove(&line, NULL, bytes);
-    say(&line, bytes, sizeof(bytes));
+    ask_with(&line, NULL, bytes);
     expect_end(&line, "no key", GPUD_NO_ACCESS, "key");
 }
 
@@ -689,9 +692,7 @@ static void replays(void)
     uint8_t verdict[GPUD_AUTH_MESSAGE_SIZE];
     struct line line, other;
     SAY("what was heard before, with the same queue pairs");
-    ask(&line);
-    prove(&line, &right, old);
-    say(&line, old, sizeof(old));
+    ask_with(&line, &right, old);
     CHECK(is_in(&line) && hear(&line, verdict), "the first is not let in");
     uint32_t queue_pair = line.peer.queue_pair;
     close_line(&line);
@@ -813,9 +814,7 @@ static void flood(void)
     SAY("wrong keys without end");
     for (unsigned i = 0; i < 500; i++) {
         struct line line;
-        ask(&line);
-        prove(&line, &wrong, bytes);
-        say(&line, bytes, sizeof(bytes));
+        ask_with(&line, &wrong, bytes);
         expect_end(&line, "a wrong key", GPUD_NO_ACCESS, "key");
     }
     honest();

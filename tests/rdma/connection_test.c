@@ -705,23 +705,24 @@ static void test_silence(void)
     CHECK_EQUAL(asked, before + 1);
 }
 
-struct stream {
+struct work {
     struct pair *pair;
     struct target from, to;
+    atomic_uint seen; /* by the other side */
 };
 
 static void *stream_thread(void *arg)
 {
-    struct stream *stream = arg;
-    struct end *end = &stream->pair->a;
+    struct work *work = arg;
+    struct end *end = &work->pair->a;
     struct gpud_error error;
     enum gpud_status status;
     for (;;) {
-        status = write_to(end, &stream->from, 0, &stream->to, 0, stream->from.size, &error);
+        status = write_to(end, &work->from, 0, &work->to, 0, work->from.size, &error);
         if (status == GPUD_OK)
             gpud_rdma_notify(end->rdma, true);
         if (status == GPUD_OK || status == GPUD_AGAIN)
-            status = gpud_rdma_send(end->rdma, stream->from.bytes, 5000, &error);
+            status = gpud_rdma_send(end->rdma, work->from.bytes, 5000, &error);
         if (status != GPUD_OK && status != GPUD_AGAIN)
             break;
     }
@@ -733,12 +734,12 @@ static void *stream_thread(void *arg)
 static void test_end(void)
 {
     struct pair pair = make_pair();
-    struct stream stream = {.pair = &pair,
-                            .from = make_target(&pair.a, 1000000, GPUD_RDMA_LOCAL),
-                            .to = make_target(&pair.b, 1000000, GPUD_RDMA_REMOTE_WRITE)};
+    struct work work = {.pair = &pair,
+                        .from = make_target(&pair.a, 1000000, GPUD_RDMA_LOCAL),
+                        .to = make_target(&pair.b, 1000000, GPUD_RDMA_REMOTE_WRITE)};
     const void *message;
     size_t size;
-    pthread_t thread = NEW_THREAD(stream_thread, &stream);
+    pthread_t thread = NEW_THREAD(stream_thread, &work);
     UNTIL(&pair, gpud_rdma_received(pair.b.rdma) > 10);
     gpud_rdma_end(pair.a.rdma);
     gpud_rdma_end(pair.a.rdma);
@@ -761,19 +762,13 @@ static void test_end(void)
     struct gpud_rdma *rdma = pair.a.rdma;
     gpud_rdma_unref(&pair.a.rdma); /* the region keeps it */
     CHECK(rdma == gpud_rdma_ref(rdma), "it is there");
-    drop_target(&stream.from);
+    drop_target(&work.from);
     gpud_rdma_unref(&rdma);
-    drop_target(&stream.to);
+    drop_target(&work.to);
     drop_end(&pair.b);
 }
 
 #define ROUNDS 1500
-
-struct work {
-    struct pair *pair;
-    struct target from, to;
-    atomic_uint seen; /* by the other side */
-};
 
 static void *writer_thread(void *arg)
 {

@@ -101,8 +101,7 @@ static void begin_tx(struct tx_link *link, struct gpud_channel *channel, uint64_
                            &e));
     WORKS(gpud_page_tx_init(&link->page, link->remote->page, link->remote, message.accept.entries,
                             ENTRIES, &e));
-    message = (struct gpud_message){.type = GPUD_MESSAGE_CANARY};
-    send_one(channel, &message);
+    send_one(channel, &(struct gpud_message){.type = GPUD_MESSAGE_CANARY});
 }
 
 static void begin_rx(struct rx_link *link, struct gpud_channel *channel, uint64_t frame_size)
@@ -438,13 +437,12 @@ static void send_beside_poller(int other)
 
 static void receive_beside_poller(int other)
 {
-    struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
     AUTO(end_rx) struct rx_link *link = open_rx(connect_from(other), SMALL);
     for (int i = 0; i < POLLED_TURNS; i++)
         take_and_give_back(link);
     hear(other);
     usleep(50000); /* it sleeps by then, and need not */
-    send_one(link->channel, &message);
+    send_one(link->channel, &(struct gpud_message){.type = GPUD_MESSAGE_EOS});
     say(other, 1);
 }
 

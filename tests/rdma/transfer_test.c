@@ -963,7 +963,8 @@ static void register_all(int other)
     memory = NEW_MEMORY(cuda, SIZE);
     params = (struct gpud_region_params)GPUD_PARAMS_INIT(params);
     params.memory = memory;
-    EXPECT(GPUD_UNSUPPORTED, "dma-buf: the driver of rxe0", REGISTER(&params, &region));
+    EXPECT(GPUD_UNSUPPORTED, "dma-buf: the driver of rxe0 takes no dma-bufs",
+           REGISTER(&params, &region));
     params.memory = NULL;
     params.address = gpud_memory_get_native(memory);
     params.length = SIZE;
