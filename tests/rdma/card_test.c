@@ -483,12 +483,6 @@ static void close_sides(struct sides *sides)
     fake_card_check_empty();
 }
 
-static void check_alive(struct side *side)
-{
-    struct gpud_error error;
-    CHECK(!gpud_rdma_has_failed(side->end.rdma, &error), "it failed: %s", error.reason);
-}
-
 static void write_word(struct side *side, const struct side *other, bool urgent)
 {
     side->page.mine = side->written + 1;
@@ -569,7 +563,8 @@ static void check_at_rest(struct sides *sides, bool urgent)
 {
     for (int i = 0; i < 2; i++) {
         struct side *side = &sides->side[i], *other = &sides->side[1 - i];
-        check_alive(side);
+        struct gpud_error error;
+        CHECK(!gpud_rdma_has_failed(side->end.rdma, &error), "it failed: %s", error.reason);
         CHECK_EQUAL(side->page.theirs, other->written);
         if (urgent || !side->urgent_only)
             CHECK_EQUAL(side->seen, other->written);

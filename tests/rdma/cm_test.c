@@ -284,13 +284,6 @@ static void fake_peer_establish(struct fake_peer *peer)
     tell(peer->server, NULL, RDMA_CM_EVENT_ESTABLISHED, 0, NULL, 0);
 }
 
-/* The peer hangs up: the other end is told. */
-static void fake_peer_leave(struct fake_peer *peer)
-{
-    if (peer->server)
-        tell(peer->server, NULL, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
-}
-
 static void fake_peer_close(struct fake_peer *peer)
 {
     struct fake_peer **known = peer->server ? find(peer->server) : NULL;
@@ -370,18 +363,6 @@ DIR *__wrap_opendir(const char *path)
     return __real_opendir(path);
 }
 
-/* Any host may ask, as fast as it likes: that does not cost a search of the directory each time,
- * under the lock of all ports. */
-static void flood_with_names(void)
-{
-    int64_t start = gpud_now();
-    unsigned before = reads;
-    for (unsigned i = 0; i < 300; i++)
-        request("unknown", i % 2 ? 0 : GPUD_RDMA_RECEIVES);
-    int64_t most = (gpud_now() - start) / (100 * GPUD_MSEC) + 2;
-    CHECK(reads - before <= most, "%u searches, %lld are due", reads - before, (long long)most);
-}
-
 static void test_names(void)
 {
     struct gpud_listener *listeners[STREAMS + 2];
@@ -411,7 +392,15 @@ static void test_names(void)
     expect_names_behind("cam1/s29", "");
     expect_names_behind("zzz", "");
     CHECK(request("cam1/s99", GPUD_RDMA_RECEIVES).reason == GPUD_RDMA_UNKNOWN_NAME, "a stream");
-    flood_with_names();
+
+    /* Any host may ask, as fast as it likes: that does not cost a search of the directory each
+     * time, under the lock of all ports. */
+    int64_t start = gpud_now();
+    unsigned before = reads;
+    for (unsigned i = 0; i < 300; i++)
+        request("unknown", i % 2 ? 0 : GPUD_RDMA_RECEIVES);
+    int64_t most = (gpud_now() - start) / (100 * GPUD_MSEC) + 2;
+    CHECK(reads - before <= most, "%u searches, %lld are due", reads - before, (long long)most);
 
     for (unsigned i = 0; i < STREAMS + 2; i++)
         gpud_listener_close(&listeners[i]);
@@ -486,19 +475,6 @@ static void expect_refusal(const char *says, unsigned requests, uint16_t port)
     CHECK_EQUAL(fake_cm.pairless, 0);
 }
 
-static void test_moves(void)
-{
-    struct gpud_rdma_refusal moved = {.reason = GPUD_RDMA_UNKNOWN_NAME};
-    gpud_rdma_refuse_moved(&moved, 40123);
-    answer_by(moved);
-    fake_cm_answer(NO_LISTENER, "", 0);
-    expect_refusal("no sender listens on rdma://192.0.2.7:7174/cam1", 2, 40123);
-    answer_by(moved);
-    gpud_rdma_refuse_moved(&moved, 7174); /* in a circle */
-    answer_by(moved);
-    expect_refusal("has just moved", 2, 40123);
-}
-
 static void expect_names(unsigned requests, unsigned pairless)
 {
     struct gpud_address *found;
@@ -517,10 +493,18 @@ static void expect_names(unsigned requests, unsigned pairless)
 
 static void test_requests(void)
 {
+    struct gpud_rdma_refusal moved = {.reason = GPUD_RDMA_UNKNOWN_NAME};
     expect_names(1, 1);
     fake_cm_answer(STALE, "", 0);
     expect_names(2, 1);
-    test_moves();
+    gpud_rdma_refuse_moved(&moved, 40123);
+    answer_by(moved);
+    fake_cm_answer(NO_LISTENER, "", 0);
+    expect_refusal("no sender listens on rdma://192.0.2.7:7174/cam1", 2, 40123);
+    answer_by(moved);
+    gpud_rdma_refuse_moved(&moved, 7174); /* in a circle */
+    answer_by(moved);
+    expect_refusal("has just moved", 2, 40123);
     for (int i = 0; i < ATTEMPTS; i++)
         if (attempt())
             return;
@@ -774,7 +758,8 @@ static void leaves(void)
     for (int step = ASKED; step < STEPS; step++) {
         AUTO(close_line) struct line line;
         go_to(&line, (enum step)step);
-        fake_peer_leave(&line.peer);
+        if (line.peer.server)
+            tell(line.peer.server, NULL, RDMA_CM_EVENT_DISCONNECTED, 0, NULL, 0);
         for (int64_t until = gpud_deadline(PATIENCE); line.status == GPUD_AGAIN; look(&line))
             CHECK(gpud_now() < until, "step %d: never over", step);
         CHECK(!is_in(&line) && strlen(line.reason) > 10, "step %d: \"%s\"", step, line.reason);

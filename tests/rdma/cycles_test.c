@@ -51,15 +51,6 @@ static void *fail_when_told(void *arg)
     return NULL;
 }
 
-static void wait_for_orders(void)
-{
-    static sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    NEW_THREAD(fail_when_told, &signals);
-}
-
 /* --- both sides ------------------------------------------------------------------------------- */
 
 static void start(struct peer *peer, bool sends)
@@ -142,6 +133,7 @@ static void restart_sender(void)
 
 int main(int argc, char **argv)
 {
+    static sigset_t signals;
     static const struct {
         const char *what;
         void (*run)(void);
@@ -152,7 +144,10 @@ int main(int argc, char **argv)
         {"a sender's queue pair that fails", fail_senders_queue_pair},
         {"a sender that is started anew", restart_sender},
     };
-    wait_for_orders();
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    NEW_THREAD(fail_when_told, &signals);
     peer_main(argc, argv);
     const char *address = getenv("GPUDIRECT_ADDRESS");
     CHECK(argc > 1 && address, "run it by tests/vm/guest --rdma");

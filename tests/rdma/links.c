@@ -232,20 +232,6 @@ static bool has_frames(void *arg)
     return gpud_page_has_frames(arg);
 }
 
-static void check_frame(const struct rx_link *link, uint32_t entry,
-                        const struct gpud_descriptor *descriptor)
-{
-    uint64_t sequence = link->sequence;
-    const uint32_t *words = slot_of(&link->frames, entry);
-    CHECK_EQUAL(descriptor->sequence, sequence);
-    CHECK_EQUAL(descriptor->meta_size, sequence % (GPUD_FRAME_META_MAX + 1));
-    for (uint32_t i = 0; i < descriptor->meta_size; i++)
-        CHECK(descriptor->meta[i] == (uint8_t)sequence, "a torn descriptor");
-    for (uint64_t i = 0; i < link->frames.size / 4; i++)
-        CHECK(words[i] == word_of(sequence, i), "frame %llu is torn at word %llu",
-              (unsigned long long)sequence, (unsigned long long)i);
-}
-
 /* Waits for the next frame, which must be whole. false: the link failed. */
 static bool take_frame(struct rx_link *link, uint32_t *entry)
 {
@@ -263,8 +249,15 @@ static bool take_frame(struct rx_link *link, uint32_t *entry)
             return false;
         gpud_page_sleep(&link->page.end, has_frames, &link->page, gpud_now() + SLICE);
     }
-    link->sequence++;
-    check_frame(link, *entry, &descriptor);
+    uint64_t sequence = ++link->sequence;
+    const uint32_t *words = slot_of(&link->frames, *entry);
+    CHECK_EQUAL(descriptor.sequence, sequence);
+    CHECK_EQUAL(descriptor.meta_size, sequence % (GPUD_FRAME_META_MAX + 1));
+    for (uint32_t i = 0; i < descriptor.meta_size; i++)
+        CHECK(descriptor.meta[i] == (uint8_t)sequence, "a torn descriptor");
+    for (uint64_t i = 0; i < link->frames.size / 4; i++)
+        CHECK(words[i] == word_of(sequence, i), "frame %llu is torn at word %llu",
+              (unsigned long long)sequence, (unsigned long long)i);
     return true;
 }
 
