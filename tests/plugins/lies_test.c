@@ -3,14 +3,10 @@
 
 /* Hostile data beside the pictures: random bytes, and texts, names and caps that are meant to do
  * harm. */
-#include "ends.h"
-#include "wire/codec.h"
 #include "wire_fuzz.h"
+#include "wires.h"
 
 #include <gst/video/video-sei.h>
-#include <string.h>
-
-static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789};
 
 /* --- hostile bytes ------------------------------------------------------------------------ */
 
@@ -99,34 +95,25 @@ TEST(test_mutated_bytes)
 /* A structure of one text, as no writer of ours would write it. */
 static GstStructure *read_text(const gchar *text, size_t length)
 {
-    uint8_t bytes[4096];
-    struct pack pack = {.data = bytes, .size = sizeof(bytes)};
-    static const gchar name[] = "x-cue", field[] = "text";
+    struct pack pack = PACK(4096);
 
-    pack_u8(&pack, sizeof(name) - 1);
-    pack_bytes(&pack, name, sizeof(name) - 1);
-    pack_u16(&pack, 1);
-    pack_u8(&pack, sizeof(field) - 1);
-    pack_bytes(&pack, field, sizeof(field) - 1);
-    pack_u8(&pack, 7); /* a string */
-    pack_u16(&pack, (uint16_t)length);
-    pack_bytes(&pack, text, length);
-    struct unpack unpack = {.data = bytes, .left = pack.used};
-    return unpack_structure(&unpack);
+    pack_begin(&pack, "x-cue", 1);
+    pack_field(&pack, "text", 7); /* a string */
+    pack_text(&pack, text, length);
+    return read_structure(&pack, NULL);
 }
 
 static void expect_text(const gchar *text, const gchar *wanted)
 {
-    GstStructure *structure = read_text(text, strlen(text));
+    g_autoptr(GstStructure) structure = read_text(text, strlen(text));
 
-    if (wanted) {
-        fail_unless(structure != NULL, "refused: %s", wanted);
-        fail_unless_equals_string(gst_structure_get_string(structure, "text"), wanted);
-    } else {
+    if (!wanted) {
         fail_unless(structure == NULL, "taken: a text of %u bytes that begins with 0x%02x",
                     (guint)strlen(text), (guchar)text[0]);
+        return;
     }
-    g_clear_pointer(&structure, gst_structure_free);
+    fail_unless(structure != NULL, "refused: %s", wanted);
+    fail_unless_equals_string(gst_structure_get_string(structure, "text"), wanted);
 }
 
 /* A peer's text must be safe to print on a terminal. */
@@ -157,18 +144,24 @@ TEST(test_texts_hold_no_control_characters)
 /* Our own writer cleans its texts, so that they are never refused for that. */
 TEST(test_texts_are_written_clean)
 {
-    uint8_t bytes[256];
-    struct pack pack = {.data = bytes, .size = sizeof(bytes)};
-    GstStructure *structure =
+    struct pack pack = PACK(256);
+    g_autoptr(GstStructure) sent =
         gst_structure_new("x-cue", "text", G_TYPE_STRING, "a\x01\x7f\xc2\x9bü\nb", NULL);
 
-    pack_structure(&pack, structure, NULL);
-    gst_structure_free(structure);
-    struct unpack unpack = {.data = bytes, .left = pack.used};
-    structure = unpack_structure(&unpack);
-    fail_unless(structure != NULL);
-    fail_unless_equals_string(gst_structure_get_string(structure, "text"), "a   ü b");
-    gst_structure_free(structure);
+    pack_structure(&pack, sent, NULL);
+    g_autoptr(GstStructure) got = read_structure(&pack, NULL);
+    fail_unless(got != NULL);
+    fail_unless_equals_string(gst_structure_get_string(got, "text"), "a   ü b");
+}
+
+/* Media of which no caps are made; says: a part of the reason, which there must be. */
+static void expect_no_caps(const struct gpud_media *media, const gchar *says, const gchar *what)
+{
+    g_autofree gchar *reason = NULL;
+    GstVideoInfo info;
+
+    fail_if(media_to_caps(media, NULL, &info, &reason), "%s", what);
+    fail_unless(reason != NULL && strstr(reason, says), "%s: %s", what, reason);
 }
 
 /* Caps that no element of GStreamer would send. */
@@ -187,23 +180,17 @@ TEST(test_caps_that_cannot_be)
         "a=(int){ 1, 2 }",
     };
     struct gpud_media media = {.picture = {.rate = {25, 1}}};
-    gchar *reason = NULL;
-    GstVideoInfo info;
 
     gpud_layout_init(&media.picture.layout, "UYVY", 64, 16, 0, NULL);
     for (guint i = 0; i < G_N_ELEMENTS(extras); i++) {
         g_strlcpy(media.extra, extras[i], sizeof(media.extra));
-        fail_if(media_to_caps(&media, NULL, &info, &reason), "%s", extras[i]);
-        fail_unless(reason != NULL);
-        g_clear_pointer(&reason, g_free);
+        expect_no_caps(&media, "", extras[i]);
     }
     media.extra[0] = '\0';
-    media.picture.rate.den = 0;
-    fail_if(media_to_caps(&media, NULL, &info, &reason));
-    g_clear_pointer(&reason, g_free);
+    media.picture.rate = (struct gpud_fraction){25, 0};
+    expect_no_caps(&media, "", "a rate of 25/0");
     media.picture.rate = (struct gpud_fraction){G_MAXUINT32, 1};
-    fail_if(media_to_caps(&media, NULL, &info, &reason));
-    g_clear_pointer(&reason, g_free);
+    expect_no_caps(&media, "", "a rate of 4294967295/1");
 }
 
 /* Whatever the strides say: behind a modifier no row is where they do. */
@@ -211,55 +198,33 @@ TEST(test_tiled_pictures_have_no_caps)
 {
     static const guint64 modifiers[] = {1, 0x0100000000000001, G_MAXUINT64};
     struct gpud_media media = {.picture = {.rate = {25, 1}}};
-    GstVideoInfo info;
 
     for (guint i = 0; i < G_N_ELEMENTS(modifiers); i++) {
-        g_autofree gchar *reason = NULL;
         gpud_layout_init(&media.picture.layout, "NV12", 64, 16, 0, NULL);
         media.picture.layout.modifier = modifiers[i];
-        fail_if(media_to_caps(&media, NULL, &info, &reason), "modifier %" G_GUINT64_FORMAT,
-                modifiers[i]);
-        fail_unless(strstr(reason, "modifier") != NULL, "%s", reason);
+        expect_no_caps(&media, "modifier", "a picture with a modifier");
     }
 }
 
 /* Strides and planes that leave the frame, or are other ones than the format's. */
 TEST(test_layouts_that_cannot_be)
 {
-    struct gpud_media good = {.picture = {.rate = {25, 1}}};
-    GstVideoInfo info;
+    struct gpud_layout good;
 
-    gpud_layout_init(&good.picture.layout, "NV12", 64, 16, 0, NULL);
-    for (guint lie = 0; lie < 8; lie++) {
-        struct gpud_media media = good;
-        struct gpud_layout *layout = &media.picture.layout;
+    gpud_layout_init(&good, "NV12", 64, 16, 0, NULL);
+    struct gpud_layout lies[8] = {good, good, good, good, good, good, good, good};
+    lies[0].plane[0].stride = 63;
+    lies[1].plane[1].stride = G_MAXUINT32;
+    lies[2].plane[1].offset = good.size;
+    lies[3].plane[1].offset = G_MAXUINT64 - 64;
+    lies[4].plane[1].rows = G_MAXUINT32;
+    lies[5].planes = 1;
+    lies[6].planes = G_MAXUINT32;
+    lies[7].plane[0].rows = 8;
+    for (guint lie = 0; lie < G_N_ELEMENTS(lies); lie++) {
+        struct gpud_media media = {.picture = {.rate = {25, 1}, .layout = lies[lie]}};
         g_autofree gchar *reason = NULL;
-        switch (lie) {
-        case 0:
-            layout->plane[0].stride = 63;
-            break;
-        case 1:
-            layout->plane[1].stride = G_MAXUINT32;
-            break;
-        case 2:
-            layout->plane[1].offset = layout->size;
-            break;
-        case 3:
-            layout->plane[1].offset = G_MAXUINT64 - 64;
-            break;
-        case 4:
-            layout->plane[1].rows = G_MAXUINT32;
-            break;
-        case 5:
-            layout->planes = 1;
-            break;
-        case 6:
-            layout->planes = G_MAXUINT32;
-            break;
-        default:
-            layout->plane[0].rows = 8;
-            break;
-        }
+        GstVideoInfo info;
         fail_if(media_to_caps(&media, NULL, &info, &reason), "lie %u", lie);
         fail_unless(reason != NULL && strlen(reason) > 20, "lie %u: %s", lie, reason);
     }
@@ -299,28 +264,7 @@ TEST(test_format_names_are_shown_clean)
         fail_unless(g_ascii_isprint(*c), "0x%02x in \"%s\"", (guchar)*c, reason);
 }
 
-/* The bytes of one region's meta that says so many parameters follow, and holds one. */
-static size_t region(uint8_t *bytes, size_t size, uint32_t width, uint8_t count)
-{
-    struct pack pack = {.data = bytes, .size = size};
-    g_autoptr(GstStructure) param = gst_structure_new_empty("detection");
-
-    wire_head_pack(&pack, &head);
-    pack_u16(&pack, 8); /* a region of interest */
-    struct pack length = pack;
-    pack_u16(&pack, 0);
-    size_t start = pack.used;
-    pack_u32(&pack, 1);
-    pack_u32(&pack, 2);
-    pack_quark(&pack, g_quark_from_static_string("face"));
-    for (guint i = 0; i < 4; i++)
-        pack_u32(&pack, width);
-    pack_u8(&pack, count);
-    pack_structure(&pack, param, NULL);
-    pack_u16(&length, (uint16_t)(pack.used - start));
-    return pack.used;
-}
-
+/* One region's meta that says so many parameters follow, and holds one. */
 TEST(test_regions_that_lie)
 {
     static const struct {
@@ -332,14 +276,26 @@ TEST(test_regions_that_lie)
                 {64, 255, FALSE},
                 {32769, 1, FALSE},
                 {G_MAXUINT32, 1, FALSE}};
+    g_autoptr(GstStructure) param = gst_structure_new_empty("detection");
 
     for (guint i = 0; i < G_N_ELEMENTS(said); i++) {
         struct meta_loss loss = {lost_metas_new(NULL), NULL};
         g_autoptr(GstBuffer) buffer = gst_buffer_new();
-        struct wire_head got;
-        uint8_t bytes[128];
-        size_t size = region(bytes, sizeof(bytes), said[i].width, said[i].count);
-        fail_unless(meta_decode(bytes, (uint32_t)size, &got, buffer, &loss));
+        struct pack pack = PACK(128);
+        wire_head_pack(&pack, &head);
+        pack_u16(&pack, 8); /* a region of interest */
+        struct pack length = pack;
+        pack_u16(&pack, 0);
+        size_t start = pack.used;
+        pack_u32(&pack, 1);
+        pack_u32(&pack, 2);
+        pack_quark(&pack, g_quark_from_static_string("face"));
+        for (guint k = 0; k < 4; k++)
+            pack_u32(&pack, said[i].width);
+        pack_u8(&pack, said[i].count);
+        pack_structure(&pack, param, NULL);
+        pack_u16(&length, (uint16_t)(pack.used - start));
+        fail_unless(read_metas(pack.data, pack.used, buffer, &loss));
         fail_unless((gst_buffer_get_video_region_of_interest_meta(buffer) != NULL) == said[i].good,
                     "%u", i);
         fail_unless_equals_uint64(lost_metas_count(loss.lost), !said[i].good);
@@ -347,18 +303,16 @@ TEST(test_regions_that_lie)
     }
 }
 
-/* So do the types of regions. */
+/* The types of regions become quarks, which live for ever. */
 TEST(test_quarks_are_rationed)
 {
     guint refused = 0;
 
     for (guint i = 0; i < 2000; i++) {
-        uint8_t bytes[128];
-        struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+        struct pack pack = PACK(128);
         g_autofree gchar *name = g_strdup_printf("unknown region %u", i);
-        pack_u16(&pack, (uint16_t)strlen(name));
-        pack_bytes(&pack, name, strlen(name));
-        struct unpack unpack = {.data = bytes, .left = pack.used};
+        pack_text(&pack, name, strlen(name));
+        struct unpack unpack = unpack_of(&pack);
         GQuark quark = unpack_quark(&unpack);
         fail_unless((quark == 0) == unpack.bad);
         fail_unless(!unpack.bad || !g_quark_try_string(name));
@@ -367,22 +321,17 @@ TEST(test_quarks_are_rationed)
     fail_unless(refused > 1500, "%u of 2000 refused", refused);
 }
 
-/* Names become quarks, which live for ever. */
+/* So do names. */
 TEST(test_names_are_rationed)
 {
     guint refused = 0;
 
     for (guint i = 0; i < 2000; i++) {
-        uint8_t bytes[128];
-        struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+        struct pack pack = PACK(128);
         g_autofree gchar *name = g_strdup_printf("never-heard-of-%u", i);
-        pack_u8(&pack, (uint8_t)strlen(name));
-        pack_bytes(&pack, name, strlen(name));
-        pack_u16(&pack, 0);
-        struct unpack unpack = {.data = bytes, .left = pack.used};
-        GstStructure *structure = unpack_structure(&unpack);
+        pack_begin(&pack, name, 0);
+        g_autoptr(GstStructure) structure = read_structure(&pack, NULL);
         refused += structure == NULL;
-        g_clear_pointer(&structure, gst_structure_free);
     }
     fail_unless(refused > 1500, "%u of 2000 refused", refused);
 }
@@ -390,19 +339,12 @@ TEST(test_names_are_rationed)
 /* Caps with a field of this name. NULL: they are refused. */
 static GstStructure *read_field(struct names *names, const gchar *field)
 {
-    static const gchar name[] = "video/x-raw";
-    uint8_t bytes[256];
-    struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+    struct pack pack = PACK(256);
 
-    pack_u8(&pack, sizeof(name) - 1);
-    pack_bytes(&pack, name, sizeof(name) - 1);
-    pack_u16(&pack, 1);
-    pack_u8(&pack, (uint8_t)strlen(field));
-    pack_bytes(&pack, field, strlen(field));
-    pack_u8(&pack, 2); /* an unsigned number */
+    pack_begin(&pack, "video/x-raw", 1);
+    pack_field(&pack, field, 2); /* an unsigned number */
     pack_u32(&pack, 7);
-    struct unpack unpack = {.data = bytes, .left = pack.used, .names = names};
-    return unpack_structure(&unpack);
+    return read_structure(&pack, names);
 }
 
 static guint count_fields(struct names *names, const gchar *prefix, guint count)

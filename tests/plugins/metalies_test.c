@@ -3,42 +3,19 @@
 
 /* Metas that are well formed but harmful: values that abort GStreamer's own arithmetic, or that
  * lose the data beside them. Accepted metas are used as elements do (wire_use.c). */
-#include "ends.h"
-#include "wire/codec.h"
 #include "wire_fuzz.h"
-
-#include <gst/video/video.h>
-#include <string.h>
-
-static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789};
+#include "wires.h"
 
 /* --- date-times --------------------------------------------------------------------------- */
 
-static void begin_structure(struct pack *pack, guint fields)
-{
-    pack_u8(pack, 5);
-    pack_bytes(pack, "x-cue", 5);
-    pack_u16(pack, (uint16_t)fields);
-}
-
-static void pack_field(struct pack *pack, const gchar *name, guint8 type)
-{
-    pack_u8(pack, (uint8_t)strlen(name));
-    pack_bytes(pack, name, strlen(name));
-    pack_u8(pack, type);
-}
-
 static GstStructure *read_date(const gchar *text)
 {
-    uint8_t bytes[4096];
-    struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+    struct pack pack = PACK(4096);
 
-    begin_structure(&pack, 1);
+    pack_begin(&pack, "x-cue", 1);
     pack_field(&pack, "when", 11);
-    pack_u16(&pack, (uint16_t)strlen(text));
-    pack_bytes(&pack, text, strlen(text));
-    struct unpack unpack = {.data = bytes, .left = pack.used};
-    return unpack_structure(&unpack);
+    pack_text(&pack, text, strlen(text));
+    return read_structure(&pack, NULL);
 }
 
 TEST(test_dates)
@@ -79,7 +56,7 @@ TEST(test_dates)
         "2026-11-22T10:00:00Z\n",
         " 2026",
     };
-    gchar longest[3001];
+    g_autofree gchar *longest = g_strnfill(3000, '9');
 
     for (guint i = 0; i < G_N_ELEMENTS(good); i++) {
         g_autoptr(GstStructure) structure = read_date(good[i]);
@@ -87,8 +64,6 @@ TEST(test_dates)
     }
     for (guint i = 0; i < G_N_ELEMENTS(bad); i++)
         fail_if(read_date(bad[i]) != NULL, "taken: %s", bad[i]);
-    memset(longest, '9', sizeof(longest) - 1);
-    longest[sizeof(longest) - 1] = '\0';
     fail_if(read_date(longest) != NULL);
 }
 
@@ -99,22 +74,18 @@ TEST(test_zones_of_the_far_east)
 
     for (guint i = 0; i < G_N_ELEMENTS(zones); i++) {
         g_autofree gchar *text = g_strconcat("2026-11-22T10:00:00", zones[i], NULL);
-        GDateTime *local = g_date_time_new_from_iso8601(text, NULL);
+        g_autoptr(GDateTime) local = g_date_time_new_from_iso8601(text, NULL);
         g_autoptr(GstDateTime) time = gst_date_time_new_from_g_date_time(g_date_time_ref(local)),
                                got = NULL;
         g_autoptr(GstStructure) sent = gst_structure_new("x-cue", "when", GST_TYPE_DATE_TIME, time,
                                                          "title", G_TYPE_STRING, "x", NULL);
-        uint8_t bytes[256];
-        struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+        struct pack pack = PACK(256);
         pack_structure(&pack, sent, NULL);
-        struct unpack unpack = {.data = bytes, .left = pack.used};
-        g_autoptr(GstStructure) read = unpack_structure(&unpack);
+        g_autoptr(GstStructure) read = read_structure(&pack, NULL);
         fail_unless(read != NULL, "nothing arrives with %s", zones[i]);
         fail_unless(gst_structure_get(read, "when", GST_TYPE_DATE_TIME, &got, NULL));
-        GDateTime *arrived = gst_date_time_to_g_date_time(got);
+        g_autoptr(GDateTime) arrived = gst_date_time_to_g_date_time(got);
         fail_unless(g_date_time_equal(arrived, local), "another time than %s", text);
-        g_date_time_unref(arrived);
-        g_date_time_unref(local);
     }
 }
 
@@ -138,12 +109,9 @@ static guint decode(const uint8_t *bytes, size_t size, guint64 *lost)
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
     g_autoptr(GstBuffer) buffer = gst_buffer_new();
     gpointer state = NULL;
-    struct wire_head got;
     guint count = 0;
 
-    uint8_t *exact = g_memdup2(bytes, size);
-    meta_decode(exact, (uint32_t)size, &got, buffer, &loss);
-    g_free(exact);
+    read_metas(bytes, size, buffer, &loss);
     while (gst_buffer_iterate_meta(buffer, &state))
         count++;
     wire_use_metas(buffer);
@@ -183,8 +151,7 @@ TEST(test_timecodes)
     };
 
     for (guint i = 0; i < G_N_ELEMENTS(said); i++) {
-        uint8_t bytes[256];
-        struct pack pack = {.data = bytes, .size = sizeof(bytes)}, length;
+        struct pack pack = PACK(256), length;
         guint64 lost;
         wire_head_pack(&pack, &head);
         begin_item(&pack, &length, 1);
@@ -193,7 +160,7 @@ TEST(test_timecodes)
         pack_u8(&pack, said[i].has_jam);
         pack_u64(&pack, (guint64)said[i].jam);
         end_item(&pack, &length);
-        fail_unless(decode(bytes, pack.used, &lost) == (guint)said[i].good, "%u", i);
+        fail_unless(decode(pack.data, pack.used, &lost) == (guint)said[i].good, "%u", i);
         fail_unless_equals_uint64(lost, !said[i].good);
     }
 }
@@ -203,10 +170,8 @@ TEST(test_timecodes)
 static GstBuffer *make_nested(void)
 {
     GstBuffer *buffer = gst_buffer_new();
-    GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, CUSTOM);
-    GstStructure *structure = gst_custom_meta_get_structure(meta);
     GstStructure *inner = gst_structure_new("inner", "depth", G_TYPE_INT, 1, NULL);
-    GValue list = G_VALUE_INIT, one = G_VALUE_INIT;
+    GstStructure *kept = gst_structure_from_string("x, kept=(int)7, list=(int){ 0 }", NULL);
 
     for (gint depth = 2; depth < 200; depth++) {
         GstStructure *outer = gst_structure_new("inner", "depth", G_TYPE_INT, depth, "inner",
@@ -214,12 +179,12 @@ static GstBuffer *make_nested(void)
         gst_structure_free(inner);
         inner = outer;
     }
-    g_value_init(&list, GST_TYPE_LIST);
-    g_value_init(&one, G_TYPE_INT);
-    gst_value_list_append_value(&list, &one);
-    gst_structure_set(structure, "kept", G_TYPE_INT, 7, "inner", GST_TYPE_STRUCTURE, inner,
-                      "buffer", GST_TYPE_BUFFER, NULL, NULL);
-    gst_structure_take_value(structure, "list", &list);
+    GstStructure *structure = add_custom(buffer, CUSTOM);
+    gst_structure_set_value(structure, "kept", gst_structure_get_value(kept, "kept"));
+    gst_structure_set_value(structure, "list", gst_structure_get_value(kept, "list"));
+    gst_structure_set(structure, "inner", GST_TYPE_STRUCTURE, inner, "buffer", GST_TYPE_BUFFER,
+                      NULL, NULL);
+    gst_structure_free(kept);
     gst_structure_free(inner);
     gst_buffer_add_video_region_of_interest_meta(buffer, "face", 1, 2, 3, 4);
     return buffer;
@@ -228,26 +193,15 @@ static GstBuffer *make_nested(void)
 /* What is nested too deeply stays behind and is counted; the rest arrives. */
 TEST(test_nested_structures)
 {
-    struct meta_loss loss = {lost_metas_new(NULL), NULL};
-    GstBuffer *buffer = make_nested();
-    uint8_t bytes[GPUD_FRAME_META_MAX];
-    struct meta_large large = {NULL};
-    struct wire_head got;
+    g_autoptr(GstBuffer) buffer = there_and_back(make_nested(), 1, 0);
+    GstStructure *structure = find_custom(buffer, CUSTOM), *next;
     gint kept;
 
-    uint32_t size = meta_encode(buffer, &head, bytes, &large, &loss);
-    fail_unless_equals_int(large.used, 0);
-    fail_unless_equals_uint64(lost_metas_count(loss.lost), 1);
-    gst_buffer_unref(buffer);
-    buffer = gst_buffer_new();
-    fail_unless(meta_decode(bytes, size, &got, buffer, &loss));
     fail_unless(gst_buffer_get_video_region_of_interest_meta(buffer) != NULL);
-    GstCustomMeta *meta = gst_buffer_get_custom_meta(buffer, CUSTOM);
-    fail_unless(meta != NULL);
-    fail_unless(gst_structure_get_int(gst_custom_meta_get_structure(meta), "kept", &kept));
+    fail_unless(gst_structure_get_int(structure, "kept", &kept));
     fail_unless_equals_int(kept, 7);
-    fail_unless_equals_int(gst_structure_n_fields(gst_custom_meta_get_structure(meta)), 3);
-    GstStructure *inner = gst_structure_copy(gst_custom_meta_get_structure(meta)), *next;
+    fail_unless_equals_int(gst_structure_n_fields(structure), 3);
+    GstStructure *inner = gst_structure_copy(structure);
     for (guint depth = 0; gst_structure_get(inner, "inner", GST_TYPE_STRUCTURE, &next, NULL);
          depth++) {
         fail_unless(depth < PACK_DEPTH_MAX);
@@ -255,8 +209,6 @@ TEST(test_nested_structures)
         inner = next;
     }
     gst_structure_free(inner);
-    gst_buffer_unref(buffer);
-    lost_metas_free(loss.lost);
 }
 
 /* A peer's nested one, of any code that there is not: that meta is lost, the one behind it is not.
@@ -264,24 +216,21 @@ TEST(test_nested_structures)
 TEST(test_unknown_types)
 {
     for (guint type = 0; type < 256; type++) {
-        uint8_t bytes[256];
-        struct pack pack = {.data = bytes, .size = sizeof(bytes)}, length;
+        struct pack pack = PACK(256), length;
         guint64 lost;
         if (type >= 1 && type <= 19)
             continue;
         wire_head_pack(&pack, &head);
         begin_item(&pack, &length, 7);
-        pack_u8(&pack, sizeof(CUSTOM) - 1);
-        pack_bytes(&pack, CUSTOM, sizeof(CUSTOM) - 1);
-        pack_u16(&pack, 1);
+        pack_begin(&pack, CUSTOM, 1);
         pack_field(&pack, "inner", (guint8)type);
-        begin_structure(&pack, 0);
+        pack_begin(&pack, "x-cue", 0);
         end_item(&pack, &length);
         begin_item(&pack, &length, 4);
         for (guint i = 1; i < 5; i++)
             pack_u32(&pack, i);
         end_item(&pack, &length);
-        fail_unless(decode(bytes, pack.used, &lost) == 1, "%u", type);
+        fail_unless(decode(pack.data, pack.used, &lost) == 1, "%u", type);
         fail_unless_equals_uint64(lost, 1);
     }
 }
@@ -325,10 +274,8 @@ TEST(test_each_byte)
 
 int main(int argc, char **argv)
 {
-    static const gchar *tags[] = {NULL};
-
     ends_init_environment();
     gst_check_init(&argc, &argv);
-    gst_meta_register_custom(CUSTOM, tags, NULL, NULL, NULL);
+    register_meta(CUSTOM);
     return ends_run_tests(120);
 }

@@ -3,43 +3,24 @@
 
 /* New names from senders, which GLib keeps forever: one sender cannot exhaust another's account. */
 #include "hostile.h"
-
-#include "wire/codec.h"
-
-#include <string.h>
+#include "wires.h"
 
 static struct hostile hostile;
 
-/* Bytes that no writer of ours wrote: that would make the name known here. */
-static void pack_field(struct pack *pack, const gchar *field)
-{
-    pack_u8(pack, (uint8_t)strlen(field));
-    pack_bytes(pack, field, strlen(field));
-    pack_u8(pack, 2); /* an unsigned number */
-    pack_u32(pack, 7);
-}
-
 static void send_names(struct hostile *to, guint count)
 {
-    static const gchar name[] = "taglist";
-    struct wire_head head = {.monotonic = TRUE};
-    uint8_t bytes[GPUD_EVENT_SIZE_MAX];
-
     /* Known to GLib by GStreamer's own use of it before 1.26 only: known here, no account pays. */
-    g_quark_from_string(name);
+    g_quark_from_string("taglist");
     for (guint i = 0; i < count; i++) {
-        struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+        struct pack pack = PACK(GPUD_EVENT_SIZE_MAX);
         g_autofree gchar *field = g_strdup_printf("flood-%u", i);
-        wire_head_pack(&pack, &head);
+        wire_head_pack(&pack, &(struct wire_head){.monotonic = TRUE});
         pack_u8(&pack, GST_TAG_SCOPE_STREAM);
-        pack_u8(&pack, sizeof(name) - 1);
-        pack_bytes(&pack, name, sizeof(name) - 1);
-        pack_u16(&pack, 1);
-        pack_field(&pack, field);
-        for (guint tries = 0; !hostile_event(to, EVENT_TAGS, bytes, pack.used); tries++) {
-            fail_unless(tries < 10000, "the receiver reads no events for 10 s");
-            g_usleep(1000);
-        }
+        pack_begin(&pack, "taglist", 1);
+        pack_field(&pack, field, 2); /* an unsigned number */
+        pack_u32(&pack, 7);
+        ENDS_UNTIL(10, hostile_event(to, EVENT_TAGS, pack.data, pack.used),
+                   "the receiver reads no events for 10 s");
     }
 }
 
@@ -61,8 +42,7 @@ static gboolean arrives_with(struct hostile *self, const gchar *field)
     hostile_publish(self, &plain);
     gst_buffer_unref(ends_pull(self->src));
     g_autoptr(GstCaps) caps = gst_pad_get_current_caps(self->src->sinkpad);
-    gboolean there = gst_structure_get_uint(gst_caps_get_structure(caps, 0), field, &value);
-    return there;
+    return gst_structure_get_uint(gst_caps_get_structure(caps, 0), field, &value);
 }
 
 /* A sender that brings ever new names: its own next format lacks a field, and its pictures come all

@@ -2,14 +2,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A programme by its URI in players: picture and sound. */
-#include "ends.h"
+#include "pipes.h"
 
-#define PICTURES "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s "
-#define TONE "audiotestsrc is-live=true samplesperbuffer=480 ! gpudirectsink address=%s/audio "
+#define PICTURES "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=ADDRESS "
+#define BEEPS "audiotestsrc is-live=true samplesperbuffer=480 ! gpudirectsink address=ADDRESS"
 #define DATA                                                               \
     "fakesrc is-live=true sizetype=fixed do-timestamp=true format=time ! " \
-    "application/octet-stream ! gpudirectsink address=%s/data"
-#define WAIT 20 /* s, for what takes a fraction of one */
+    "application/octet-stream ! gpudirectsink address=ADDRESS/data"
 
 /* counts: of pictures, and of blocks of sound. */
 static void count(GstElement *sink, GstBuffer *buffer, GstPad *pad, gint *counts)
@@ -37,19 +36,18 @@ static GstElement *counter(gint *counts)
 static void link_counter(GstElement *decoder, GstPad *pad, gpointer counts)
 {
     GstElement *sink = counter(counts);
-    GstObject *pipeline = gst_object_get_parent(GST_OBJECT(decoder));
-    GstPad *to = gst_element_get_static_pad(sink, "sink");
+    g_autoptr(GstObject) pipeline = gst_object_get_parent(GST_OBJECT(decoder));
+    g_autoptr(GstPad) to = gst_element_get_static_pad(sink, "sink");
 
     g_object_set(sink, "async", FALSE, NULL);
     gst_bin_add(GST_BIN(pipeline), sink);
     fail_unless_equals_int(gst_pad_link(pad, to), GST_PAD_LINK_OK);
     gst_element_sync_state_with_parent(sink);
-    gst_object_unref(to);
-    gst_object_unref(pipeline);
 }
 
-static GstElement *make_player(const gchar *factory, const gchar *uri, gint *counts)
+static GstElement *make_player(const gchar *factory, const gchar *parameters, gint *counts)
 {
+    g_autofree gchar *uri = g_strdup_printf("gpudirect://%s%s", ends_own(), parameters);
     GstElement *player = gst_element_factory_make(factory, NULL);
 
     fail_unless(player != NULL, "no %s", factory);
@@ -67,50 +65,55 @@ static GstElement *make_player(const gchar *factory, const gchar *uri, gint *cou
     return pipeline;
 }
 
-static const struct {
-    const gchar *factory, *data;
-} players[] = {
-    {"playbin", ""},
-    {"playbin3", ""},
-    {"uridecodebin", DATA},
-    {"uridecodebin3", DATA},
-};
+static const gchar *const players[] = {"playbin", "playbin3", "uridecodebin", "uridecodebin3"};
+#define PLAYERS G_N_ELEMENTS(players)
 
-TEST(test_player, .times = 2 * G_N_ELEMENTS(players))
+static void await_ten(GstElement *player, const gint *counts, gboolean pictures, gboolean blocks)
 {
-    g_autofree gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
-    g_autofree gchar *format = g_strconcat(PICTURES TONE, players[__i__ / 2].data, NULL);
+    ENDS_UNTIL(ENDS_WAIT,
+               (ends_fail_on_errors(player), (!pictures || g_atomic_int_get(&counts[0]) >= 10) &&
+                                                 (!blocks || g_atomic_int_get(&counts[1]) >= 10)),
+               "%d pictures and %d blocks", counts[0], counts[1]);
+}
+
+/* Picture and sound, and for what decodes data, too; before the sender and after it. */
+TEST(test_player, .times = 2 * PLAYERS)
+{
+    guint which = (guint)__i__ / 2;
     gboolean sender_first = __i__ % 2 == 0;
     gint counts[2] = {0};
-    GstElement *player = make_player(players[__i__ / 2].factory, uri, counts);
-    g_autoptr(EndsPipeline) sender = ends_pipeline(format, address, address, address);
+    g_autofree gchar *line =
+        pipe_line(which < 2 ? PICTURES BEEPS "/audio" : PICTURES BEEPS "/audio " DATA);
+    g_autoptr(EndsPipeline) sender = ends_pipeline("%s", line);
+    g_autoptr(EndsPipeline) player = make_player(players[which], "", counts);
 
-    if (sender_first)
-        gst_element_set_state(sender, GST_STATE_PLAYING);
-    gst_element_set_state(player, GST_STATE_PLAYING);
-    if (!sender_first)
-        gst_element_set_state(sender, GST_STATE_PLAYING);
-    ENDS_UNTIL(WAIT,
-               (ends_fail_on_errors(player),
-                MIN(g_atomic_int_get(&counts[0]), g_atomic_int_get(&counts[1])) >= 10),
-               "%d pictures and %d blocks", counts[0], counts[1]);
-    ends_stop(player);
+    gst_element_set_state(sender_first ? sender : player, GST_STATE_PLAYING);
+    gst_element_set_state(sender_first ? player : sender, GST_STATE_PLAYING);
+    await_ten(player, counts, TRUE, TRUE);
 }
 
 /* A channel of sound alone. */
-TEST(test_radio, .times = G_N_ELEMENTS(players))
+TEST(test_radio, .times = PLAYERS)
 {
-    g_autofree gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
     gint counts[2] = {0};
-    GstElement *player = make_player(players[__i__].factory, uri, counts);
-    g_autoptr(EndsPipeline) sender = ends_pipeline(
-        "audiotestsrc is-live=true samplesperbuffer=480 ! gpudirectsink address=%s", address);
+    g_autoptr(EndsPipeline) sender = pipe_play_line(BEEPS);
+    g_autoptr(EndsPipeline) player = make_player(players[__i__], "", counts);
 
-    gst_element_set_state(sender, GST_STATE_PLAYING);
     gst_element_set_state(player, GST_STATE_PLAYING);
-    ENDS_UNTIL(WAIT, (ends_fail_on_errors(player), g_atomic_int_get(&counts[1]) >= 10), "%d blocks",
-               counts[1]);
-    ends_stop(player);
+    await_ten(player, counts, FALSE, TRUE);
+}
+
+/* One of pictures alone, to its end. */
+TEST(test_silent_film, .times = PLAYERS)
+{
+    gint counts[2] = {0};
+    g_autoptr(EndsPipeline) player = make_player(players[__i__], "?slots=6", counts);
+
+    gst_element_set_state(player, GST_STATE_PLAYING);
+    g_autoptr(EndsPipeline) sender = pipe_play_line(PICTURES);
+    await_ten(player, counts, TRUE, FALSE);
+    gst_element_send_event(sender, gst_event_new_eos());
+    expect_end(player);
 }
 
 ENDS_MAIN(60)

@@ -3,26 +3,15 @@
 
 /* gpudirectprogramsrc: pads that come and go with their streams, none of which waits for another,
  * and equal times of what was made together. */
-#include "ends.h"
+#include "pipes.h"
 
 #define SOUND "audio/x-raw,format=S16LE,layout=interleaved,rate=48000,channels=2"
 #define PICTURES "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=ADDRESS KEY "
-#define TONE                                                  \
-    "audiotestsrc is-live=true samplesperbuffer=480 ! " SOUND \
-    " ! gpudirectsink address=ADDRESS/audio KEY "
-#define WAIT ENDS_WAIT
-
-/* A pipeline with the address and the key in their places; the caller frees it. */
-static gchar *line_of(const gchar *format, const gchar *address)
-{
-    const gchar *file = g_getenv("GPUD_TEST_KEY");
-    g_autofree gchar *key = file ? g_strconcat("psk-file=", file, NULL) : g_strdup("");
-    GString *line = g_string_new(format);
-
-    g_string_replace(line, "ADDRESS", address, 0);
-    g_string_replace(line, "KEY", key, 0);
-    return g_string_free(line, FALSE);
-}
+#define BEEPS "audiotestsrc is-live=true samplesperbuffer=480 ! " SOUND " ! gpudirectsink "
+#define TONE BEEPS "address=ADDRESS/audio KEY "
+#define BYTES                                                              \
+    "fakesrc is-live=true sizetype=fixed do-timestamp=true format=time ! " \
+    "application/octet-stream ! gpudirectsink "
 
 /* Between hosts a port belongs to one process, and so do all streams there; and an emulated machine
  * loses pictures in real time. What takes long runs there only with GPUD_TEST_ALL. */
@@ -44,8 +33,9 @@ static struct {
     GMutex lock;
     GPtrArray *pads; /* of pad_log, in the order of their appearance */
     guint complete;  /* how often no-more-pads was emitted */
-    const gchar *unlinked;
 } seen;
+
+static const gchar *unlinked; /* the pad that gets no sink */
 
 static void pad_log_free(gpointer data)
 {
@@ -67,49 +57,41 @@ static struct pad_log *find_pad(const gchar *name)
     return NULL;
 }
 
-static void see_buffer(struct pad_log *pad, GstBuffer *buffer)
+static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 {
-    gint64 *offset = g_new(gint64, 1), *time = g_new(gint64, 1);
+    struct pad_log *log = user;
+    g_autoptr(GMutexLocker) locked = g_mutex_locker_new(&seen.lock);
 
-    *offset = (gint64)GST_BUFFER_OFFSET(buffer);
-    *time =
-        (gint64)gst_segment_to_running_time(&pad->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
-    g_hash_table_replace(pad->times, offset, time);
-    pad->buffers++;
-}
-
-static void see_event(struct pad_log *pad, GstEvent *event)
-{
-    GstCaps *caps;
-
-    if (GST_EVENT_TYPE(event) == GST_EVENT_SEGMENT)
-        gst_event_copy_segment(event, &pad->segment);
-    if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
-        pad->ended = TRUE;
-    if (GST_EVENT_TYPE(event) == GST_EVENT_CAPS) {
-        gst_event_parse_caps(event, &caps);
-        gst_structure_get_int(gst_caps_get_structure(caps, 0), "width", &pad->width);
+    if (info->type & GST_PAD_PROBE_TYPE_BUFFER) {
+        GstBuffer *buffer = GST_PAD_PROBE_INFO_BUFFER(info);
+        gint64 offset = (gint64)GST_BUFFER_OFFSET(buffer);
+        gint64 time = (gint64)gst_segment_to_running_time(&log->segment, GST_FORMAT_TIME,
+                                                          GST_BUFFER_PTS(buffer));
+        g_hash_table_insert(log->times, g_memdup2(&offset, sizeof(offset)),
+                            g_memdup2(&time, sizeof(time)));
+        log->buffers++;
+        return GST_PAD_PROBE_OK;
     }
-}
-
-static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer log)
-{
-    g_mutex_lock(&seen.lock);
-    if (info->type & GST_PAD_PROBE_TYPE_BUFFER)
-        see_buffer(log, GST_PAD_PROBE_INFO_BUFFER(info));
-    else
-        see_event(log, GST_PAD_PROBE_INFO_EVENT(info));
-    g_mutex_unlock(&seen.lock);
+    GstEvent *event = GST_PAD_PROBE_INFO_EVENT(info);
+    if (GST_EVENT_TYPE(event) == GST_EVENT_SEGMENT)
+        gst_event_copy_segment(event, &log->segment);
+    if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
+        log->ended = TRUE;
+    if (GST_EVENT_TYPE(event) == GST_EVENT_CAPS) {
+        GstCaps *caps;
+        gst_event_parse_caps(event, &caps);
+        gst_structure_get_int(gst_caps_get_structure(caps, 0), "width", &log->width);
+    }
     return GST_PAD_PROBE_OK;
 }
 
 static void on_pad_added(GstElement *source, GstPad *pad, GstElement *pipeline)
 {
     struct pad_log *log = g_new0(struct pad_log, 1);
-    GstEvent *start = gst_pad_get_sticky_event(pad, GST_EVENT_STREAM_START, 0);
-    GstEvent *collection = gst_pad_get_sticky_event(pad, GST_EVENT_STREAM_COLLECTION, 0);
-    GstCaps *caps = gst_pad_get_current_caps(pad);
-    GstStream *stream = NULL;
+    g_autoptr(GstEvent) start = gst_pad_get_sticky_event(pad, GST_EVENT_STREAM_START, 0);
+    g_autoptr(GstEvent) collection = gst_pad_get_sticky_event(pad, GST_EVENT_STREAM_COLLECTION, 0);
+    g_autoptr(GstCaps) caps = gst_pad_get_current_caps(pad);
+    g_autoptr(GstStream) stream = NULL;
 
     fail_unless(start && collection && caps, "a pad without its events");
     fail_unless(gst_event_parse_group_id(start, &log->group));
@@ -120,113 +102,108 @@ static void on_pad_added(GstElement *source, GstPad *pad, GstElement *pipeline)
     gst_segment_init(&log->segment, GST_FORMAT_TIME);
     g_mutex_lock(&seen.lock);
     g_ptr_array_add(seen.pads, log);
-    gboolean links = g_strcmp0(seen.unlinked, log->name) != 0;
     g_mutex_unlock(&seen.lock);
-    if (links) {
-        GstElement *sink = gst_element_factory_make("fakesink", NULL);
-        g_object_set(sink, "sync", FALSE, "async", FALSE, NULL);
-        GstPad *to = gst_element_get_static_pad(sink, "sink");
-        gst_pad_add_probe(to, GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM,
-                          on_data, log, NULL);
-        gst_bin_add(GST_BIN(pipeline), sink);
-        gst_element_sync_state_with_parent(sink);
-        fail_unless_equals_int(gst_pad_link(pad, to), GST_PAD_LINK_OK);
-        gst_object_unref(to);
-    }
-    gst_clear_object(&stream);
-    gst_caps_unref(caps);
-    gst_event_unref(start);
-    gst_event_unref(collection);
+    if (g_strcmp0(unlinked, log->name) == 0)
+        return;
+    GstElement *sink = gst_element_factory_make("fakesink", NULL);
+    g_object_set(sink, "sync", FALSE, "async", FALSE, NULL);
+    g_autoptr(GstPad) to = gst_element_get_static_pad(sink, "sink");
+    gst_pad_add_probe(to, GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, on_data,
+                      log, NULL);
+    gst_bin_add(GST_BIN(pipeline), sink);
+    gst_element_sync_state_with_parent(sink);
+    fail_unless_equals_int(gst_pad_link(pad, to), GST_PAD_LINK_OK);
 }
 
 static void on_pad_removed(GstElement *source, GstPad *pad, gpointer user)
 {
-    g_mutex_lock(&seen.lock);
+    g_autoptr(GMutexLocker) locked = g_mutex_locker_new(&seen.lock);
     struct pad_log *log = find_pad(GST_OBJECT_NAME(pad));
+
     if (log) /* not the target of a ghost pad */
         log->removed = TRUE;
-    g_mutex_unlock(&seen.lock);
 }
 
 static void on_no_more_pads(GstElement *source, gpointer user)
 {
-    g_mutex_lock(&seen.lock);
+    g_autoptr(GMutexLocker) locked = g_mutex_locker_new(&seen.lock);
     seen.complete++;
-    g_mutex_unlock(&seen.lock);
 }
 
-static GstElement *receive(const gchar *address, const gchar *properties, GstClock *clock)
+/* properties: of the source, which may name another address than the test's own. */
+static GstElement *make_receiver(const gchar *properties)
 {
     g_autofree gchar *format =
         g_strconcat("gpudirectprogramsrc name=p address=ADDRESS KEY ", properties, NULL);
-    g_autofree gchar *line = line_of(format, address);
-    GstElement *pipeline = gst_pipeline_new(NULL);
-    GstElement *source = gst_parse_launch(line, NULL);
+    g_autofree gchar *line = pipe_line(format);
+    GstElement *pipeline = gst_pipeline_new(NULL), *source = gst_parse_launch(line, NULL);
 
-    g_mutex_lock(&seen.lock);
-    g_clear_pointer(&seen.pads, g_ptr_array_unref);
     seen.pads = g_ptr_array_new_with_free_func(pad_log_free);
-    seen.complete = 0;
-    g_mutex_unlock(&seen.lock);
     fail_unless(source != NULL);
     g_signal_connect(source, "pad-added", G_CALLBACK(on_pad_added), pipeline);
     g_signal_connect(source, "pad-removed", G_CALLBACK(on_pad_removed), NULL);
     g_signal_connect(source, "no-more-pads", G_CALLBACK(on_no_more_pads), NULL);
     gst_bin_add(GST_BIN(pipeline), source);
-    if (clock)
-        gst_pipeline_use_clock(GST_PIPELINE(pipeline), clock);
-    fail_unless_equals_int(gst_element_set_state(pipeline, GST_STATE_PAUSED),
-                           GST_STATE_CHANGE_NO_PREROLL);
-    fail_unless(gst_element_set_state(pipeline, GST_STATE_PLAYING) != GST_STATE_CHANGE_FAILURE);
     return pipeline;
 }
 
+static void start(GstElement *receiver)
+{
+    fail_unless_equals_int(gst_element_set_state(receiver, GST_STATE_PAUSED),
+                           GST_STATE_CHANGE_NO_PREROLL);
+    fail_unless(gst_element_set_state(receiver, GST_STATE_PLAYING) != GST_STATE_CHANGE_FAILURE);
+}
+
+static GstElement *receive(const gchar *properties)
+{
+    GstElement *receiver = make_receiver(properties);
+
+    start(receiver);
+    return receiver;
+}
+
 /* Waits until `expr`, computed under the lock from the pad of that name, is true. */
-#define WAIT_FOR(pipeline, pad_name, expr)                                    \
-    do {                                                                      \
-        gboolean there = FALSE;                                               \
-        for (guint tries = 0; tries < WAIT * 100 && !there; tries++) {        \
-            ends_fail_on_errors(pipeline);                                    \
-            g_mutex_lock(&seen.lock);                                         \
-            struct pad_log *pad = find_pad(pad_name);                         \
-            there = pad && (expr);                                            \
-            g_mutex_unlock(&seen.lock);                                       \
-            if (!there)                                                       \
-                g_usleep(10000);                                              \
-        }                                                                     \
-        fail_unless(there, "%s: not within %d s: %s", pad_name, WAIT, #expr); \
+#define WAIT_FOR(pipeline, pad_name, expr)                                         \
+    do {                                                                           \
+        gboolean there = FALSE;                                                    \
+        for (guint tries = 0; tries < ENDS_WAIT * 100 && !there; tries++) {        \
+            ends_fail_on_errors(pipeline);                                         \
+            g_mutex_lock(&seen.lock);                                              \
+            struct pad_log *pad = find_pad(pad_name);                              \
+            there = pad && (expr);                                                 \
+            g_mutex_unlock(&seen.lock);                                            \
+            if (!there)                                                            \
+                g_usleep(10000);                                                   \
+        }                                                                          \
+        fail_unless(there, "%s: not within %d s: %s", pad_name, ENDS_WAIT, #expr); \
     } while (0)
 
 static guint64 buffers_of(const gchar *name)
 {
-    g_mutex_lock(&seen.lock);
+    g_autoptr(GMutexLocker) locked = g_mutex_locker_new(&seen.lock);
     struct pad_log *pad = find_pad(name);
-    guint64 buffers = pad ? pad->buffers : 0;
-    g_mutex_unlock(&seen.lock);
-    return buffers;
+
+    return pad ? pad->buffers : 0;
 }
 
-/* The stream goes on: so many more buffers come. */
+/* The stream goes on: so many more buffers come; and both of picture and sound do. */
 #define MORE(pipeline, name, count)                       \
     do {                                                  \
         guint64 wanted = buffers_of(name) + (count);      \
         WAIT_FOR(pipeline, name, pad->buffers >= wanted); \
     } while (0)
 
-/* --- senders ------------------------------------------------------------------------------ */
-
-static GstElement *send(const gchar *address, const gchar *format)
+static void more_of_both(GstElement *receiver, guint pictures, guint blocks)
 {
-    g_autofree gchar *line = line_of(format, address);
-    GstElement *pipeline = ends_pipeline("%s", line);
-
-    gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    return pipeline;
+    MORE(receiver, "src", pictures);
+    MORE(receiver, "src_audio", blocks);
 }
 
-static GPid spawn(const gchar *address, const gchar *format)
+/* --- senders ------------------------------------------------------------------------------ */
+
+static GPid spawn(const gchar *format)
 {
-    g_autofree gchar *line = line_of(format, address);
+    g_autofree gchar *line = pipe_line(format);
 
     return ends_spawn("%s", line);
 }
@@ -235,34 +212,31 @@ static GPid spawn(const gchar *address, const gchar *format)
 
 static void expect_two_streams(void)
 {
-    g_mutex_lock(&seen.lock);
+    g_autoptr(GMutexLocker) locked = g_mutex_locker_new(&seen.lock);
     struct pad_log *picture = find_pad("src"), *sound = find_pad("src_audio");
+
     fail_unless_equals_int(seen.pads->len, 2);
     fail_unless(picture->has_stream && sound->has_stream);
     fail_unless_equals_int(picture->group, sound->group);
-    g_mutex_unlock(&seen.lock);
 }
 
 /* Whichever is first. */
 TEST(test_pads, .times = 2)
 {
-    gboolean sender_first = __i__ == 1;
-    gchar *address = ends_address();
-    GstElement *sender = sender_first ? send(address, PICTURES TONE) : NULL;
-    GstElement *receiver = receive(address, NULL, NULL);
+    g_autoptr(EndsPipeline) receiver = make_receiver("");
+    g_autoptr(EndsPipeline) sender = NULL;
 
-    if (!sender_first)
-        sender = send(address, PICTURES TONE);
-    MORE(receiver, "src", 5);
-    MORE(receiver, "src_audio", 5);
+    if (__i__ == 0)
+        start(receiver);
+    sender = pipe_play_line(PICTURES TONE);
+    if (__i__ == 1)
+        start(receiver);
+    more_of_both(receiver, 5, 5);
     WAIT_FOR(receiver, "src", seen.complete == 1);
     expect_two_streams();
     gst_element_send_event(sender, gst_event_new_eos());
     WAIT_FOR(receiver, "src", pad->ended && pad->removed);
     WAIT_FOR(receiver, "src_audio", pad->ended && pad->removed);
-    ends_stop(sender);
-    ends_stop(receiver);
-    g_free(address);
 }
 
 static void on_signal(GObject *source, GParamSpec *pspec, gint *count)
@@ -292,10 +266,9 @@ static guint64 frames_in(const GstStructure *stats, const gchar *pad)
  */
 TEST(test_reports)
 {
-    gchar *address = ends_address();
     gint notified = 0; /* atomic */
-    GstElement *receiver = receive(address, NULL, NULL);
-    g_autoptr(GstElement) source = gst_bin_get_by_name(GST_BIN(receiver), "p");
+    g_autoptr(EndsPipeline) receiver = receive("");
+    GstElement *source = pipe_part(receiver, "p");
     g_autofree gchar *path = NULL, *none = NULL;
     g_autoptr(GstStructure) stats = NULL;
 
@@ -303,135 +276,98 @@ TEST(test_reports)
     g_object_get(source, "active-path", &none, NULL);
     fail_unless_equals_string(none, "none");
     fail_unless(!has_signal(source));
-    GstElement *sender = send(address, PICTURES TONE);
-    MORE(receiver, "src", 5);
-    MORE(receiver, "src_audio", 5);
+    GstElement *sender = pipe_play_line(PICTURES TONE);
+    more_of_both(receiver, 5, 5);
     g_object_get(source, "active-path", &path, "stats", &stats, NULL);
     fail_unless(!g_str_equal(path, "none") && has_signal(source));
     fail_unless(g_atomic_int_get(&notified) > 0, "no notify of the signal");
     fail_unless(frames_in(stats, "src") >= 5 && frames_in(stats, "src_audio") >= 5);
     ends_stop(sender);
     WAIT_FOR(receiver, "src", !has_signal(source));
-    ends_stop(receiver);
-    g_free(address);
 }
 
 /* A stream that is not used ends no other, and one of data is as good. */
 TEST(test_unlinked, .only_if = &runs_all)
 {
-    gchar *address = ends_address();
-    GstElement *sender = send(address, PICTURES TONE);
+    g_autoptr(EndsPipeline) sender = pipe_play_line(PICTURES TONE);
 
-    seen.unlinked = "src_audio";
-    GstElement *receiver = receive(address, NULL, NULL);
+    unlinked = "src_audio";
+    g_autoptr(EndsPipeline) receiver = receive("");
     WAIT_FOR(receiver, "src_audio", TRUE);
     MORE(receiver, "src", 30);
     fail_unless_equals_uint64(buffers_of("src_audio"), 0);
-    ends_stop(sender);
-    ends_stop(receiver);
-    g_free(address);
 }
 
 TEST(test_stream_appears_later)
 {
-    gchar *address = ends_address();
-    GstElement *receiver = receive(address, NULL, NULL);
-    GstElement *pictures = send(address, PICTURES);
+    g_autoptr(EndsPipeline) receiver = receive("");
+    g_autoptr(EndsPipeline) pictures = pipe_play_line(PICTURES);
 
     MORE(receiver, "src", 10);
     WAIT_FOR(receiver, "src", seen.complete == 1);
-    GstElement *tone = send(address, TONE);
+    GstElement *tone = pipe_play_line(TONE);
     MORE(receiver, "src_audio", 10);
     MORE(receiver, "src", 10);
     expect_two_streams();
     ends_stop(tone);
     MORE(receiver, "src", 30);
-    ends_stop(pictures);
-    ends_stop(receiver);
-    g_free(address);
 }
 
 /* Sound alone is a programme, too: no timeout waits for a picture. */
 TEST(test_sound_alone, .only_if = &runs_all)
 {
-    gchar *address = ends_address();
-    GstElement *receiver = receive(address, "connection-timeout=3", NULL);
-    GstElement *sender = send(address, TONE);
+    g_autoptr(EndsPipeline) receiver = receive("connection-timeout=3");
+    g_autoptr(EndsPipeline) sender = pipe_play_line(TONE);
 
     MORE(receiver, "src_audio", 400); /* 4 s */
     fail_unless_equals_uint64(buffers_of("src"), 0);
-    ends_stop(sender);
-    ends_stop(receiver);
-    g_free(address);
 }
 
 /* Its own stream may be the sound, and data may be beside it. */
 TEST(test_radio)
 {
-    gchar *address = ends_address();
-    GstElement *receiver = receive(address, NULL, NULL);
-    GstElement *sender =
-        send(address, "audiotestsrc is-live=true samplesperbuffer=480 ! " SOUND
-                      " ! gpudirectsink address=ADDRESS KEY fakesrc is-live=true sizetype=fixed "
-                      "do-timestamp=true format=time ! application/octet-stream ! gpudirectsink "
-                      "address=ADDRESS/text KEY");
+    g_autoptr(EndsPipeline) receiver = receive("");
+    g_autoptr(EndsPipeline) sender =
+        pipe_play_line(BEEPS "address=ADDRESS KEY " BYTES "address=ADDRESS/text KEY");
 
     MORE(receiver, "src", 20);
     MORE(receiver, "src_text", 5);
     WAIT_FOR(receiver, "src", seen.complete == 1 && seen.pads->len == 2 && pad->width == 0);
-    ends_stop(sender);
-    ends_stop(receiver);
-    g_free(address);
 }
 
 TEST(test_one_stream, .only_if = &runs_all)
 {
-    gchar *address = ends_address(), *stream = g_strconcat(address, "/audio", NULL);
-    GstElement *sender = send(address, PICTURES TONE);
-    GstElement *receiver = receive(stream, NULL, NULL);
+    g_autoptr(EndsPipeline) sender = pipe_play_line(PICTURES TONE);
+    g_autoptr(EndsPipeline) receiver = receive("address=ADDRESS/audio");
 
     MORE(receiver, "src", 10);
     WAIT_FOR(receiver, "src", seen.complete == 1 && seen.pads->len == 1 && pad->width == 0);
-    ends_stop(sender);
-    ends_stop(receiver);
-    g_free(stream);
-    g_free(address);
 }
 
 /* The sockets of a path. */
 TEST(test_path, .only_if = &is_local)
 {
-    gchar *folder = g_dir_make_tmp("gpudirect-programme-XXXXXX", NULL);
-    gchar *address = g_strdup_printf("unix:%s/cam", folder);
-    gchar *line = line_of(PICTURES "audiotestsrc is-live=true ! " SOUND
-                                   " ! gpudirectsink address=ADDRESS!audio",
-                          address);
-    GstElement *receiver = receive(address, NULL, NULL), *sender = gst_parse_launch(line, NULL);
+    g_autofree gchar *folder = g_dir_make_tmp("gpudirect-programme-XXXXXX", NULL);
+    g_autofree gchar *address = g_strdup_printf("address=unix:%s/cam", folder);
+    GstElement *receiver = receive(address);
+    GstElement *sender = pipe_play("videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink %s "
+                                   "audiotestsrc is-live=true ! " SOUND " ! gpudirectsink %s!audio",
+                                   address, address);
 
-    gst_element_set_state(sender, GST_STATE_PLAYING);
-    MORE(receiver, "src", 5);
-    MORE(receiver, "src_audio", 5);
+    more_of_both(receiver, 5, 5);
     ends_stop(sender);
     ends_stop(receiver);
     rmdir(folder);
-    g_free(line);
-    g_free(address);
-    g_free(folder);
 }
 
 TEST(test_no_sender_before_the_end, .only_if = &runs_all)
 {
-    gchar *address = ends_address();
-    GstElement *receiver = receive(address, NULL, NULL);
-    GstBus *bus = gst_element_get_bus(receiver);
+    g_autoptr(EndsPipeline) receiver = receive("");
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
 
     gst_element_send_event(receiver, gst_event_new_eos());
-    GstMessage *message = gst_bus_timed_pop_filtered(bus, WAIT * GST_SECOND, GST_MESSAGE_ERROR);
+    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_ERROR, ENDS_WAIT);
     fail_unless(message != NULL, "nothing says that no stream was found");
-    gst_message_unref(message);
-    gst_object_unref(bus);
-    ends_stop(receiver);
-    g_free(address);
 }
 
 /* --- streams that end --------------------------------------------------------------------- */
@@ -441,67 +377,51 @@ TEST(test_no_sender_before_the_end, .only_if = &runs_all)
 TEST(test_killed_sound, .times = 2, .only_if = &is_local)
 {
     gboolean ends = __i__ == 1;
-    gchar *address = ends_address();
-    GstElement *receiver = receive(address, ends ? "on-disconnect=eos" : NULL, NULL);
-    GPid pictures = spawn(address, PICTURES), tone = spawn(address, TONE);
+    g_autoptr(EndsPipeline) receiver = receive(ends ? "on-disconnect=eos" : "");
+    GPid pictures = spawn(PICTURES), tone = spawn(TONE);
 
-    MORE(receiver, "src", 5);
-    MORE(receiver, "src_audio", 5);
+    more_of_both(receiver, 5, 5);
     ends_kill(tone);
     if (ends)
         WAIT_FOR(receiver, "src_audio", pad->ended && pad->removed);
     MORE(receiver, "src", 30);
-    g_mutex_lock(&seen.lock);
-    fail_unless(find_pad("src_audio")->removed == ends);
-    g_mutex_unlock(&seen.lock);
-    tone = spawn(address, TONE);
+    WAIT_FOR(receiver, "src_audio", pad->removed == ends);
+    tone = spawn(TONE);
     WAIT_FOR(receiver, "src_audio", !pad->removed);
     MORE(receiver, "src_audio", 5);
-    g_mutex_lock(&seen.lock);
-    fail_unless_equals_int(seen.pads->len, ends ? 3 : 2);
-    g_mutex_unlock(&seen.lock);
+    WAIT_FOR(receiver, "src", seen.pads->len == (ends ? 3 : 2));
     ends_kill(tone);
     ends_kill(pictures);
-    ends_stop(receiver);
-    g_free(address);
 }
 
 TEST(test_killed_picture, .only_if = &is_local)
 {
-    gchar *address = ends_address();
-    GstElement *receiver = receive(address, NULL, NULL);
-    GPid pictures = spawn(address, PICTURES), tone = spawn(address, TONE);
+    g_autoptr(EndsPipeline) receiver = receive("");
+    GPid pictures = spawn(PICTURES), tone = spawn(TONE);
 
-    MORE(receiver, "src", 5);
-    MORE(receiver, "src_audio", 5);
+    more_of_both(receiver, 5, 5);
     ends_kill(pictures);
     MORE(receiver, "src_audio", 100);
     /* Another format, on the same pad. */
-    pictures = spawn(address, "videotestsrc is-live=true ! "
-                              "video/x-raw,format=NV12,width=32,height=16,framerate=25/1 ! "
-                              "gpudirectsink address=ADDRESS KEY");
+    pictures = spawn("videotestsrc is-live=true ! "
+                     "video/x-raw,format=NV12,width=32,height=16,framerate=25/1 ! "
+                     "gpudirectsink address=ADDRESS KEY");
     WAIT_FOR(receiver, "src", pad->width == 32);
-    MORE(receiver, "src", 5);
-    MORE(receiver, "src_audio", 20);
+    more_of_both(receiver, 5, 20);
     expect_two_streams();
     ends_kill(tone);
     ends_kill(pictures);
-    ends_stop(receiver);
-    g_free(address);
 }
 
 /* The process of both is killed, twice: both go on with the next one, on the same pads. */
 TEST(test_killed_sender)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(EndsPipeline) receiver = receive(address, NULL, NULL);
-    GPid sender = spawn(address, PICTURES TONE);
+    g_autoptr(EndsPipeline) receiver = receive("");
 
     for (guint i = 0; i < 3; i++) {
-        MORE(receiver, "src", 5);
-        MORE(receiver, "src_audio", 20);
+        GPid sender = spawn(PICTURES TONE);
+        more_of_both(receiver, 5, 20);
         ends_kill(sender);
-        sender = i < 2 ? spawn(address, PICTURES TONE) : 0;
     }
     expect_two_streams();
 }
@@ -509,84 +429,61 @@ TEST(test_killed_sender)
 /* Of two receivers one is stopped: the other one, and the picture, do not wait for it. */
 TEST(test_stopped_receiver, .only_if = &runs_all)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(EndsPipeline) sender = send(address, PICTURES TONE);
-    g_autoptr(EndsPipeline) receiver = receive(address, NULL, NULL);
-    GPid victim =
-        spawn(address, "gpudirectsrc address=ADDRESS/audio KEY slots=2 ! fakesink sync=false");
+    g_autoptr(EndsPipeline) sender = pipe_play_line(PICTURES TONE);
+    g_autoptr(EndsPipeline) receiver = receive("");
+    GPid victim = spawn("gpudirectsrc address=ADDRESS/audio KEY slots=2 ! fakesink sync=false");
 
-    MORE(receiver, "src", 5);
-    MORE(receiver, "src_audio", 20);
+    more_of_both(receiver, 5, 20);
     kill(victim, SIGSTOP);
-    MORE(receiver, "src", 50);
-    MORE(receiver, "src_audio", 200);
+    more_of_both(receiver, 50, 200);
     ends_kill(victim);
-    MORE(receiver, "src", 5);
-    MORE(receiver, "src_audio", 20);
+    more_of_both(receiver, 5, 20);
 }
 
 /* How many of the buffers from the first to the last one are missing; step: from offset to offset.
  */
 static guint64 missing(const gchar *name, guint64 step)
 {
+    g_autoptr(GMutexLocker) locked = g_mutex_locker_new(&seen.lock);
     GHashTableIter iter;
     gpointer offset;
     guint64 first = G_MAXUINT64, last = 0;
-
-    g_mutex_lock(&seen.lock);
     struct pad_log *pad = find_pad(name);
+
     g_hash_table_iter_init(&iter, pad->times);
     while (g_hash_table_iter_next(&iter, &offset, NULL)) {
         first = MIN(first, *(guint64 *)offset);
         last = MAX(last, *(guint64 *)offset);
     }
-    guint64 came = g_hash_table_size(pad->times);
-    g_mutex_unlock(&seen.lock);
-    return (last - first) / step + 1 - came;
+    return (last - first) / step + 1 - g_hash_table_size(pad->times);
 }
 
 static void wait_clients(GstElement *sink, guint count)
 {
     guint clients = G_MAXUINT;
 
-    for (guint i = 0; i < WAIT * 100 && clients != count; i++) {
-        g_object_get(sink, "num-clients", &clients, NULL);
-        if (clients != count)
-            g_usleep(10000);
-    }
-    fail_unless_equals_int(clients, count);
+    ENDS_UNTIL(ENDS_WAIT, (g_object_get(sink, "num-clients", &clients, NULL), clients == count),
+               "%u receivers, not %u", clients, count);
 }
 
 /* A receiver of the sound is killed: another one, and that of the picture, lose nothing. */
 TEST(test_killed_receiver, .only_if = &runs_all)
 {
-    gchar *address = ends_address();
-    GstElement *sender =
-        send(address, "videotestsrc is-live=true ! " CAPS_SMALL
-                      " ! gpudirectsink address=ADDRESS KEY slow-receiver=block "
-                      "audiotestsrc is-live=true samplesperbuffer=480 ! " SOUND
-                      " ! gpudirectsink name=sound address=ADDRESS/audio KEY slow-receiver=block");
-    GstElement *sound = gst_bin_get_by_name(GST_BIN(sender), "sound");
-    GstElement *receiver = receive(address, NULL, NULL);
+    g_autoptr(EndsPipeline) sender =
+        pipe_play_line(PICTURES "slow-receiver=block " TONE "slow-receiver=block name=sound");
+    g_autoptr(EndsPipeline) receiver = receive("");
 
-    MORE(receiver, "src", 5);
-    MORE(receiver, "src_audio", 5);
+    more_of_both(receiver, 5, 5);
     for (guint i = 0; i < 5; i++) {
-        GPid victim =
-            spawn(address, "gpudirectsrc address=ADDRESS/audio KEY ! fakesink sync=false");
-        wait_clients(sound, 2);
+        GPid victim = spawn("gpudirectsrc address=ADDRESS/audio KEY ! fakesink sync=false");
+        wait_clients(pipe_part(sender, "sound"), 2);
         MORE(receiver, "src_audio", 10 + i);
         ends_kill(victim);
-        wait_clients(sound, 1);
-        MORE(receiver, "src", 5);
-        MORE(receiver, "src_audio", 20);
+        wait_clients(pipe_part(sender, "sound"), 1);
+        more_of_both(receiver, 5, 20);
     }
     fail_unless_equals_uint64(missing("src", 1), 0);
     fail_unless_equals_uint64(missing("src_audio", 480), 0);
-    gst_object_unref(sound);
-    ends_stop(sender);
-    ends_stop(receiver);
-    g_free(address);
 }
 
 /* --- in step ------------------------------------------------------------------------------ */
@@ -595,27 +492,21 @@ TEST(test_killed_receiver, .only_if = &runs_all)
 #define SAMPLES 960
 #define COUNT 100
 
-static void push(GstElement *pipeline, const gchar *name, GstBuffer *buffer, GstClockTime time,
-                 guint64 offset)
+/* At that running time or later. */
+static void push(GstElement *pipeline, const gchar *name, GstClockTime due, GstBuffer *buffer,
+                 GstClockTime time, guint64 offset)
 {
-    GstElement *source = gst_bin_get_by_name(GST_BIN(pipeline), name);
+    gint64 early = (gint64)due - (gint64)gst_element_get_current_running_time(pipeline);
     GstFlowReturn flow;
-
-    GST_BUFFER_PTS(buffer) = time;
-    GST_BUFFER_DURATION(buffer) = STEP;
-    GST_BUFFER_OFFSET(buffer) = offset;
-    g_signal_emit_by_name(source, "push-buffer", buffer, &flow);
-    fail_unless_equals_int(flow, GST_FLOW_OK);
-    gst_buffer_unref(buffer);
-    gst_object_unref(source);
-}
-
-static void sleep_until(GstElement *pipeline, GstClockTime time)
-{
-    gint64 early = (gint64)time - (gint64)gst_element_get_current_running_time(pipeline);
 
     if (early > 0)
         g_usleep((gulong)early / 1000);
+    GST_BUFFER_PTS(buffer) = time;
+    GST_BUFFER_DURATION(buffer) = STEP;
+    GST_BUFFER_OFFSET(buffer) = offset;
+    g_signal_emit_by_name(pipe_part(pipeline, name), "push-buffer", buffer, &flow);
+    fail_unless_equals_int(flow, GST_FLOW_OK);
+    gst_buffer_unref(buffer);
 }
 
 /* Pictures and blocks of equal times, in real time, but blocks later, as sound is complete later
@@ -626,12 +517,10 @@ static void send_together(GstElement *sender)
 
     for (guint i = 0; i < 2 * COUNT; i++) {
         GstClockTime time = first + i * STEP;
-        if (i < COUNT / 2 || i >= COUNT + COUNT / 2) {
-            sleep_until(sender, time);
-            push(sender, "picture", ends_picture(CAPS_SMALL, i), time, i);
-        }
-        sleep_until(sender, time + STEP / 2);
-        push(sender, "sound", gst_buffer_new_allocate(NULL, SAMPLES * 4, NULL), time, i * SAMPLES);
+        if (i < COUNT / 2 || i >= COUNT + COUNT / 2)
+            push(sender, "picture", time, ends_picture(CAPS_SMALL, i), time, i);
+        push(sender, "sound", time + STEP / 2, gst_buffer_new_allocate(NULL, SAMPLES * 4, NULL),
+             time, i * SAMPLES);
     }
 }
 
@@ -645,9 +534,9 @@ static gint compare_times(gconstpointer a, gconstpointer b)
 /* How far the two are apart, where both came: sorted. */
 static GArray *distances(void)
 {
+    g_autoptr(GMutexLocker) locked = g_mutex_locker_new(&seen.lock);
     GArray *all = g_array_new(FALSE, FALSE, sizeof(gint64));
 
-    g_mutex_lock(&seen.lock);
     for (guint64 i = 0; i < 2 * COUNT; i++) {
         guint64 sample = i * SAMPLES;
         const gint64 *picture = g_hash_table_lookup(find_pad("src")->times, &i);
@@ -656,15 +545,8 @@ static GArray *distances(void)
         if (apart >= 0)
             g_array_append_val(all, apart);
     }
-    g_mutex_unlock(&seen.lock);
     g_array_sort(all, compare_times);
     return all;
-}
-
-static GstClock *make_clock(gboolean foreign)
-{
-    return g_object_new(GST_TYPE_SYSTEM_CLOCK, "clock-type",
-                        foreign ? GST_CLOCK_TYPE_REALTIME : GST_CLOCK_TYPE_MONOTONIC, NULL);
 }
 
 static const struct {
@@ -680,83 +562,59 @@ static const struct {
 
 TEST(test_in_step, .times = G_N_ELEMENTS(clocks), .only_if = &is_local)
 {
-    gchar *address = ends_address();
-    gchar *line = line_of(
-        "appsrc name=picture is-live=true format=time caps=\"" CAPS_SMALL "\" ! gpudirectsink "
-        "sync=false address=ADDRESS KEY "
-        "appsrc name=sound is-live=true format=time caps=\"" SOUND "\" ! gpudirectsink "
-        "sync=false address=ADDRESS/audio KEY",
-        address);
-    GstClock *sender_clock = make_clock(clocks[__i__].sender_foreign);
-    GstClock *receiver_clock = make_clock(clocks[__i__].receiver_foreign);
-    GstElement *sender = gst_parse_launch(line, NULL);
+    g_autofree gchar *line =
+        pipe_line("appsrc name=picture is-live=true format=time caps=\"" CAPS_SMALL "\" ! "
+                  "gpudirectsink sync=false address=ADDRESS KEY "
+                  "appsrc name=sound is-live=true format=time caps=\"" SOUND "\" ! "
+                  "gpudirectsink sync=false address=ADDRESS/audio KEY");
+    g_autoptr(EndsPipeline) sender = ends_pipeline("%s", line);
+    g_autoptr(EndsPipeline) receiver = make_receiver("");
 
-    gst_pipeline_use_clock(GST_PIPELINE(sender), sender_clock);
+    pipe_use_clock(sender, clocks[__i__].sender_foreign);
+    pipe_use_clock(receiver, clocks[__i__].receiver_foreign);
     gst_element_set_state(sender, GST_STATE_PLAYING);
     g_usleep(1200 * 1000); /* running times that differ by less are taken for equal */
-    GstElement *receiver = receive(address, NULL, receiver_clock);
+    start(receiver);
     send_together(sender);
     WAIT_FOR(receiver, "src", g_hash_table_contains(pad->times, &(gint64){2 * COUNT - 1}));
     WAIT_FOR(receiver, "src_audio",
              g_hash_table_contains(pad->times, &(gint64){(2 * COUNT - 1) * SAMPLES}));
-    GArray *all = distances();
+    g_autoptr(GArray) all = distances();
     fail_unless(all->len >= COUNT / 2, "%u pairs", all->len);
     gint64 worst = g_array_index(all, gint64, all->len - 1 - clocks[__i__].exceptions);
     g_print("%s: %u pairs, all but %u at most %" G_GINT64_FORMAT " ns apart\n", clocks[__i__].what,
             all->len, clocks[__i__].exceptions, worst);
     fail_unless(worst <= clocks[__i__].most, "%s: %" G_GINT64_FORMAT " ns apart",
                 clocks[__i__].what, worst);
-    g_array_unref(all);
-    ends_stop(sender);
-    ends_stop(receiver);
-    gst_object_unref(sender_clock);
-    gst_object_unref(receiver_clock);
-    g_free(line);
-    g_free(address);
 }
 
 /* Other users may be able to add streams: their number is limited. */
 TEST(test_too_many_streams, .only_if = &is_local)
 {
-    g_autofree gchar *address = ends_address();
-    GString *line = g_string_new(NULL);
+    g_autoptr(GString) line = g_string_new(NULL);
 
     for (guint i = 0; i < 40; i++)
-        g_string_append_printf(line,
-                               "fakesrc is-live=true sizetype=fixed do-timestamp=true format=time "
-                               "! application/octet-stream ! gpudirectsink address=%s/s%u ",
-                               address, i);
-    g_autofree gchar *launch = g_string_free(line, FALSE);
-    g_autoptr(EndsPipeline) sender = ends_pipeline("%s", launch);
-    gst_element_set_state(sender, GST_STATE_PLAYING);
-    g_autoptr(EndsPipeline) receiver = receive(address, NULL, NULL);
+        g_string_append_printf(line, BYTES "address=ADDRESS/s%u ", i);
+    g_autoptr(EndsPipeline) sender = pipe_play_line(line->str);
+    g_autoptr(EndsPipeline) receiver = receive("");
     g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
-    g_autoptr(GError) warning = ends_wait_error(bus, GST_MESSAGE_WARNING, WAIT);
-    fail_unless(strstr(warning->message, "more than 32 streams") != NULL, "%s", warning->message);
-    g_autoptr(GstElement) bin = gst_bin_get_by_name(GST_BIN(receiver), "p");
-    fail_unless_equals_int(GST_BIN_NUMCHILDREN(bin), 32);
+    expect_told(bus, GST_MESSAGE_WARNING, "more than 32 streams");
+    fail_unless_equals_int(GST_BIN_NUMCHILDREN(pipe_part(receiver, "p")), 32);
 }
 
 /* Stopped at any moment of its start, and started again. */
 TEST(test_states, .only_if = &is_local)
 {
-    gchar *address = ends_address();
-    GstElement *sender = send(address, PICTURES TONE);
-    GstElement *receiver = receive(address, NULL, NULL);
+    static const GstState states[] = {GST_STATE_PAUSED, GST_STATE_READY, GST_STATE_NULL};
+    g_autoptr(EndsPipeline) sender = pipe_play_line(PICTURES TONE);
+    g_autoptr(EndsPipeline) receiver = receive("");
 
     for (guint i = 0; i < 40; i++) {
-        if (i % 3 == 0)
-            gst_element_set_state(receiver, GST_STATE_PAUSED);
-        else
-            gst_element_set_state(receiver, i % 3 == 1 ? GST_STATE_READY : GST_STATE_NULL);
+        gst_element_set_state(receiver, states[i % 3]);
         gst_element_set_state(receiver, GST_STATE_PLAYING);
         g_usleep(i * 1000);
     }
-    MORE(receiver, "src", 5);
-    MORE(receiver, "src_audio", 5);
-    ends_stop(sender);
-    ends_stop(receiver);
-    g_free(address);
+    more_of_both(receiver, 5, 5);
 }
 
 int main(int argc, char **argv)

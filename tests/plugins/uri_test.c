@@ -1,10 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Both elements by a URI: what it sets, what it returns afterwards, and players that accept it. */
-#include "ends.h"
-
-#include <string.h>
+/* Both elements by a URI: what it sets, and what it returns afterwards. */
+#include "pipes.h"
 
 static GstElement *make(GstURIType type, const gchar *uri)
 {
@@ -234,115 +232,6 @@ TEST(test_no_change_while_running)
     }
     gst_element_set_state(src, GST_STATE_READY);
     set(src, "gpudirect://other");
-}
-
-/* --- players ------------------------------------------------------------------------------ */
-
-static gint frames; /* atomic */
-
-static void count(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer user)
-{
-    g_atomic_int_inc(&frames);
-}
-
-static GstElement *counter(void)
-{
-    GstElement *sink = gst_element_factory_make("fakesink", NULL);
-
-    g_object_set(sink, "signal-handoffs", TRUE, "sync", FALSE, NULL);
-    g_signal_connect(sink, "handoff", G_CALLBACK(count), NULL);
-    return sink;
-}
-
-static void fail_on_errors(GstElement *player)
-{
-    g_autoptr(GstBus) bus = gst_element_get_bus(player);
-    GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
-
-    if (message) {
-        GError *error;
-        gst_message_parse_error(message, &error, NULL);
-        fail("%s", error->message);
-    }
-}
-
-/* Plays until ten pictures came, and then to the end. */
-static void play(GstElement *player, const gchar *address)
-{
-    g_autoptr(GstElement) sender = ends_pipeline(
-        "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s", address);
-
-    g_atomic_int_set(&frames, 0);
-    gst_element_set_state(player, GST_STATE_PLAYING);
-    gst_element_set_state(sender, GST_STATE_PLAYING);
-    for (guint i = 0; i < 1000 && g_atomic_int_get(&frames) < 10; i++) {
-        fail_on_errors(player);
-        g_usleep(10000);
-    }
-    fail_unless(g_atomic_int_get(&frames) >= 10, "%d frames in 10 s", g_atomic_int_get(&frames));
-    gst_element_send_event(sender, gst_event_new_eos());
-    g_autoptr(GstBus) bus = gst_element_get_bus(player);
-    g_autoptr(GstMessage) message =
-        gst_bus_timed_pop_filtered(bus, 10 * GST_SECOND, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
-    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "no end of the stream");
-    gst_element_set_state(player, GST_STATE_NULL);
-    gst_element_set_state(sender, GST_STATE_NULL);
-    gst_object_unref(player);
-}
-
-static void play_by(const gchar *factory)
-{
-    g_autofree gchar *address = ends_address(),
-                     *uri = g_strdup_printf("gpudirect://%s?slots=6", address);
-    GstElement *player = gst_element_factory_make(factory, NULL);
-
-    fail_unless(player != NULL, "no %s", factory);
-    g_object_set(player, "uri", uri, "video-sink", counter(), "audio-sink",
-                 gst_element_factory_make("fakesink", NULL), NULL);
-    play(player, address);
-}
-
-static void link_counter(GstElement *decoder, GstPad *pad, gpointer pipeline)
-{
-    GstElement *sink = counter();
-    g_autoptr(GstPad) to = gst_element_get_static_pad(sink, "sink");
-
-    gst_bin_add(pipeline, sink);
-    fail_unless_equals_int(gst_pad_link(pad, to), GST_PAD_LINK_OK);
-    gst_element_sync_state_with_parent(sink);
-}
-
-static void decode_by(const gchar *factory)
-{
-    g_autofree gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
-    GstElement *pipeline = gst_pipeline_new(NULL);
-    GstElement *decoder = gst_element_factory_make(factory, NULL);
-
-    fail_unless(decoder != NULL, "no %s", factory);
-    g_object_set(decoder, "uri", uri, NULL);
-    g_signal_connect(decoder, "pad-added", G_CALLBACK(link_counter), pipeline);
-    gst_bin_add(GST_BIN(pipeline), decoder);
-    play(pipeline, address);
-}
-
-TEST(test_playbin)
-{
-    play_by("playbin");
-}
-
-TEST(test_playbin3)
-{
-    play_by("playbin3");
-}
-
-TEST(test_uridecodebin)
-{
-    decode_by("uridecodebin");
-}
-
-TEST(test_uridecodebin3)
-{
-    decode_by("uridecodebin3");
 }
 
 ENDS_MAIN(60)

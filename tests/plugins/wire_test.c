@@ -2,49 +2,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What travels beside the pictures: metas and caps as bytes, there and back. */
-#include "ends.h"
-#include "wire/codec.h"
+#include "wires.h"
 
 #include <gst/audio/audio.h>
 #include <gst/video/gstvideoaffinetransformationmeta.h>
 #include <gst/video/video-sei.h>
-#include <string.h>
-
-static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789};
-
-static void expect_lost(const struct meta_loss *loss, guint count)
-{
-    fail_unless_equals_uint64(lost_metas_count(loss->lost), count);
-    lost_metas_free(loss->lost);
-}
-
-static GstBuffer *there_and_back(GstBuffer *buffer, guint lost_there, guint lost_back)
-{
-    struct meta_loss there = {lost_metas_new(NULL), NULL},
-                     back_again = {lost_metas_new(NULL), NULL};
-    uint8_t bytes[GPUD_FRAME_META_MAX];
-    struct meta_large large = {NULL};
-    struct wire_head got;
-    uint32_t size = meta_encode(buffer, &head, bytes, &large, &there);
-
-    expect_lost(&there, lost_there);
-    fail_unless(size <= sizeof(bytes) && large.used <= META_LARGE_DEFAULT);
-    GstBuffer *back = gst_buffer_new();
-    fail_unless(meta_decode(bytes, size, &got, back, &back_again));
-    fail_unless(meta_decode_large(large.data, large.used, back, &back_again));
-    g_free(large.data);
-    expect_lost(&back_again, lost_back);
-    fail_unless(got.monotonic == TRUE && got.base_time == 123456789);
-    gst_buffer_unref(buffer);
-    return back;
-}
 
 TEST(test_timecode)
 {
     GDateTime *jam = g_date_time_new_utc(2026, 3, 1, 6, 0, 0.123456);
     GstVideoTimeCode *code = gst_video_time_code_new(
         30000, 1001, jam, GST_VIDEO_TIME_CODE_FLAGS_DROP_FRAME, 10, 11, 12, 13, 0);
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
 
     gst_buffer_add_video_time_code_meta(buffer, code);
     buffer = there_and_back(buffer, 0, 0);
@@ -53,7 +22,6 @@ TEST(test_timecode)
     fail_unless_equals_int(gst_video_time_code_compare(&meta->tc, code), 0);
     fail_unless(g_date_time_equal(meta->tc.config.latest_daily_jam, jam));
     fail_unless_equals_int(meta->tc.config.flags, GST_VIDEO_TIME_CODE_FLAGS_DROP_FRAME);
-    gst_buffer_unref(buffer);
     gst_video_time_code_free(code);
     g_date_time_unref(jam);
 }
@@ -61,7 +29,7 @@ TEST(test_timecode)
 TEST(test_captions_and_bars)
 {
     static const guint8 words[] = {0xfc, 0x94, 0x2c, 0xfd, 0x80, 0x80};
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
     GstVideoCropMeta *crop = gst_buffer_add_video_crop_meta(buffer);
 
     crop->x = 1;
@@ -74,7 +42,6 @@ TEST(test_captions_and_bars)
                                   GST_VIDEO_AFD_14_9_LETTER_14_9_PILLAR);
     gst_buffer_add_video_bar_meta(buffer, 1, TRUE, 60, 1020);
     buffer = there_and_back(buffer, 0, 0);
-
     GstVideoCaptionMeta *caption = gst_buffer_get_video_caption_meta(buffer);
     fail_unless(caption && caption->caption_type == GST_VIDEO_CAPTION_TYPE_CEA708_RAW);
     fail_unless(caption->size == sizeof(words) && memcmp(caption->data, words, sizeof(words)) == 0);
@@ -84,7 +51,6 @@ TEST(test_captions_and_bars)
     fail_unless(bar && bar->is_letterbox && bar->bar_data1 == 60 && bar->bar_data2 == 1020);
     crop = gst_buffer_get_video_crop_meta(buffer);
     fail_unless(crop && crop->x == 1 && crop->y == 2 && crop->width == 3 && crop->height == 4);
-    gst_buffer_unref(buffer);
 }
 
 static void add_region(GstBuffer *buffer, const gchar *type, gint id, gint parent)
@@ -101,9 +67,15 @@ static void add_region(GstBuffer *buffer, const gchar *type, gint id, gint paren
         roi, gst_structure_new("roi/vaapi", "delta-qp", G_TYPE_INT, -id, NULL));
 }
 
+static GstVideoRegionOfInterestMeta *next_region(GstBuffer *buffer, gpointer *state)
+{
+    return (GstVideoRegionOfInterestMeta *)gst_buffer_iterate_meta_filtered(
+        buffer, state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE);
+}
+
 TEST(test_regions_of_interest)
 {
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
     gpointer state = NULL;
 
     add_region(buffer, "face", 7, -1);
@@ -111,9 +83,7 @@ TEST(test_regions_of_interest)
     gst_buffer_add_video_region_of_interest_meta_id(buffer, 0, 1, 2, 3, 4);
     buffer = there_and_back(buffer, 0, 0);
     for (gint id = 7; id < 9; id++) {
-        GstVideoRegionOfInterestMeta *roi =
-            (GstVideoRegionOfInterestMeta *)gst_buffer_iterate_meta_filtered(
-                buffer, &state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE);
+        GstVideoRegionOfInterestMeta *roi = next_region(buffer, &state);
         gdouble confidence;
         gfloat score;
         gint qp;
@@ -130,17 +100,14 @@ TEST(test_regions_of_interest)
         param = gst_video_region_of_interest_meta_get_param(roi, "roi/vaapi");
         fail_unless(gst_structure_get_int(param, "delta-qp", &qp) && qp == -id);
     }
-    GstVideoRegionOfInterestMeta *last =
-        (GstVideoRegionOfInterestMeta *)gst_buffer_iterate_meta_filtered(
-            buffer, &state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE);
+    GstVideoRegionOfInterestMeta *last = next_region(buffer, &state);
     fail_unless(last && last->roi_type == 0 && last->params == NULL && last->h == 4);
-    gst_buffer_unref(buffer);
 }
 
 TEST(test_sei_user_data)
 {
     guint8 uuid[16] = "0123456789abcde", data[] = {1, 2, 3, 0, 5};
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
 
     gst_buffer_add_video_sei_user_data_unregistered_meta(buffer, uuid, data, sizeof(data));
     buffer = there_and_back(buffer, 0, 0);
@@ -149,12 +116,11 @@ TEST(test_sei_user_data)
     fail_unless(sei && sei->size == sizeof(data));
     fail_unless(memcmp(sei->uuid, uuid, sizeof(uuid)) == 0);
     fail_unless(memcmp(sei->data, data, sizeof(data)) == 0);
-    gst_buffer_unref(buffer);
 }
 
 TEST(test_reference_timestamps)
 {
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
     g_autoptr(GstCaps) ptp =
         gst_caps_from_string("timestamp/x-ptp, version=IEEE1588-2008, domain=5");
 
@@ -165,57 +131,39 @@ TEST(test_reference_timestamps)
     fail_unless(meta && meta->timestamp == 1234 && meta->duration == 99);
     fail_unless(gst_caps_is_equal(meta->reference, ptp));
     fail_if(gst_buffer_get_reference_timestamp_meta(buffer, meta_submit_reference()));
-    gst_buffer_unref(buffer);
 }
 
 TEST(test_custom_metas)
 {
-    static const gchar *tags[] = {NULL};
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
     gint number = 0;
 
-    gst_meta_register_custom("GpudirectTestMeta", tags, NULL, NULL, NULL);
-    GstBuffer *buffer = gst_buffer_new();
-    GstStructure *structure =
-        gst_custom_meta_get_structure(gst_buffer_add_custom_meta(buffer, "GpudirectTestMeta"));
-    gst_structure_set(structure, "number", G_TYPE_INT, -7, "text", G_TYPE_STRING, "Grüße", "ratio",
-                      GST_TYPE_FRACTION, 16, 9, "yes", G_TYPE_BOOLEAN, TRUE, "pi", G_TYPE_DOUBLE,
-                      3.25, "untold", G_TYPE_POINTER, &number, NULL);
+    register_meta("GpudirectTestMeta");
+    gst_structure_set(add_custom(buffer, "GpudirectTestMeta"), "number", G_TYPE_INT, -7, "text",
+                      G_TYPE_STRING, "Grüße", "ratio", GST_TYPE_FRACTION, 16, 9, "yes",
+                      G_TYPE_BOOLEAN, TRUE, "pi", G_TYPE_DOUBLE, 3.25, "untold", G_TYPE_POINTER,
+                      &number, NULL);
     buffer = there_and_back(buffer, 1, 0);
-    GstCustomMeta *meta = gst_buffer_get_custom_meta(buffer, "GpudirectTestMeta");
-    fail_unless(meta != NULL);
-    structure = gst_custom_meta_get_structure(meta);
+    GstStructure *structure = find_custom(buffer, "GpudirectTestMeta");
     fail_unless(gst_structure_get_int(structure, "number", &number) && number == -7);
     fail_unless_equals_string(gst_structure_get_string(structure, "text"), "Grüße");
     fail_if(gst_structure_has_field(structure, "untold"));
-    gst_buffer_unref(buffer);
 }
 
-/* Fields of types that contain others, and the offset behind the last. */
+/* Fields of types that contain others. */
 static GstStructure *make_fields(void)
 {
+    GstStructure *fields = gst_structure_from_string(
+        "fields, names=(string){ a, b }, none=(int)<>, matrix=(int)<<0>, <1>, <2>, <3>>", NULL);
     g_autoptr(GstStructure) inner =
         gst_structure_from_string("inner, depth=(int)2, name=(string)Tiefe", NULL);
     g_autoptr(GstCaps) caps = gst_caps_from_string(
         "video/x-raw(memory:CUDAMemory, meta:GstVideoOverlayComposition), width=(int)[ 16, 4096, 2 "
         "], format=(string){ NV12, UYVY }, framerate=(fraction)[ 0/1, 60/1 ]; video/x-raw(ANY); "
         "meta/x-klv, parsed=(boolean)true");
-    GstStructure *fields = gst_structure_from_string("fields, names=(string){ a, b }", NULL);
-    GValue matrix = G_VALUE_INIT, none = G_VALUE_INIT;
-
-    g_value_init(&matrix, GST_TYPE_ARRAY);
-    g_value_init(&none, GST_TYPE_ARRAY);
-    for (gint i = 0; i < 4; i++) {
-        GValue row = G_VALUE_INIT, one = G_VALUE_INIT;
-        g_value_init(&row, GST_TYPE_ARRAY);
-        g_value_init(&one, G_TYPE_INT);
-        g_value_set_int(&one, i);
-        gst_value_array_append_and_take_value(&row, &one);
-        gst_value_array_append_and_take_value(&matrix, &row);
-    }
-    gst_structure_take_value(fields, "matrix", &matrix);
-    gst_structure_take_value(fields, "none", &none);
     g_autoptr(GstBuffer) buffer = gst_buffer_new_memdup("bytes", 5);
 
+    fail_unless(fields != NULL);
     GST_BUFFER_PTS(buffer) = 77;
     gst_structure_set(fields, "structure", GST_TYPE_STRUCTURE, inner, "caps", GST_TYPE_CAPS, caps,
                       "buffer", GST_TYPE_BUFFER, buffer, NULL);
@@ -226,7 +174,7 @@ static void check_fields(const GstStructure *got)
 {
     static const gchar *const compared[] = {"matrix", "names", "none", "structure", "caps"};
     g_autoptr(GstStructure) made = make_fields();
-    GstBuffer *buffer;
+    g_autoptr(GstBuffer) buffer = NULL;
 
     for (guint i = 0; i < G_N_ELEMENTS(compared); i++)
         fail_unless(gst_structure_has_field(got, compared[i]) &&
@@ -237,33 +185,29 @@ static void check_fields(const GstStructure *got)
     fail_unless(gst_structure_get(got, "buffer", GST_TYPE_BUFFER, &buffer, NULL));
     fail_unless(gst_buffer_memcmp(buffer, 0, "bytes", 5) == 0);
     fail_unless(gst_buffer_get_size(buffer) == 5 && GST_BUFFER_PTS(buffer) == 77);
-    gst_buffer_unref(buffer);
 }
 
+/* With the offset behind the last. */
 TEST(test_nested_fields)
 {
-    static const gchar *tags[] = {NULL};
-    GstBuffer *buffer = gst_buffer_new();
-
-    gst_meta_register_custom("GpudirectNestedMeta", tags, NULL, NULL, NULL);
-    GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, "GpudirectNestedMeta");
-    GstStructure *to = gst_custom_meta_get_structure(meta);
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
     g_autoptr(GstStructure) fields = make_fields();
+
+    register_meta("GpudirectNestedMeta");
+    GstStructure *to = add_custom(buffer, "GpudirectNestedMeta");
     for (gint i = 0; i < gst_structure_n_fields(fields); i++) {
         const gchar *name = gst_structure_nth_field_name(fields, (guint)i);
         gst_structure_set_value(to, name, gst_structure_get_value(fields, name));
     }
     GST_BUFFER_OFFSET_END(buffer) = 4711;
     buffer = there_and_back(buffer, 0, 0);
-    fail_unless((meta = gst_buffer_get_custom_meta(buffer, "GpudirectNestedMeta")) != NULL);
-    check_fields(gst_custom_meta_get_structure(meta));
+    check_fields(find_custom(buffer, "GpudirectNestedMeta"));
     fail_unless_equals_uint64(GST_BUFFER_OFFSET_END(buffer), 4711);
-    gst_buffer_unref(buffer);
 }
 
 TEST(test_metas_of_sound_and_others)
 {
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
 
     gst_buffer_add_audio_clipping_meta(buffer, GST_FORMAT_DEFAULT, 5, 7);
     gst_buffer_add_audio_level_meta(buffer, 42, TRUE);
@@ -281,44 +225,35 @@ TEST(test_metas_of_sound_and_others)
     GstProtectionMeta *protection = gst_buffer_get_protection_meta(buffer);
     fail_unless(protection != NULL);
     check_fields(protection->info);
-    gst_buffer_unref(buffer);
 }
 
 /* A buffer of 1,000,000 bytes as a field, beside a picture. */
 TEST(test_large_field_through_a_link)
 {
-    static const gchar *tags[] = {NULL};
     GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
-    GstBuffer *field = gst_buffer_new_allocate(NULL, 1000000, NULL), *got;
+    g_autofree gchar *bytes = g_strnfill(1000000, 0x5a);
+    g_autoptr(GstBuffer) field = gst_buffer_new_memdup(bytes, 1000000), arrived = NULL;
+    GstBuffer *picture = ends_picture(CAPS_SMALL, 1);
 
-    gst_buffer_memset(field, 0, 0x5a, 1000000);
-    gst_meta_register_custom("GpudirectLargeMeta", tags, NULL, NULL, NULL);
+    register_meta("GpudirectLargeMeta");
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    GstBuffer *buffer = ends_picture(CAPS_SMALL, 1);
-    GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, "GpudirectLargeMeta");
-    gst_structure_set(gst_custom_meta_get_structure(meta), "field", GST_TYPE_BUFFER, field, NULL);
-    GST_BUFFER_OFFSET_END(buffer) = 2;
-    gst_harness_push(sink, buffer);
-    buffer = ends_pull(src);
-    fail_unless_equals_uint64(GST_BUFFER_OFFSET_END(buffer), 2);
-    fail_unless((meta = gst_buffer_get_custom_meta(buffer, "GpudirectLargeMeta")) != NULL);
-    fail_unless(gst_structure_get(gst_custom_meta_get_structure(meta), "field", GST_TYPE_BUFFER,
-                                  &got, NULL));
-    GstMapInfo map;
-    fail_unless(gst_buffer_map(field, &map, GST_MAP_READ));
-    fail_unless(gst_buffer_get_size(got) == map.size &&
-                gst_buffer_memcmp(got, 0, map.data, map.size) == 0);
-    gst_buffer_unmap(field, &map);
-    gst_buffer_unref(got);
-    gst_buffer_unref(field);
-    gst_buffer_unref(buffer);
+    gst_structure_set(add_custom(picture, "GpudirectLargeMeta"), "field", GST_TYPE_BUFFER, field,
+                      NULL);
+    GST_BUFFER_OFFSET_END(picture) = 2;
+    gst_harness_push(sink, picture);
+    g_autoptr(GstBuffer) got = ends_pull(src);
+    fail_unless_equals_uint64(GST_BUFFER_OFFSET_END(got), 2);
+    fail_unless(gst_structure_get(find_custom(got, "GpudirectLargeMeta"), "field", GST_TYPE_BUFFER,
+                                  &arrived, NULL));
+    fail_unless(gst_buffer_get_size(arrived) == 1000000 &&
+                gst_buffer_memcmp(arrived, 0, bytes, 1000000) == 0);
     fail_unless_equals_uint64(ends_stat(sink, "lost-metas"), 0);
 }
 
 TEST(test_metas_that_do_not_fit)
 {
     static guint8 much[META_LARGE_DEFAULT];
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
 
     gst_buffer_add_video_afd_meta(buffer, 0, GST_VIDEO_AFD_SPEC_ATSC_A53,
                                   GST_VIDEO_AFD_4_3_FULL_16_9_FULL);
@@ -328,42 +263,34 @@ TEST(test_metas_that_do_not_fit)
     buffer = there_and_back(buffer, 1, 0);
     fail_unless(gst_buffer_get_video_afd_meta(buffer) && gst_buffer_get_video_bar_meta(buffer));
     fail_if(gst_buffer_get_video_caption_meta(buffer));
-    gst_buffer_unref(buffer);
 }
 
 /* Hundreds of regions, some of which fit into the small bytes: all come, in their order. */
 TEST(test_many_metas)
 {
-    GstBuffer *buffer = gst_buffer_new();
+    g_autoptr(GstBuffer) buffer = gst_buffer_new(), many = gst_buffer_new();
+    GstVideoRegionOfInterestMeta *roi;
     gpointer state = NULL;
     guint next = 0;
-    GstMeta *meta;
 
     for (guint i = 0; i < 900; i++)
         gst_buffer_add_video_region_of_interest_meta(buffer, "face", i, i + 1, i + 2, i + 3);
     gst_buffer_add_video_bar_meta(buffer, 0, FALSE, 1, 2);
     buffer = there_and_back(buffer, 0, 0);
-    while ((meta = gst_buffer_iterate_meta_filtered(buffer, &state,
-                                                    GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE))) {
-        const GstVideoRegionOfInterestMeta *roi = (const GstVideoRegionOfInterestMeta *)meta;
+    for (; (roi = next_region(buffer, &state)); next++)
         fail_unless(roi->x == next && roi->h == next + 3);
-        next++;
-    }
     fail_unless_equals_int(next, 900);
     fail_unless(gst_buffer_get_video_bar_meta(buffer) != NULL);
-    gst_buffer_unref(buffer);
 
-    buffer = gst_buffer_new();
     for (guint i = 0; i < 20000; i++)
-        gst_buffer_add_video_bar_meta(buffer, 0, FALSE, i, 2);
+        gst_buffer_add_video_bar_meta(many, 0, FALSE, i, 2);
     struct meta_loss loss = {lost_metas_new(NULL), NULL};
     struct meta_large large = {NULL};
     uint8_t bytes[GPUD_FRAME_META_MAX];
-    meta_encode(buffer, &head, bytes, &large, &loss);
+    meta_encode(many, &head, bytes, &large, &loss);
     fail_unless(large.used > META_LARGE_DEFAULT - 100 && lost_metas_count(loss.lost) > 15000);
     g_free(large.data);
     lost_metas_free(loss.lost);
-    gst_buffer_unref(buffer);
 }
 
 /* Large metas in every other frame, of changing sizes: each frame has its own. */
