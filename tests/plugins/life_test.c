@@ -2,31 +2,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Senders and receivers that join, leave, die and come back. */
-#include "ends.h"
+#include "pipes.h"
 
-#include <string.h>
-
-/* --- another process ---------------------------------------------------------------------- */
-
-static GPid start_sender(void)
-{
-    return ends_spawn("videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s",
-                      ends_own());
-}
-
-static void pull_some(GstHarness *src, guint count)
-{
-    for (guint i = 0; i < count; i++)
-        gst_buffer_unref(ends_pull(src));
-}
+#define SEND "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s"
 
 TEST(test_killed_sender_is_no_eos)
 {
     GstHarness *src = ends_src(NULL);
     g_autoptr(GstBus) bus = ends_bus(src);
-    GPid pid = start_sender();
+    GPid pid = ends_spawn(SEND, ends_own());
 
-    pull_some(src, 5);
+    drop(src, 5);
     ends_kill(pid);
     g_autoptr(GstMessage) message =
         ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 5);
@@ -37,35 +23,29 @@ TEST(test_killed_sender_is_no_eos)
 
     while (gst_harness_buffers_in_queue(src))
         gst_buffer_unref(gst_harness_pull(src));
-    pid = start_sender();
-    GstBuffer *fresh = ends_pull(src);
+    pid = ends_spawn(SEND, ends_own());
+    g_autoptr(GstBuffer) fresh = ends_pull(src);
     fail_unless(GST_BUFFER_FLAG_IS_SET(fresh, GST_BUFFER_FLAG_DISCONT));
-    gst_buffer_unref(fresh);
-    pull_some(src, 5);
+    drop(src, 5);
     fail_unless_equals_uint64(ends_stat(src, "reconnects"), 1);
     ends_kill(pid);
 }
 
-TEST(test_on_disconnect_eos)
+TEST(test_on_disconnect, .times = 2)
 {
-    GstHarness *src = ends_src("on-disconnect=eos");
-    GPid pid = start_sender();
-
-    pull_some(src, 3);
-    ends_kill(pid);
-    gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
-}
-
-TEST(test_on_disconnect_error)
-{
-    GstHarness *src = ends_src("on-disconnect=error");
+    gboolean is_error = __i__ == 1;
+    GstHarness *src = ends_src(is_error ? "on-disconnect=error" : "on-disconnect=eos");
     g_autoptr(GstBus) bus = ends_bus(src);
-    GPid pid = start_sender();
+    GPid pid = ends_spawn(SEND, ends_own());
 
-    pull_some(src, 3);
+    drop(src, 3);
     ends_kill(pid);
-    g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
-    fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
+    if (is_error) {
+        g_autoptr(GError) error = ends_wait_error(bus, GST_MESSAGE_ERROR, 5);
+        fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
+    } else {
+        gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
+    }
 }
 
 /* A pipeline in this process, so that its base time differs from the other's: pictures keep their
@@ -73,13 +53,12 @@ TEST(test_on_disconnect_error)
 TEST(test_clock_time_across_processes)
 {
     GstHarness *src = ends_src(NULL);
-    GPid pid = start_sender();
+    GPid pid = ends_spawn(SEND, ends_own());
 
-    pull_some(src, 5);
-    GstBuffer *buffer = ends_pull(src);
+    drop(src, 5);
+    g_autoptr(GstBuffer) buffer = ends_pull(src);
     GstClockTime now = (GstClockTime)g_get_monotonic_time() * 1000;
     GstClockTime due = GST_BUFFER_PTS(buffer) + gst_element_get_base_time(ends_element(src));
-    gst_buffer_unref(buffer);
     /* A live test source stamps each picture when it makes it. */
     fail_unless(due <= now && now - due < GST_SECOND, "%" GST_TIME_FORMAT " late",
                 GST_TIME_ARGS((GstClockTime)ABS(GST_CLOCK_DIFF(due, now))));
@@ -98,13 +77,13 @@ TEST(test_drops_are_told_once)
         g_autoptr(GstHarness) sink = ends_sink("slow-receiver=drop-oldest");
         ends_start(sink, CAPS_SMALL);
         gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
-        gst_buffer_unref(ends_pull(src));
+        drop(src, 1);
         if (round == 0) {
             gst_element_set_state(src->element, GST_STATE_PAUSED);
             for (guint i = 1; i <= 10; i++)
                 gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
             gst_element_set_state(src->element, GST_STATE_PLAYING);
-            gst_buffer_unref(ends_pull(src));
+            drop(src, 1);
         }
     }
     GstMessage *message;
@@ -126,10 +105,8 @@ TEST(test_receiver_comes_and_goes)
     for (guint round = 0; round < 10; round++) {
         GstHarness *src = ends_src(NULL);
         ends_wait_clients(sink, 1);
-        for (guint i = 0; i < 5; i++) {
-            ends_push(sink, CAPS_SMALL, i);
-            ends_take(src, CAPS_SMALL, i);
-        }
+        for (guint i = 0; i < 5; i++)
+            pass(sink, src, i);
         ends_close(src);
         ends_wait_clients(sink, 0);
     }
@@ -153,9 +130,16 @@ TEST(test_sender_comes_and_goes)
     fail_unless_equals_uint64(ends_stat(src, "reconnects"), 9);
 }
 
-static gpointer push_one(gpointer sink)
+/* The element is stopped while a thread pushes: that one comes back at once. */
+static void expect_prompt_stop(GstHarness *sink)
 {
-    return GINT_TO_POINTER(gst_harness_push(sink, ends_picture(CAPS_SMALL, 1)));
+    GThread *thread = push_aside(sink);
+
+    g_usleep(300000);
+    gint64 before = g_get_monotonic_time();
+    gst_element_set_state(sink->element, GST_STATE_NULL);
+    fail_unless_equals_int(GPOINTER_TO_INT(g_thread_join(thread)), GST_FLOW_FLUSHING);
+    fail_unless(g_get_monotonic_time() - before < G_TIME_SPAN_SECOND);
 }
 
 TEST(test_waiting_for_a_connection_can_be_ended)
@@ -163,12 +147,7 @@ TEST(test_waiting_for_a_connection_can_be_ended)
     GstHarness *sink = ends_sink(NULL);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    GThread *thread = g_thread_new("push", push_one, sink);
-    g_usleep(300000);
-    gint64 before = g_get_monotonic_time();
-    gst_element_set_state(sink->element, GST_STATE_NULL);
-    fail_unless_equals_int(GPOINTER_TO_INT(g_thread_join(thread)), GST_FLOW_FLUSHING);
-    fail_unless(g_get_monotonic_time() - before < G_TIME_SPAN_SECOND);
+    expect_prompt_stop(sink);
 }
 
 /* Holds the first frame, and with it GstBaseSink's lock, until the sink is about to go to PLAYING.
@@ -185,10 +164,11 @@ static GstFlowReturn hold_preroll(GstBaseSink *sink, GstBuffer *buffer)
  * gets it. */
 TEST(test_playing_while_waiting_for_a_connection)
 {
-    g_autofree gchar *address = ends_address();
-    g_autoptr(EndsPipeline) pipeline = ends_pipeline(
-        "videotestsrc ! " CAPS_SMALL " ! gpudirectsink name=sink async=false address=%s", address);
-    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    g_autoptr(EndsPipeline) pipeline =
+        ends_pipeline("videotestsrc ! " CAPS_SMALL " ! gpudirectsink name=sink async=false "
+                      "address=%s",
+                      ends_own());
+    GstElement *sink = pipe_part(pipeline, "sink");
 
     GST_BASE_SINK_GET_CLASS(sink)->preroll = hold_preroll;
     gst_element_set_state(pipeline, GST_STATE_PAUSED);
@@ -196,7 +176,7 @@ TEST(test_playing_while_waiting_for_a_connection)
     fail_unless(gst_element_set_state(pipeline, GST_STATE_PLAYING) != GST_STATE_CHANGE_FAILURE);
     gst_element_get_state(pipeline, NULL, NULL, 20 * GST_SECOND);
     fail_unless_equals_int(GST_STATE(sink), GST_STATE_PLAYING);
-    gst_buffer_unref(ends_pull(ends_src_at(address, NULL)));
+    drop(ends_src(NULL), 1);
 }
 
 TEST(test_no_waiting_for_a_connection)
@@ -219,12 +199,7 @@ TEST(test_stop_while_blocked_by_a_receiver)
     gst_element_set_state(src->element, GST_STATE_PAUSED);
     for (guint i = 0; i < 4; i++)
         ends_push(sink, CAPS_SMALL, i);
-    GThread *thread = g_thread_new("push", push_one, sink);
-    g_usleep(300000);
-    gint64 before = g_get_monotonic_time();
-    gst_element_set_state(sink->element, GST_STATE_NULL);
-    fail_unless_equals_int(GPOINTER_TO_INT(g_thread_join(thread)), GST_FLOW_FLUSHING);
-    fail_unless(g_get_monotonic_time() - before < G_TIME_SPAN_SECOND);
+    expect_prompt_stop(sink);
 }
 
 TEST(test_pause_and_play)
@@ -234,14 +209,14 @@ TEST(test_pause_and_play)
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint i = 0; i < 10; i++) {
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-        gst_buffer_unref(ends_pull(src));
+        drop(src, 1);
         fail_unless(gst_element_set_state(src->element, GST_STATE_PAUSED) !=
                     GST_STATE_CHANGE_FAILURE);
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
         g_usleep(20000);
         fail_unless_equals_int(gst_harness_buffers_in_queue(src), 0);
         gst_element_set_state(src->element, GST_STATE_PLAYING);
-        gst_buffer_unref(ends_pull(src));
+        drop(src, 1);
     }
 }
 
@@ -259,7 +234,7 @@ TEST(test_short_pauses)
         if (i % 5 == 4)
             continue;
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-        gst_buffer_unref(ends_pull(src));
+        drop(src, 1);
     }
 }
 
@@ -267,15 +242,12 @@ TEST(test_short_pauses)
 TEST(test_end_by_the_application)
 {
     for (guint i = 0; i < 3; i++) {
-        GstHarness *sink = i > 0 ? ends_sink(NULL) : NULL;
-        GstHarness *src = ends_src(NULL);
+        GstHarness *sink = i > 0 ? ends_sink(NULL) : NULL, *src = ends_src(NULL);
 
         if (sink)
             gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-        for (guint n = 0; i == 2 && n < 20; n++) {
-            gst_harness_push(sink, ends_picture(CAPS_SMALL, n));
-            gst_buffer_unref(ends_pull(src));
-        }
+        for (guint n = 0; i == 2 && n < 20; n++)
+            pass(sink, src, n);
         if (i == 1)
             ends_wait_clients(sink, 1);
         gst_element_send_event(ends_element(src), gst_event_new_eos());
@@ -284,18 +256,12 @@ TEST(test_end_by_the_application)
             gst_element_send_event(ends_element(src), gst_event_new_flush_start());
             gst_element_send_event(ends_element(src), gst_event_new_flush_stop(TRUE));
             g_usleep(300000); /* longer than one wait for a frame */
-            gst_harness_push(sink, ends_picture(CAPS_SMALL, 99));
-            gst_buffer_unref(ends_pull(src));
+            pass(sink, src, 99);
         }
         ends_close(src);
         if (sink)
             ends_close(sink);
     }
-}
-
-static GstPadProbeReturn hold_on(GstPad *pad, GstPadProbeInfo *info, gpointer unused)
-{
-    return GST_PAD_PROBE_OK;
 }
 
 /* What waits for a slow receiver when the application asks for the end arrives before it; what a
@@ -304,40 +270,32 @@ TEST(test_end_behind_a_slow_receiver, .times = 2)
 {
     enum { ALL = 24 };
     GstHarness *src = ends_src(NULL);
+    gulong holding = hold(src);
     g_autoptr(EndsPipeline) sender =
-        ends_pipeline("videotestsrc num-buffers=%d ! " CAPS_SMALL " ! queue name=queue "
-                      "max-size-buffers=30 ! gpudirectsink address=%s sync=false slots=2 "
-                      "slow-receiver=block",
-                      ALL, ends_own());
-    g_autoptr(GstElement) queue = gst_bin_get_by_name(GST_BIN(sender), "queue");
+        pipe_play("videotestsrc num-buffers=%d ! " CAPS_SMALL " ! queue name=queue "
+                  "max-size-buffers=30 ! gpudirectsink address=%s sync=false slots=2 "
+                  "slow-receiver=block",
+                  ALL, ends_own());
     g_autoptr(GstBus) bus = gst_element_get_bus(sender);
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(ends_element(src), "src");
-    gulong probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER,
-                                     hold_on, NULL, NULL);
     guint waiting = 0;
 
-    gst_element_set_state(sender, GST_STATE_PLAYING);
-    ENDS_UNTIL(ENDS_WAIT, (g_object_get(queue, "current-level-buffers", &waiting, NULL),
-                           waiting >= ALL - 5 && gst_pad_is_blocking(pad)));
+    ENDS_UNTIL(ENDS_WAIT,
+               (g_object_get(pipe_part(sender, "queue"), "current-level-buffers", &waiting, NULL),
+                waiting >= ALL - 5 && is_holding(src)));
     gst_element_send_event(sender, gst_event_new_eos());
     if (__i__) {
-        g_autoptr(GstMessage) warning = ends_wait_message(bus, GST_MESSAGE_WARNING, ENDS_WAIT);
-        g_autoptr(GError) error = NULL;
-        gst_message_parse_warning(warning, &error, NULL);
-        fail_unless(strstr(error->message, "frames before the end of the stream are lost"), "%s",
-                    error->message);
-        gst_pad_remove_probe(pad, probe);
+        expect_told(bus, GST_MESSAGE_WARNING, "frames before the end of the stream are lost");
+        release(src, holding);
         return;
     }
     g_usleep(G_USEC_PER_SEC); /* several waits of the sink */
-    gst_pad_remove_probe(pad, probe);
+    release(src, holding);
     for (guint i = 0; i < ALL; i++) {
-        GstBuffer *buffer = ends_pull(src);
+        g_autoptr(GstBuffer) buffer = ends_pull(src);
         fail_unless_equals_uint64(GST_BUFFER_OFFSET(buffer), i);
-        gst_buffer_unref(buffer);
     }
     gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
-    fail_if(gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING));
+    expect_no_complaint(bus);
 }
 
 /* --- a thousand times --------------------------------------------------------------------- */
@@ -356,7 +314,7 @@ static void cycle(GstElement *made)
     }
     /* A clean stop posts nothing. */
     gst_bus_set_flushing(bus, FALSE);
-    fail_if(gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING));
+    expect_no_complaint(bus);
 }
 
 TEST(test_sink_states_1000_times)

@@ -3,9 +3,7 @@
 
 /* Whose memory a buffer is: pool buffers are sent without a copy, all others with one, and no
  * holder of buffers can stop the stream. */
-#include "ends.h"
-
-#include <string.h>
+#include "pipes.h"
 
 static GstHarness *sink, *src;
 
@@ -46,10 +44,8 @@ TEST(test_lent_buffers_are_not_copied)
 TEST(test_foreign_buffers_cost_one_copy)
 {
     setup(NULL, NULL);
-    for (guint i = 0; i < 20; i++) {
-        gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-        ends_take(src, CAPS_SMALL, i);
-    }
+    for (guint i = 0; i < 20; i++)
+        pass(sink, src, i);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 20);
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
 }
@@ -72,10 +68,9 @@ TEST(test_foreign_strides_and_blocks)
     fail_unless_equals_int(gst_buffer_n_memory(buffer), 2);
 
     gst_harness_push(sink, buffer);
-    GstBuffer *got = ends_pull(src);
+    g_autoptr(GstBuffer) got = ends_pull(src);
     ends_check_picture(got, caps, 5);
     fail_unless_equals_int(gst_buffer_get_video_meta(got)->stride[0], 64);
-    gst_buffer_unref(got);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 1);
 }
 
@@ -144,7 +139,7 @@ TEST(test_greedy_upstream)
     guint64 copies = ends_stat(sink, "copies-cpu");
     for (guint i = 0; i < 3; i++) {
         gst_harness_push(sink, held[i]);
-        gst_buffer_unref(ends_pull(src));
+        drop(src, 1);
     }
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), copies);
 }
@@ -198,18 +193,14 @@ TEST(test_greedy_downstream_of_a_live_sender, .times = G_N_ELEMENTS(holds))
  * begins when it holds more pictures than there are slots. */
 TEST(test_queue_with_a_threshold_and_few_slots)
 {
-    g_autoptr(EndsPipeline) receiver = ends_pipeline(
-        "gpudirectsrc address=%s ! queue min-threshold-buffers=5 ! fakesink sync=false",
-        ends_own());
-    g_autoptr(EndsPipeline) sender = ends_pipeline("videotestsrc num-buffers=60 ! " CAPS_SMALL
-                                                   " ! gpudirectsink sync=false slots=3 address=%s",
-                                                   ends_own());
-    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
+    g_autoptr(EndsPipeline) receiver =
+        pipe_play("gpudirectsrc address=%s ! queue min-threshold-buffers=5 ! fakesink sync=false",
+                  ends_own());
+    g_autoptr(EndsPipeline) sender = pipe_play("videotestsrc num-buffers=60 ! " CAPS_SMALL
+                                               " ! gpudirectsink sync=false slots=3 address=%s",
+                                               ends_own());
 
-    gst_element_set_state(receiver, GST_STATE_PLAYING);
-    gst_element_set_state(sender, GST_STATE_PLAYING);
-    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
-    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS);
+    expect_end(receiver);
 }
 
 /* --- pipelines that hold pictures, and lose none ------------------------------------------ */
@@ -218,7 +209,7 @@ TEST(test_queue_with_a_threshold_and_few_slots)
 #define LATE " videotestsrc is-live=true ! " CAPS_FAST " ! queue min-threshold-time=200000000 ! "
 #define ROOM "max-size-buffers=0 max-size-bytes=0 max-size-time=3000000000"
 
-/* What follows "gpudirectsrc name=in address=… slots=…"; %s is the address once more. */
+/* What follows "gpudirectsrc name=in address=… slots=…". */
 static const struct {
     const gchar *receive;
     guint sink_slots, src_slots;
@@ -241,7 +232,8 @@ static const struct {
      "location=/dev/null audiotestsrc is-live=true num-buffers=40 ! queue " ROOM
      " min-threshold-time=400000000 ! audioconvert ! vorbisenc ! s.audio_0",
      6, 6, "vorbisenc"},
-    {"! queue ! fakesink sync=true gpudirectsrc latency=300 address=%s ! fakesink sync=true", 6, 6},
+    {"! queue ! fakesink sync=true gpudirectsrc latency=300 address=ADDRESS ! fakesink sync=true",
+     6, 6},
 };
 
 /* Until EOS, doing what every application does with a LATENCY message. */
@@ -266,24 +258,19 @@ static void play(GstElement *pipeline)
 }
 
 /* How many pictures one turn loses. */
-static guint64 hold(guint i)
+static guint64 lose(guint i)
 {
-    g_autofree gchar *address = ends_address();
-    g_autofree gchar *line =
-        g_strdup_printf("gpudirectsrc name=in on-eos=wait address=%%s slots=%u %s",
+    g_autofree gchar *to =
+        g_strdup_printf("gpudirectsrc name=in on-eos=wait address=ADDRESS slots=%u %s",
                         holders[i].src_slots, holders[i].receive);
-    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wformat-nonliteral\"")
-        g_autoptr(EndsPipeline) receiver = ends_pipeline(line, address, address);
-    _Pragma("GCC diagnostic pop") g_autoptr(EndsPipeline) sender = ends_pipeline(
+    g_autoptr(EndsPipeline) receiver = pipe_play_line(to);
+    g_autoptr(EndsPipeline) sender = pipe_play(
         "videotestsrc is-live=true num-buffers=80 ! " CAPS_FAST
         " ! gpudirectsink name=out async=false wait-for-connection=true address=%s slots=%u",
-        address, holders[i].sink_slots);
-    g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(sender), "out");
+        ends_own(), holders[i].sink_slots);
 
-    gst_element_set_state(receiver, GST_STATE_PLAYING);
-    gst_element_set_state(sender, GST_STATE_PLAYING);
     play(receiver);
-    return ends_stat_of(out, "dropped-slow-receiver");
+    return pipe_stat(sender, "out", "dropped-slow-receiver");
 }
 
 /* A machine that does other things may lose some in one turn, but not in each. */
@@ -294,7 +281,7 @@ TEST(test_pipelines_that_hold, .times = G_N_ELEMENTS(holders))
     guint64 lost = G_MAXUINT64;
 
     for (guint turn = 0; needed && turn < 5 && lost > holders[__i__].at_first; turn++)
-        lost = hold(__i__);
+        lost = lose((guint)__i__);
     fail_unless(!needed || lost <= holders[__i__].at_first,
                 "%" G_GUINT64_FORMAT " pictures are lost", lost);
 }
@@ -333,7 +320,7 @@ TEST(test_objects_are_kept)
 
 TEST(test_buffers_held_after_stop)
 {
-    GstBuffer *held[3], *lent;
+    GstBuffer *held[3];
 
     setup(NULL, NULL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
@@ -341,7 +328,7 @@ TEST(test_buffers_held_after_stop)
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
         held[i] = ends_pull(src);
     }
-    lent = ends_acquire(pool);
+    g_autoptr(GstBuffer) lent = ends_acquire(pool);
     ends_paint(lent, CAPS_SMALL, 77);
     ends_close(src);
     ends_close(sink);
@@ -351,10 +338,8 @@ TEST(test_buffers_held_after_stop)
         gst_buffer_unref(held[i]);
     }
     ends_check_picture(lent, CAPS_SMALL, 77);
-    gst_buffer_unref(lent);
-    GstBuffer *late = ends_acquire(pool); /* the sink is gone: plain memory */
+    g_autoptr(GstBuffer) late = ends_acquire(pool); /* the sink is gone: plain memory */
     ends_paint(late, CAPS_SMALL, 1);
-    gst_buffer_unref(late);
 }
 
 /* Slots of an older epoch are still buffers like any other. */
@@ -401,8 +386,7 @@ TEST(test_drops_are_reported)
 {
     setup("slow-receiver=drop-newest", "start=oldest");
     g_autoptr(GstBus) sink_bus = ends_bus(sink), src_bus = ends_bus(src);
-    gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
-    gst_buffer_unref(ends_pull(src));
+    pass(sink, src, 0);
     gst_element_set_state(src->element, GST_STATE_PAUSED);
     for (guint i = 0; i < 63; i++)
         ends_push(sink, CAPS_SMALL, i);
@@ -411,13 +395,11 @@ TEST(test_drops_are_reported)
     fail_unless(dropped > 40);
 
     gst_element_set_state(src->element, GST_STATE_PLAYING);
-    for (guint64 i = 0; i < 63 - dropped; i++)
-        gst_buffer_unref(ends_pull(src));
+    drop(src, 63 - (guint)dropped);
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 99));
-    GstBuffer *next = ends_pull(src);
+    g_autoptr(GstBuffer) next = ends_pull(src);
     ends_check_picture(next, CAPS_SMALL, 99);
     fail_unless(GST_BUFFER_FLAG_IS_SET(next, GST_BUFFER_FLAG_DISCONT));
-    gst_buffer_unref(next);
     fail_unless_equals_uint64(dropped_by(src_bus), dropped);
     fail_unless_equals_uint64(ends_stat(src, "dropped"), dropped);
 }
@@ -426,20 +408,15 @@ TEST(test_drops_are_reported)
 TEST(test_lending_across_a_queue)
 {
     g_autoptr(EndsPipeline) receiver =
-        ends_pipeline("gpudirectsrc address=%s ! fakesink sync=false", ends_own());
+        pipe_play("gpudirectsrc address=%s ! fakesink sync=false", ends_own());
     g_autoptr(EndsPipeline) sender =
-        ends_pipeline("videotestsrc num-buffers=300 ! " CAPS_SMALL
-                      " ! queue ! gpudirectsink name=s sync=false slots=8 address=%s",
-                      ends_own());
-    g_autoptr(GstElement) element = gst_bin_get_by_name(GST_BIN(sender), "s");
-    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
+        pipe_play("videotestsrc num-buffers=300 ! " CAPS_SMALL
+                  " ! queue ! gpudirectsink name=s sync=false slots=8 address=%s",
+                  ends_own());
 
-    gst_element_set_state(receiver, GST_STATE_PLAYING);
-    gst_element_set_state(sender, GST_STATE_PLAYING);
-    g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
-    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS);
-    guint64 copies = ends_stat_of(element, "copies-cpu");
-    fail_unless_equals_uint64(ends_stat_of(element, "frames"), 300);
+    expect_end(receiver);
+    guint64 copies = pipe_stat(sender, "s", "copies-cpu");
+    fail_unless_equals_uint64(pipe_stat(sender, "s", "frames"), 300);
     /* The queue may hold more pictures than there are slots; most are lent all the same. */
     fail_unless(copies < 250, "%" G_GUINT64_FORMAT " copies", copies);
 }

@@ -2,20 +2,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Sinks that wait for the address of another sender, and take it over when that one ends. */
-#include "ends.h"
+#include "pipes.h"
 
 #include <glib/gstdio.h>
-#include <string.h>
 #include <sys/wait.h>
 
 static gboolean stands_by(GstHarness *sink)
 {
-    g_autoptr(GstStructure) stats = NULL;
-    gboolean stands = FALSE;
-
-    g_object_get(ends_element(sink), "stats", &stats, NULL);
-    fail_unless(gst_structure_get_boolean(stats, "stands-by", &stands));
-    return stands;
+    return stats_flag(ends_element(sink), "stands-by");
 }
 
 /* A sink that waits with caps. */
@@ -40,10 +34,8 @@ static void check_delivers(GstHarness *sink, GstHarness *src)
     ends_wait_clients(sink, 1);
     while (gst_harness_buffers_in_queue(src))
         gst_buffer_unref(gst_harness_pull(src));
-    for (guint i = 1; i < 4; i++) {
-        ends_push(sink, CAPS_SMALL, i);
-        ends_take(src, CAPS_SMALL, i);
-    }
+    for (guint i = 1; i < 4; i++)
+        pass(sink, src, i);
 }
 
 static GPid start_first(const gchar *more)
@@ -56,7 +48,7 @@ static GstHarness *receive_from_first(void)
 {
     GstHarness *src = ends_src("on-eos=wait");
 
-    gst_buffer_unref(ends_pull(src));
+    drop(src, 1);
     return src;
 }
 
@@ -72,7 +64,7 @@ TEST(test_killed)
         fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
     fail_unless_equals_uint64(ends_stat(sink, "dropped-standby"), 20);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
-    gst_buffer_unref(ends_pull(src));
+    drop(src, 1);
 
     ends_kill(first);
     take_over(sink);
@@ -89,8 +81,7 @@ TEST(test_at_a_path)
     GstHarness *sink = ends_sink_at(address, "standby=true");
 
     ends_start(first, CAPS_SMALL);
-    ends_push(first, CAPS_SMALL, 1);
-    ends_take(src, CAPS_SMALL, 1);
+    pass(first, src, 1);
     fail_unless(stands_by(sink));
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_close(first);
@@ -125,7 +116,7 @@ TEST(test_stopped_process_keeps_its_address)
         fail_unless(stands_by(sink), "taken from a stopped process");
     }
     kill(first, SIGCONT);
-    gst_buffer_unref(ends_pull(src));
+    drop(src, 1);
     fail_unless(stands_by(sink));
     ends_kill(first);
     take_over(sink);
@@ -173,8 +164,8 @@ TEST(test_given_up)
 
     ends_close(make_standby(NULL));
     GstHarness *late = ends_src(NULL);
-    gst_buffer_unref(ends_pull(late));
-    gst_buffer_unref(ends_pull(src));
+    drop(late, 1);
+    drop(src, 1);
     fail_unless_equals_uint64(ends_stat(src, "reconnects"), 0);
     ends_kill(first);
 }
@@ -214,23 +205,20 @@ TEST(test_obstacle)
 TEST(test_runs_to_its_end)
 {
     GstHarness *first = ends_sink(NULL);
-    gboolean says = FALSE;
-
     g_autoptr(EndsPipeline) pipeline =
-        ends_pipeline("videotestsrc num-buffers=10 ! " CAPS_SMALL
-                      " ! gpudirectsink name=end address=%s standby=true",
-                      ends_own());
-    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+        pipe_play("videotestsrc num-buffers=10 ! " CAPS_SMALL
+                  " ! gpudirectsink name=end address=%s standby=true",
+                  ends_own());
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
     g_autoptr(GstMessage) info = ends_wait_message(bus, GST_MESSAGE_INFO, 5);
     const GstStructure *details = NULL;
+    gboolean says = FALSE;
+
     fail_unless(info != NULL);
     gst_message_parse_info_details(info, &details);
     fail_unless(gst_structure_get_boolean(details, "stands-by", &says) && says);
-    g_autoptr(GstMessage) end = ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 20);
-    fail_unless(end && GST_MESSAGE_TYPE(end) == GST_MESSAGE_EOS);
-    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "end");
-    fail_unless_equals_uint64(ends_stat_of(sink, "dropped-standby"), 10);
+    expect_end(pipeline);
+    fail_unless_equals_uint64(pipe_stat(pipeline, "end", "dropped-standby"), 10);
     fail_unless(!stands_by(first));
 }
 

@@ -3,11 +3,7 @@
 
 /* The statistics that either end posts when its stream ends: once, whatever ends it, and, where it
  * ends by EOS, before an application that waits for that has stopped listening. */
-#include "ends.h"
-
-#include <string.h>
-
-#define DEADLINE 40 /* s; of every wait */
+#include "pipes.h"
 
 struct play {
     GstElement *pipeline;
@@ -36,16 +32,11 @@ static GstBusSyncReply see_message(GstBus *bus, GstMessage *message, gpointer us
     return GST_BUS_PASS;
 }
 
-static GstPadProbeReturn count(GstPad *pad, GstPadProbeInfo *info, gpointer user)
+static void play_start(struct play *play, const gchar *format)
 {
-    g_atomic_int_inc((gint *)user);
-    return GST_PAD_PROBE_OK;
-}
+    g_autofree gchar *line = pipe_line(format);
 
-static void play_start(struct play *play, const gchar *format, const gchar *address)
-{
-    *play = (struct play){.pipeline = ends_pipeline(format, address)};
-    fail_unless(GST_IS_PIPELINE(play->pipeline), "no pipeline: %s", format);
+    *play = (struct play){.pipeline = ends_pipeline("%s", line)};
     play->bus = gst_element_get_bus(play->pipeline);
     gst_bus_set_sync_handler(play->bus, see_message, play, NULL);
     gst_element_set_state(play->pipeline, GST_STATE_PLAYING);
@@ -54,7 +45,7 @@ static void play_start(struct play *play, const gchar *format, const gchar *addr
 static void play_wait_end(struct play *play)
 {
     g_autoptr(GstMessage) message =
-        ends_wait_message(play->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, DEADLINE);
+        ends_wait_message(play->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, ENDS_WAIT);
 
     fail_unless(message != NULL, "no end");
 }
@@ -67,19 +58,9 @@ static void play_stop(struct play *play)
     gst_object_unref(play->pipeline);
 }
 
-static void wait_frames(GstElement *pipeline, gint wanted)
-{
-    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(src, "src");
-    gint frames = 0;
-    gulong probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count, &frames, NULL);
-
-    ENDS_UNTIL(DEADLINE, g_atomic_int_get(&frames) >= wanted, "%d frames", frames);
-    gst_pad_remove_probe(pad, probe);
-}
-
-#define SEND "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink async=false address=%s"
-#define RECEIVE "gpudirectsrc name=src address=%s ! fakesink"
+#define SEND \
+    "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink async=false address=ADDRESS"
+#define RECEIVE "gpudirectsrc address=ADDRESS ! fakesink name=out"
 
 enum end {
     BY_NUM_BUFFERS,
@@ -94,11 +75,11 @@ enum end {
 };
 
 static const gchar *const receivers[ENDS] = {
-    [BY_NUM_BUFFERS] = "gpudirectsrc num-buffers=5 address=%s ! fakesink",
+    [BY_NUM_BUFFERS] = "gpudirectsrc num-buffers=5 address=ADDRESS ! fakesink",
     [BY_EOS_HERE] = RECEIVE,
-    [BY_SINK] = "gpudirectsrc address=%s ! identity eos-after=5 ! fakesink",
-    [BY_ERROR] = "gpudirectsrc address=%s ! identity error-after=5 ! fakesink",
-    [BY_OWN_ERROR] = "gpudirectsrc name=src on-disconnect=error address=%s ! fakesink",
+    [BY_SINK] = "gpudirectsrc address=ADDRESS ! identity eos-after=5 ! fakesink",
+    [BY_ERROR] = "gpudirectsrc address=ADDRESS ! identity error-after=5 ! fakesink",
+    [BY_OWN_ERROR] = "gpudirectsrc on-disconnect=error address=ADDRESS ! fakesink name=out",
     [BY_READY] = RECEIVE,
     [BY_NULL] = RECEIVE,
     [BY_SENDER] = RECEIVE,
@@ -109,10 +90,10 @@ TEST(test_end, .times = ENDS)
     enum end end = (enum end)__i__;
     struct play sender, receiver;
 
-    play_start(&sender, SEND, ends_own());
-    play_start(&receiver, receivers[end], ends_own());
-    if (strstr(receivers[end], "name=src"))
-        wait_frames(receiver.pipeline, 5);
+    play_start(&sender, SEND);
+    play_start(&receiver, receivers[end]);
+    if (strstr(receivers[end], "name=out"))
+        ENDS_UNTIL(ENDS_WAIT, pipe_stat(receiver.pipeline, "out", "rendered") >= 5);
     if (end == BY_EOS_HERE)
         gst_element_send_event(receiver.pipeline, gst_event_new_eos());
     if (end == BY_OWN_ERROR)

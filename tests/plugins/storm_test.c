@@ -4,7 +4,7 @@
 /* Pipelines of sinks and sources in threads of one process that change their states without pause,
  * on addresses that they share, and ask for figures and URIs meanwhile: no change of state hangs,
  * and after so many rounds nothing is left open. */
-#include "ends.h"
+#include "pipes.h"
 #include "../support/count.h"
 
 #define ADDRESSES 2
@@ -34,16 +34,6 @@ static const gchar *const sources[] = {
     "async=false",
 };
 
-static void look(GstElement *pipeline)
-{
-    g_autoptr(GstElement) element = gst_bin_get_by_name(GST_BIN(pipeline), "ends");
-    g_autoptr(GstStructure) stats = NULL;
-
-    g_object_get(element, "stats", &stats, NULL);
-    fail_unless(stats != NULL);
-    g_free(gst_uri_handler_get_uri(GST_URI_HANDLER(element)));
-}
-
 static void run_once(struct thread *self, const gchar *description, guint address)
 {
     g_autoptr(GstElement) pipeline = ends_pipeline(description, address);
@@ -54,7 +44,11 @@ static void run_once(struct thread *self, const gchar *description, guint addres
         /* One that has no address, as another sender has it, cannot; that is said on the bus. */
         if (gst_element_set_state(pipeline, state) == GST_STATE_CHANGE_FAILURE)
             break;
-        look(pipeline);
+        GstElement *element = pipe_part(pipeline, "ends");
+        g_autoptr(GstStructure) stats = NULL;
+        g_object_get(element, "stats", &stats, NULL);
+        fail_unless(stats != NULL);
+        g_free(gst_uri_handler_get_uri(GST_URI_HANDLER(element)));
         if (state == GST_STATE_PLAYING) {
             g_usleep((gulong)g_rand_int_range(self->random, 0, 20000));
             g_atomic_int_inc(&playing);
@@ -66,37 +60,29 @@ static void run_once(struct thread *self, const gchar *description, guint addres
 }
 
 /* A sink has its address to itself: two at one wait for each other. */
-static gpointer send_often(gpointer data)
+static gpointer run_often(gpointer data)
 {
     struct thread *self = data;
 
     for (guint i = 0; i < ROUNDS; i++)
-        run_once(self, sinks[i % G_N_ELEMENTS(sinks)], self->number);
-    return NULL;
-}
-
-static gpointer receive_often(gpointer data)
-{
-    struct thread *self = data;
-
-    for (guint i = 0; i < ROUNDS; i++)
-        run_once(self, sources[i % G_N_ELEMENTS(sources)],
-                 (guint)g_rand_int_range(self->random, 0, ADDRESSES));
+        if (self->number < ADDRESSES)
+            run_once(self, sinks[i % G_N_ELEMENTS(sinks)], self->number);
+        else
+            run_once(self, sources[i % G_N_ELEMENTS(sources)],
+                     (guint)g_rand_int_range(self->random, 0, ADDRESSES));
     return NULL;
 }
 
 static void storm(void)
 {
-    static const GThreadFunc runs[] = {send_often, send_often, receive_often, receive_often,
-                                       receive_often};
-    struct thread threads[G_N_ELEMENTS(runs)];
+    struct thread threads[ADDRESSES + 3];
 
-    for (guint i = 0; i < G_N_ELEMENTS(runs); i++) {
+    for (guint i = 0; i < G_N_ELEMENTS(threads); i++) {
         threads[i].number = i;
         threads[i].random = g_rand_new_with_seed(4711 + i);
-        threads[i].thread = g_thread_new("storm", runs[i], &threads[i]);
+        threads[i].thread = g_thread_new("storm", run_often, &threads[i]);
     }
-    for (guint i = 0; i < G_N_ELEMENTS(runs); i++) {
+    for (guint i = 0; i < G_N_ELEMENTS(threads); i++) {
         g_thread_join(threads[i].thread);
         g_rand_free(threads[i].random);
     }
