@@ -5,7 +5,7 @@
  * or repeated. Beside it a source of the main alone shows what the backup costs. A table says how
  * often, and how long the longest gap was; a slow machine fails nothing.
  *     kills_test [kills of each kind [device]] */
-#include "ends.h"
+#include "pipes.h"
 
 #include "support/tally.h"
 
@@ -21,7 +21,7 @@
 static guint rounds = 2;
 static const gchar *device = "host";
 
-static const struct {
+static const struct format {
     const gchar *caps;
     guint num, den;
     gdouble rate;
@@ -41,9 +41,7 @@ struct receiver {
 };
 
 static struct {
-    const gchar *caps;
-    guint num, den;
-    gdouble rate;
+    const struct format *format;
     gchar *addresses[2];
     GPid pids[2];
     GMutex lock;
@@ -52,19 +50,13 @@ static struct {
 
 /* --- receiving ---------------------------------------------------------------------------- */
 
-static void note_behind(guint64 instant)
-{
-    guint64 ahead = scene.alone.tally.last > instant ? scene.alone.tally.last - instant : 0;
-
-    scene.pair.behind[MIN(ahead, G_N_ELEMENTS(scene.pair.behind) - 1)]++;
-}
-
 static void take(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer user)
 {
     struct receiver *receiver = user;
     guint64 instant = GST_BUFFER_OFFSET(buffer);
     gint64 now = g_get_monotonic_time() * 1000;
-    gint64 due = (gint64)gst_util_uint64_scale(instant, GST_SECOND * scene.den, scene.num);
+    gint64 due =
+        (gint64)gst_util_uint64_scale(instant, GST_SECOND * scene.format->den, scene.format->num);
     guint8 contents = 0;
 
     gst_buffer_extract(buffer, 0, &contents, 1);
@@ -78,8 +70,10 @@ static void take(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer user
                    "a discontinuity at instant %" G_GUINT64_FORMAT ", and none is missing",
                    instant);
     tally_take(&receiver->tally, instant, due, now);
-    if (receiver == &scene.pair)
-        note_behind(instant);
+    if (receiver == &scene.pair) {
+        guint64 last = scene.alone.tally.last, ahead = last > instant ? last - instant : 0;
+        receiver->behind[MIN(ahead, G_N_ELEMENTS(receiver->behind) - 1)]++;
+    }
     g_mutex_unlock(&scene.lock);
 }
 
@@ -98,16 +92,14 @@ static void open_receiver(struct receiver *receiver, const gchar *properties)
         ends_pipeline("gpudirectsrc name=src address=%s %s device=%s slots=32 "
                       "on-eos=wait ! fakesink name=end sync=false async=false signal-handoffs=true",
                       scene.addresses[MAIN], properties, device);
-    receiver->src = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "src");
-    g_autoptr(GstElement) end = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "end");
-    g_signal_connect(end, "handoff", G_CALLBACK(take), receiver);
+    receiver->src = pipe_part(receiver->pipeline, "src");
+    g_signal_connect(pipe_part(receiver->pipeline, "end"), "handoff", G_CALLBACK(take), receiver);
     gst_element_set_state(receiver->pipeline, GST_STATE_PLAYING);
 }
 
 static void close_receiver(struct receiver *receiver)
 {
     ends_fail_on_errors(receiver->pipeline);
-    gst_object_unref(receiver->src);
     ends_stop(receiver->pipeline);
 }
 
@@ -124,13 +116,11 @@ static guint64 count_of(guint which, const gchar *field)
     return count;
 }
 
-static gboolean is_active(guint which)
+static gboolean is_main_active(void)
 {
-    g_autoptr(GstStructure) stats = NULL;
+    g_autofree gchar *active = stats_text(scene.pair.src, "active");
 
-    g_object_get(scene.pair.src, "stats", &stats, NULL);
-    return g_strcmp0(gst_structure_get_string(stats, "active"),
-                     which == MAIN ? "main" : "backup") == 0;
+    return g_strcmp0(active, "main") == 0;
 }
 
 /* For a failure. */
@@ -152,22 +142,15 @@ static void await_instants(guint more)
 
 /* --- senders ------------------------------------------------------------------------------ */
 
-static void start(guint which)
-{
-    g_autofree gchar *properties =
-        g_strdup_printf("slots=32 slow-receiver=block device=%s", device);
-    guint64 last = look(&scene.pair).tally.last;
-
-    scene.pids[which] =
-        ends_spawn_instants(scene.addresses[which], scene.caps, properties, last ? last + 1 : 0);
-}
-
 /* Starts it: from here on it has every instant that comes. */
 static void start_and_await(guint which)
 {
-    guint64 connects = count_of(which, "connects");
+    g_autofree gchar *properties =
+        g_strdup_printf("slots=32 slow-receiver=block device=%s", device);
+    guint64 last = look(&scene.pair).tally.last, connects = count_of(which, "connects");
 
-    start(which);
+    scene.pids[which] = ends_spawn_instants(scene.addresses[which], scene.format->caps, properties,
+                                            last ? last + 1 : 0);
     ENDS_UNTIL(60, count_of(which, "connects") > connects, "a sender does not come: %s",
                describe());
     guint64 frames = count_of(which, "frames");
@@ -181,15 +164,7 @@ static void kill_one(guint which)
     guint more = tally_random_below(5);
     await_instants(more);
     if (more == 4)
-        ENDS_UNTIL(60, is_active(MAIN), "the main one is not taken again: %s", describe());
-}
-
-/* It first stands still, as a process that a debugger or the system holds. */
-static void stop_and_kill(guint which)
-{
-    kill(scene.pids[which], SIGSTOP);
-    await_instants(5);
-    kill_one(which);
+        ENDS_UNTIL(60, is_main_active(), "the main one is not taken again: %s", describe());
 }
 
 static void report(const gchar *what, guint times)
@@ -197,7 +172,7 @@ static void report(const gchar *what, guint times)
     guint64 switches = ends_stat_of(scene.pair.src, "switches");
 
     g_mutex_lock(&scene.lock);
-    tally_print(&scene.pair.tally, scene.rate, what, times, switches);
+    tally_print(&scene.pair.tally, scene.format->rate, what, times, switches);
     g_mutex_unlock(&scene.lock);
     struct receiver now = look(&scene.pair);
     fail_unless_equals_uint64(now.tally.lost, 0);
@@ -222,18 +197,26 @@ static void compare(void)
         ahead += i > 1 ? now.behind[i] : 0;
     }
     g_print("%6.2f  a source of the main alone is 0 instants ahead %u times, 1: %u, more: %u\n",
-            scene.rate, now.behind[0], now.behind[1], (guint)ahead);
+            scene.format->rate, now.behind[0], now.behind[1], (guint)ahead);
     fail_unless(2 * ahead < all);
     fail_unless(look(&scene.alone).tally.last > 0);
 }
 
+static const struct {
+    const gchar *what;
+    gint which;       /* -1: both in turn */
+    gboolean stopped; /* first, as a process that a debugger or the system holds */
+} cases[] = {
+    {"kill -9 of the main", MAIN, FALSE},
+    {"kill -9 of the backup", BACKUP, FALSE},
+    {"kill -9 of both in turn", -1, FALSE},
+    {"SIGSTOP, then kill -9", -1, TRUE},
+};
+
 TEST(test_kills, .times = G_N_ELEMENTS(formats))
 {
     memset(&scene, 0, sizeof(scene));
-    scene.caps = formats[__i__].caps;
-    scene.num = formats[__i__].num;
-    scene.den = formats[__i__].den;
-    scene.rate = formats[__i__].rate;
+    scene.format = &formats[__i__];
     for (guint i = 0; i < 2; i++)
         scene.addresses[i] = ends_address();
     g_autofree gchar *backup = g_strdup_printf("backup-address=%s", scene.addresses[BACKUP]);
@@ -245,18 +228,18 @@ TEST(test_kills, .times = G_N_ELEMENTS(formats))
     compare();
     close_receiver(&scene.alone);
     tally_print_header();
-    for (guint i = 0; i < rounds; i++)
-        kill_one(MAIN);
-    report("kill -9 of the main", rounds);
-    for (guint i = 0; i < rounds; i++)
-        kill_one(BACKUP);
-    report("kill -9 of the backup", rounds);
-    for (guint i = 0; i < rounds; i++)
-        kill_one(i % 2 ? BACKUP : MAIN);
-    report("kill -9 of both in turn", rounds);
-    for (guint i = 0; i < 1 + rounds / 10; i++)
-        stop_and_kill(i % 2 ? BACKUP : MAIN);
-    report("SIGSTOP, then kill -9", 1 + rounds / 10);
+    for (guint c = 0; c < G_N_ELEMENTS(cases); c++) {
+        guint times = cases[c].stopped ? 1 + rounds / 10 : rounds;
+        for (guint i = 0; i < times; i++) {
+            guint which = cases[c].which < 0 ? i % 2 : (guint)cases[c].which;
+            if (cases[c].stopped) {
+                kill(scene.pids[which], SIGSTOP);
+                await_instants(5);
+            }
+            kill_one(which);
+        }
+        report(cases[c].what, times);
+    }
     close_receiver(&scene.pair);
     for (guint i = 0; i < 2; i++) {
         ends_kill(scene.pids[i]);

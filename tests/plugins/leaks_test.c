@@ -70,48 +70,32 @@ static void run(const gchar *between, const gchar *after)
     finish(receiver);
 }
 
-static GList *tracers_named(const gchar *name)
-{
-    GList *found = NULL, *all = gst_tracing_get_active_tracers();
-
-    for (GList *at = all; at; at = at->next)
-        if (strstr(G_OBJECT_TYPE_NAME(at->data), name))
-            found = g_list_append(found, gst_object_ref(at->data));
-    g_list_free_full(all, gst_object_unref);
-    return found;
-}
-
 /* A GPU's device stays until the process ends, as the core's does, and with it what GStreamer's HIP
  * library keeps there: its stream, and as many events as were ever in use at once. Leaked ones
  * would be one for each of the pictures, of which there are twice as many as this. */
 #define KEPT_MAX 90
 
-static gboolean is_kept(const gchar *type, guint *kept)
-{
-    static const gchar *const types[] = {"GstHipStream", "GstHipEventPool", "GstHipEvent", NULL};
-
-    return g_strv_contains(types, type) && ++*kept <= KEPT_MAX;
-}
-
 /* Asks once and keeps the answer: each answer gives away a reference on what it lists. */
 static guint count_live(void)
 {
-    GList *tracers = tracers_named("Leaks");
+    static const gchar *const kinds[] = {"GstHipStream", "GstHipEventPool", "GstHipEvent", NULL};
+    GList *tracers = gst_tracing_get_active_tracers(), *at = tracers;
     GstStructure *live = NULL;
-    guint count, left = 0, kept = 0;
+    guint left = 0, kept = 0;
 
-    if (!tracers) {
+    while (at && !strstr(G_OBJECT_TYPE_NAME(at->data), "Leaks"))
+        at = at->next;
+    if (!at) {
         g_print("skipped: this GStreamer has no leaks tracer\n");
         exit(77);
     }
-    g_signal_emit_by_name(tracers->data, "get-live-objects", &live);
+    g_signal_emit_by_name(at->data, "get-live-objects", &live);
     const GValue *list = gst_structure_get_value(live, "live-objects-list");
-    count = gst_value_list_get_size(list);
-    for (guint i = 0; i < count; i++) {
+    for (guint i = 0; i < gst_value_list_get_size(list); i++) {
         const GstStructure *entry = gst_value_get_structure(gst_value_list_get_value(list, i));
         const GValue *object = gst_structure_get_value(entry, "object");
         const gchar *type = object ? G_VALUE_TYPE_NAME(object) : "?";
-        if (is_kept(type, &kept))
+        if (g_strv_contains(kinds, type) && ++kept <= KEPT_MAX)
             continue;
         g_print("left: a %s\n", type);
         left++;
@@ -127,14 +111,6 @@ static const struct vendor {
     {"cuda", "cudaupload", "cudadownload", "memory:CUDAMemory", "cuda:0"},
     {"hip", "hipupload", "hipdownload", "memory:HIPMemory", "hip:0"},
 };
-
-static const struct vendor *find_vendor(const gchar *name)
-{
-    for (guint i = 0; i < G_N_ELEMENTS(vendors); i++)
-        if (g_str_equal(name, vendors[i].name))
-            return &vendors[i];
-    g_error("there is no vendor \"%s\"", name);
-}
 
 static void run_on_gpu(const struct vendor *vendor)
 {
@@ -157,16 +133,6 @@ static void run_on_gpu(const struct vendor *vendor)
     run(up, only);
 }
 
-static gboolean have_elements(const struct vendor *vendor)
-{
-    g_autoptr(GstElementFactory) factory = gst_element_factory_find(vendor->uploader);
-    gboolean have = factory != NULL;
-
-    if (!have)
-        g_print("skipped: GStreamer has no %s here (no driver, or no plugin)\n", vendor->uploader);
-    return have;
-}
-
 int main(int argc, char **argv)
 {
     char directory[] = "/tmp/gpudirect-test-XXXXXX";
@@ -176,11 +142,20 @@ int main(int argc, char **argv)
     g_setenv("XDG_RUNTIME_DIR", directory, TRUE);
     g_setenv("GST_TRACERS", "leaks", TRUE);
     gst_init(&argc, &argv);
-    const struct vendor *vendor = argc > 1 ? find_vendor(argv[1]) : NULL;
+    const struct vendor *vendor = NULL;
+    for (guint i = 0; argc > 1 && i < G_N_ELEMENTS(vendors); i++)
+        if (g_str_equal(argv[1], vendors[i].name))
+            vendor = &vendors[i];
+    if (argc > 1 && !vendor)
+        g_error("there is no vendor \"%s\"", argv[1]);
 
-    if (vendor && !have_elements(vendor))
-        return 77;
     if (vendor) {
+        g_autoptr(GstElementFactory) factory = gst_element_factory_find(vendor->uploader);
+        if (!factory) {
+            g_print("skipped: GStreamer has no %s here (no driver, or no plugin)\n",
+                    vendor->uploader);
+            return 77;
+        }
         run_on_gpu(vendor);
     } else {
         run("", "");

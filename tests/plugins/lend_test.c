@@ -5,54 +5,31 @@
  * without a copy, where the kernel makes dma-bufs of them; else into others, with one. Card and
  * kernel are the test's own. */
 #include "base/plugin.h"
-#include "ends.h"
 #include "lendcard.h"
+#include "pipes.h"
 #include "sink/sink.h"
 #include "src/src.h"
 
 #include <gst/allocators/gstdmabuf.h>
-#include <string.h>
 #include <unistd.h>
 
 /* --- pictures ----------------------------------------------------------------------------- */
 
-static GstElement *prepare(const gchar *card, const gchar *rest)
-{
-    return ends_pipeline("lendcard %s ! %s gpudirectsink name=sink address=%s "
-                         "sync=false slow-receiver=block",
-                         card, rest, ends_own());
-}
-
 static GstElement *start(const gchar *card, const gchar *rest)
 {
-    GstElement *pipeline = prepare(card, rest);
-
-    gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    return pipeline;
-}
-
-static const GstStructure *stats_of(GstElement *pipeline, GstStructure **stats)
-{
-    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
-
-    g_object_get(sink, "stats", stats, NULL);
-    return *stats;
+    return pipe_play("lendcard %s ! %s gpudirectsink name=sink address=%s sync=false "
+                     "slow-receiver=block",
+                     card, rest, ends_own());
 }
 
 static guint64 copies(GstElement *pipeline)
 {
-    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
-
-    return ends_stat_of(sink, "copies-cpu");
+    return pipe_stat(pipeline, "sink", "copies-cpu");
 }
 
 static gboolean lends(GstElement *pipeline)
 {
-    g_autoptr(GstStructure) stats = NULL;
-    gboolean is = FALSE;
-
-    gst_structure_get_boolean(stats_of(pipeline, &stats), "lends-dmabufs", &is);
-    return is;
+    return stats_flag(pipe_part(pipeline, "sink"), "lends-dmabufs");
 }
 
 /* Whole, and of one moment. Returns its number. */
@@ -105,8 +82,7 @@ TEST(test_sizes)
 {
     GstHarness *src = ends_src(NULL);
     g_autoptr(EndsPipeline) pipeline = start("num-buffers=10", "");
-    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(pipe_part(pipeline, "sink"), "sink");
     g_autoptr(GstBufferPool) pool = NULL;
 
     pull(src, 0, 10);
@@ -127,13 +103,8 @@ TEST(test_copied)
     GstHarness *src = ends_src(NULL);
     GstElement *pipeline = start("num-buffers=50", "");
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
-    g_autoptr(GstMessage) message =
-        gst_bus_timed_pop_filtered(bus, 10 * GST_SECOND, GST_MESSAGE_WARNING);
-    g_autoptr(GError) error = NULL;
 
-    fail_unless(message, "there is no warning that pictures are copied");
-    gst_message_parse_warning(message, &error, NULL);
-    fail_unless(strstr(error->message, "copied once"), "%s", error->message);
+    expect_told(bus, GST_MESSAGE_WARNING, "copied once");
     pull(src, 0, 50);
     fail_if(lends(pipeline));
     fail_unless_equals_uint64(copies(pipeline), 50);
@@ -172,26 +143,18 @@ TEST(test_late)
     fail_unless(lends(pipeline));
 }
 
-static void on_overrun(GstElement *queue, gpointer unused)
-{
-    gst_element_post_message(
-        queue, gst_message_new_application(GST_OBJECT(queue), gst_structure_new_empty("full")));
-}
-
 /* More pictures are under way than the ring has slots: other dma-bufs stand in. */
 TEST(test_exhausted)
 {
     g_autoptr(EndsPipeline) pipeline =
-        prepare("num-buffers=60",
-                "queue name=queue max-size-buffers=30 max-size-bytes=0 max-size-time=0 !");
-    g_autoptr(GstElement) queue = gst_bin_get_by_name(GST_BIN(pipeline), "queue");
-    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+        start("num-buffers=60",
+              "queue name=queue max-size-buffers=30 max-size-bytes=0 max-size-time=0 !");
+    guint waiting = 0;
 
-    g_signal_connect(queue, "overrun", G_CALLBACK(on_overrun), NULL);
-    gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    g_autoptr(GstMessage) message =
-        gst_bus_timed_pop_filtered(bus, 20 * GST_SECOND, GST_MESSAGE_APPLICATION);
-    fail_unless(message, "the queue is never full");
+    ENDS_UNTIL(ENDS_WAIT,
+               (g_object_get(pipe_part(pipeline, "queue"), "current-level-buffers", &waiting, NULL),
+                waiting == 30),
+               "the queue is never full");
     GstHarness *src = ends_src(NULL);
     pull(src, 0, 60);
     fail_unless(lends(pipeline));
@@ -207,9 +170,8 @@ TEST(test_unwanted)
 
     ends_start(sink, CAPS_SMALL);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
-    GstBuffer *buffer = ends_acquire(pool);
+    g_autoptr(GstBuffer) buffer = ends_acquire(pool);
     fail_if(gst_is_dmabuf_memory(gst_buffer_peek_memory(buffer, 0)));
-    gst_buffer_unref(buffer);
     fail_unless_equals_int(dmabuf_count, 0);
 }
 

@@ -2,8 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Several elements in a row in a harness, one of them ours and named `end`; and pipelines in
- * processes of their own. Compiled for one vendor's memory: lines_cuda.h or, with LINES_HIP,
- * lines_hip.h has the names of its elements. */
+ * processes of their own. Compiled for one vendor's memory: CUDA, or HIP with LINES_HIP. */
 #ifndef GPUD_TESTS_PLUGINS_LINES_H
 #define GPUD_TESTS_PLUGINS_LINES_H
 
@@ -11,9 +10,27 @@
 #include <gst/check/gstharness.h>
 #include <gst/video/video.h>
 #ifdef LINES_HIP
-#include "lines_hip.h"
+#include <gst/hip/gsthip.h>
+#define GPU_0 "hip:0"
+#define GPU_1 "hip:1"
+#define UPLOADER "hipupload vendor=amd"
+#define UPLOADER_1 "hipupload vendor=amd device-id=1"
+#define DOWNLOADER "hipdownload vendor=amd"
+#define CAPS_GPU "video/x-raw(memory:HIPMemory)"
+#define GPU_MEMORY GST_HIP_MEMORY_NAME
+#define GPU_TYPE_POOL GST_TYPE_HIP_BUFFER_POOL
+#define GPU_SHARES_POOLS TRUE /* HIP has one context a GPU */
 #else
-#include "lines_cuda.h"
+#include <gst/cuda/gstcudabufferpool.h>
+#define GPU_0 "cuda:0"
+#define GPU_1 "cuda:1"
+#define UPLOADER "cudaupload"
+#define UPLOADER_1 "cudaupload cuda-device-id=1"
+#define DOWNLOADER "cudadownload"
+#define CAPS_GPU "video/x-raw(memory:CUDAMemory)"
+#define GPU_MEMORY "gst.cuda.memory"
+#define GPU_TYPE_POOL GST_TYPE_CUDA_BUFFER_POOL
+#define GPU_SHARES_POOLS FALSE /* with elements that an application gave a context of its own */
 #endif
 
 #define FRAMES 12

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Metas that are well formed but harmful: values that abort GStreamer's own arithmetic, or that
- * lose the data beside them. Accepted metas are used as elements do (wire_use.c). */
+ * lose the data beside them. Accepted metas are used as elements do (wire_fuzz.c). */
 #include "wire_fuzz.h"
 #include "wires.h"
 

@@ -4,7 +4,7 @@
 /* What some elements beside ours need, without these elements. unixfdsink hands buffers to other
  * processes by their descriptors: it proposes an allocator of files, and takes no other memory,
  * whatever its caps say. pipewiresink's clock stands until it has pictures to pass on. */
-#include "ends.h"
+#include "pipes.h"
 
 #include <gst/allocators/gstfdmemory.h>
 #include <gst/check/gsttestclock.h>
@@ -45,23 +45,21 @@ static void files_init(Files *self)
     GST_ALLOCATOR(self)->mem_type = "a file";
 }
 
-static GstHarness *receiver(GstAllocator *allocator, const gchar *properties)
+/* A receiver whose downstream proposes an allocator of files. */
+static GstHarness *receive_files(const gchar *address)
 {
-    GstHarness *src = ends_src(properties);
+    GstHarness *src = ends_src_at(address, NULL);
 
     g_atomic_int_set(&made, 0);
-    gst_harness_set_propose_allocator(src, allocator, NULL);
+    gst_harness_set_propose_allocator(src, gst_object_ref_sink(g_object_new(TYPE_FILES, NULL)),
+                                      NULL);
     return src;
 }
 
-static GstAllocator *new_files(void)
+static void expect_file(GstBuffer *buffer)
 {
-    return gst_object_ref_sink(g_object_new(TYPE_FILES, NULL));
-}
-
-static gboolean is_file(GstBuffer *buffer)
-{
-    return gst_buffer_n_memory(buffer) == 1 && gst_is_fd_memory(gst_buffer_peek_memory(buffer, 0));
+    fail_unless(gst_buffer_n_memory(buffer) == 1 &&
+                gst_is_fd_memory(gst_buffer_peek_memory(buffer, 0)));
 }
 
 static gchar *reason_of(GstHarness *harness)
@@ -77,23 +75,23 @@ static gchar *reason_of(GstHarness *harness)
 /* Pictures are in files, which come again, and keep their bytes while they are held. */
 TEST(test_pictures)
 {
-    GstHarness *sink = ends_sink(NULL), *src = receiver(new_files(), NULL);
+    GstHarness *sink = ends_sink(NULL), *src = receive_files(ends_own());
     GstBuffer *held[8];
 
     ends_start(sink, CAPS_SMALL);
     for (guint i = 0; i < G_N_ELEMENTS(held); i++) { /* more than the ring has slots */
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
         held[i] = ends_pull(src);
-        fail_unless(is_file(held[i]));
+        expect_file(held[i]);
     }
     for (guint i = 0; i < G_N_ELEMENTS(held); i++) {
         ends_check_picture(held[i], CAPS_SMALL, i);
         gst_buffer_unref(held[i]);
     }
     for (guint i = 0; i < 20; i++) {
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
         g_autoptr(GstBuffer) buffer = ends_pull(src);
-        fail_unless(is_file(buffer));
+        expect_file(buffer);
         ends_check_picture(buffer, CAPS_SMALL, i);
     }
     fail_unless(g_atomic_int_get(&made) <= (gint)G_N_ELEMENTS(held) + 1, "%d files", made);
@@ -107,14 +105,14 @@ TEST(test_new_format)
 {
     static const gchar *const formats[] = {
         CAPS_SMALL, "video/x-raw,format=I420,width=66,height=32,framerate=25/1", CAPS_SMALL};
-    GstHarness *sink = ends_sink(NULL), *src = receiver(new_files(), NULL);
+    GstHarness *sink = ends_sink(NULL), *src = receive_files(ends_own());
 
     ends_start(sink, formats[0]);
     for (guint i = 0; i < G_N_ELEMENTS(formats); i++) {
         gst_harness_set_src_caps_str(sink, formats[i]);
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(formats[i], i)), GST_FLOW_OK);
+        ends_push(sink, formats[i], i);
         g_autoptr(GstBuffer) buffer = ends_pull(src);
-        fail_unless(is_file(buffer));
+        expect_file(buffer);
         ends_check_picture(buffer, formats[i], i);
     }
 }
@@ -122,16 +120,15 @@ TEST(test_new_format)
 TEST(test_sound)
 {
     g_autofree gchar *address = g_strconcat(ends_own(), "/audio", NULL);
-    GstHarness *sink = ends_sink_at(address, NULL), *src = ends_src_at(address, NULL);
+    GstHarness *sink = ends_sink_at(address, NULL), *src = receive_files(address);
     guint8 samples[400];
 
-    gst_harness_set_propose_allocator(src, new_files(), NULL);
     memset(samples, 42, sizeof(samples));
     ends_start(sink, SOUND);
     fail_unless_equals_int(gst_harness_push(sink, gst_buffer_new_memdup(samples, sizeof(samples))),
                            GST_FLOW_OK);
     g_autoptr(GstBuffer) buffer = ends_pull(src);
-    fail_unless(is_file(buffer));
+    expect_file(buffer);
     fail_unless_equals_int(gst_buffer_memcmp(buffer, 0, samples, sizeof(samples)), 0);
     fail_unless_equals_int(gst_buffer_get_size(buffer), sizeof(samples));
 }
@@ -141,12 +138,11 @@ TEST(test_sound)
 TEST(test_no_files, .times = 2)
 {
     GstAllocator *allocator = __i__ ? gst_object_ref_sink(gst_fd_allocator_new()) : NULL;
-    GstHarness *sink = ends_sink(NULL), *src = receiver(allocator, NULL);
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
 
+    gst_harness_set_propose_allocator(src, allocator, NULL);
     ends_start(sink, CAPS_SMALL);
-    fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, 1)), GST_FLOW_OK);
-    g_autoptr(GstBuffer) buffer = ends_pull(src);
-    ends_check_picture(buffer, CAPS_SMALL, 1);
+    pass(sink, src, 1);
     fail_unless_equals_uint64(ends_stat(src, "copies-cpu"), 0);
     g_autofree gchar *reason = reason_of(src);
     fail_unless_equals_string(reason, "");
@@ -154,29 +150,18 @@ TEST(test_no_files, .times = 2)
 
 /* --- clocks ------------------------------------------------------------------------------- */
 
-static void count(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer pictures)
-{
-    g_atomic_int_inc((gint *)pictures);
-}
-
 /* Each picture of a live sender is older than such a pipeline's time, and comes all the same. */
 TEST(test_clock_stands)
 {
-    gint pictures = 0;
-    g_autoptr(EndsPipeline) sender = ends_pipeline(
-        "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s", ends_own());
     g_autoptr(EndsPipeline) receiver =
-        ends_pipeline("gpudirectsrc address=%s ! fakesink name=sink sync=false "
-                      "signal-handoffs=true",
-                      ends_own());
-    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(receiver), "sink");
+        ends_pipeline("gpudirectsrc address=%s ! fakesink name=sink sync=false", ends_own());
+    g_autoptr(EndsPipeline) sender = pipe_play(
+        "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s", ends_own());
     g_autoptr(GstClock) clock = gst_test_clock_new();
 
-    g_signal_connect(sink, "handoff", G_CALLBACK(count), &pictures);
     gst_pipeline_use_clock(GST_PIPELINE(receiver), clock);
-    gst_element_set_state(sender, GST_STATE_PLAYING);
     gst_element_set_state(receiver, GST_STATE_PLAYING);
-    ENDS_UNTIL(30, g_atomic_int_get(&pictures) >= 3);
+    ENDS_UNTIL(30, pipe_stat(receiver, "sink", "rendered") >= 3);
     ends_fail_on_errors(receiver);
 }
 

@@ -5,14 +5,13 @@
  * disappear, and that each is listed once if the user wants that. The core's list of cards and the
  * folder of nodes are made here; the kernel's events are real. */
 #include "base/plugin.h"
+#include "pipes.h"
 #include "provider.h"
-#include "ends.h"
 #include "src/src.h"
 
 #include <gpudirect/cards.h>
 #include <fcntl.h>
 #include <glib/gstdio.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -20,9 +19,8 @@
 
 /* --- the machine -------------------------------------------------------------------------- */
 
-static gchar *nodes; /* instead of /dev */
-static GMutex lock;
-static guint cards_width; /* of the mode that the cards have; under the lock */
+static gchar *nodes;     /* instead of /dev */
+static gint cards_width; /* atomic: of the mode that the cards have */
 
 struct gpud_capture_card_list {
     GPtrArray *names;
@@ -42,15 +40,11 @@ static gchar *in_nodes(const gchar *name)
 }
 
 int __real_inotify_add_watch(int fd, const char *path, uint32_t mask);
-int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask);
 int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask)
 {
     return __real_inotify_add_watch(fd, strcmp(path, "/dev") == 0 ? nodes : path, mask);
 }
 
-enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *context,
-                                                      struct gpud_capture_card_list **cards,
-                                                      uint32_t *count, struct gpud_error *error);
 enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *context,
                                                       struct gpud_capture_card_list **cards,
                                                       uint32_t *count, struct gpud_error *error)
@@ -63,25 +57,23 @@ enum gpud_status __wrap_gpud_capture_card_list_create(struct gpud_context *conte
     while ((name = g_dir_read_name(folder)))
         if (g_str_has_prefix(name, "video"))
             g_ptr_array_add((*cards)->names, g_strdup(name));
-    g_mutex_lock(&lock);
+    guint width = (guint)g_atomic_int_get(&cards_width);
     (*cards)->mode = (struct gpud_capture_mode){
         .size = sizeof((*cards)->mode),
         .format = "UYVY",
-        .width_min = cards_width,
-        .width_max = cards_width,
+        .width_min = width,
+        .width_max = width,
         .height_min = 16,
         .height_max = 16,
         .fps_num = 50,
         .fps_den = 1,
         .scan = GPUD_SCAN_PROGRESSIVE,
     };
-    g_mutex_unlock(&lock);
     (*cards)->modes = &(*cards)->mode;
     *count = (*cards)->names->len;
     return GPUD_OK;
 }
 
-void __wrap_gpud_capture_card_list_destroy(struct gpud_capture_card_list **cards);
 void __wrap_gpud_capture_card_list_destroy(struct gpud_capture_card_list **cards)
 {
     g_ptr_array_unref((*cards)->names);
@@ -89,10 +81,6 @@ void __wrap_gpud_capture_card_list_destroy(struct gpud_capture_card_list **cards
 }
 
 /* One that its user may not open yet has no access for others either. */
-enum gpud_status __wrap_gpud_capture_card_list_get_info(const struct gpud_capture_card_list *cards,
-                                                        uint32_t index,
-                                                        struct gpud_capture_card_info *info,
-                                                        struct gpud_error *error);
 enum gpud_status __wrap_gpud_capture_card_list_get_info(const struct gpud_capture_card_list *cards,
                                                         uint32_t index,
                                                         struct gpud_capture_card_info *info,
@@ -132,24 +120,15 @@ static void unplug(const gchar *name)
     fail_unless(g_unlink(path) == 0);
 }
 
-static void set_width(guint width)
-{
-    g_mutex_lock(&lock);
-    cards_width = width;
-    g_mutex_unlock(&lock);
-}
-
 /* --- a monitor ---------------------------------------------------------------------------- */
 
 static gboolean is_card(GstDevice *device, const gchar *node)
 {
-    GstStructure *properties = gst_device_get_properties(device);
+    g_autoptr(GstStructure) properties = gst_device_get_properties(device);
     g_autofree gchar *path = g_strconcat("/dev/", node, NULL);
-    gboolean is = properties && gst_structure_has_name(properties, "gpudirect-capture") &&
-                  g_strcmp0(gst_structure_get_string(properties, "device.path"), path) == 0;
 
-    g_clear_pointer(&properties, gst_structure_free);
-    return is;
+    return properties && gst_structure_has_name(properties, "gpudirect-capture") &&
+           g_strcmp0(gst_structure_get_string(properties, "device.path"), path) == 0;
 }
 
 /* How many devices are that card; the last of them in *found. */
@@ -203,11 +182,19 @@ static GstDevice *expect(GstDeviceMonitor *monitor, GstMessageType type, const g
     return device;
 }
 
-static void expect_caps(GstDevice *device, const gchar *text)
+static void expect_device_caps(GstDevice *device, const gchar *text)
 {
     g_autoptr(GstCaps) caps = gst_device_get_caps(device), wanted = gst_caps_from_string(text);
 
     fail_unless(gst_caps_is_equal(caps, wanted), "%" GST_PTR_FORMAT, caps);
+}
+
+static void expect_address(GstElement *element, const gchar *wanted)
+{
+    g_autofree gchar *address = NULL;
+
+    g_object_get(element, "address", &address, NULL);
+    fail_unless_equals_string(address, wanted);
 }
 
 #define CAPS(width) \
@@ -217,14 +204,11 @@ static void expect_caps(GstDevice *device, const gchar *text)
 
 TEST(test_card)
 {
-    g_autoptr(GstDevice) device = NULL;
-    g_autofree gchar *address = NULL;
-    gchar *name;
-
     plug("video3", 0660);
     GstDeviceMonitor *monitor = ends_monitor();
+    g_autoptr(GstDevice) device = NULL;
     fail_unless_equals_int(count(monitor, "video3", &device), 1);
-    expect_caps(device, CAPS(64));
+    expect_device_caps(device, CAPS(64));
     g_autoptr(GstStructure) properties = gst_device_get_properties(device);
     const GValue *paths = gst_structure_get_value(properties, "direct-path");
     fail_unless(paths && gst_value_array_get_size(paths) == 2);
@@ -232,40 +216,31 @@ TEST(test_card)
                               "cuda:0: yes (v4l2-dmabuf)");
     fail_unless_equals_string(g_value_get_string(gst_value_array_get_value(paths, 1)),
                               "opencl:0: no, by v4l2-mmap: it has no dma-buf");
-    name = gst_device_get_display_name(device);
+    g_autofree gchar *name = gst_device_get_display_name(device);
     fail_unless_equals_string(name, "a card");
 
-    GstElement *element = gst_device_create_element(device, NULL);
-    g_object_get(element, "address", &address, NULL);
-    fail_unless_equals_string(address, "v4l2:///dev/video3");
-    gst_object_unref(element);
-    g_free(name);
+    g_autoptr(GstElement) element = gst_device_create_element(device, NULL);
+    expect_address(element, "v4l2:///dev/video3");
     ends_monitor_free(monitor);
     unplug("video3");
 }
 
 TEST(test_reconfigure)
 {
-    g_autoptr(GstDevice) device = NULL;
-    g_autofree gchar *address = NULL;
-
     plug("video3", 0660);
     GstDeviceMonitor *monitor = ends_monitor();
+    g_autoptr(GstDevice) device = NULL;
+    g_autoptr(GstElement) element = gst_element_factory_make("gpudirectsrc", NULL);
+    g_autoptr(GstElement) other = gst_element_factory_make("identity", NULL);
     fail_unless_equals_int(count(monitor, "video3", &device), 1);
-    GstElement *element = gst_element_factory_make("gpudirectsrc", NULL);
     g_object_set(element, "address", "studio", NULL);
     fail_unless(gst_device_reconfigure_element(device, element));
-    g_object_get(element, "address", &address, NULL);
-    fail_unless_equals_string(address, "v4l2:///dev/video3");
-    gst_object_unref(element);
+    expect_address(element, "v4l2:///dev/video3");
 
     /* One that runs keeps what it has. */
-    GstHarness *running = ends_src_at("studio", NULL);
+    g_autoptr(GstHarness) running = ends_src_at("studio", NULL);
     fail_if(gst_device_reconfigure_element(device, ends_element(running)));
-    ends_close(running);
-    element = gst_element_factory_make("identity", NULL);
-    fail_if(gst_device_reconfigure_element(device, element));
-    gst_object_unref(element);
+    fail_if(gst_device_reconfigure_element(device, other));
     ends_monitor_free(monitor);
     unplug("video3");
 }
@@ -278,7 +253,7 @@ TEST(test_hotplug)
         fail_unless_equals_int(count(monitor, "video3", NULL), 0);
         plug("video3", 0660);
         g_autoptr(GstDevice) device = expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video3");
-        expect_caps(device, CAPS(64));
+        expect_device_caps(device, CAPS(64));
         fail_unless_equals_int(count(monitor, "video3", NULL), 1);
         unplug("video3");
         gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_REMOVED, "video3"));
@@ -306,21 +281,19 @@ TEST(test_permission)
 /* What happens to one makes all be looked at, and nothing else in the folder does. */
 TEST(test_others)
 {
-    GstDeviceMonitor *monitor;
-
     plug("video3", 0660);
-    monitor = ends_monitor();
+    GstDeviceMonitor *monitor = ends_monitor();
     gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video3"));
-    set_width(128);
+    g_atomic_int_set(&cards_width, 128);
     plug("media0", 0660);
     plug("video-codec", 0660);
     unplug("video-codec");
     unplug("media0");
     plug("video4", 0660);
     g_autoptr(GstDevice) first = expect(monitor, GST_MESSAGE_DEVICE_CHANGED, "video3");
-    expect_caps(first, CAPS(128));
+    expect_device_caps(first, CAPS(128));
     gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video4"));
-    set_width(64);
+    g_atomic_int_set(&cards_width, 64);
     ends_monitor_free(monitor);
     unplug("video3");
     unplug("video4");
@@ -338,11 +311,10 @@ static GList *other_probe(GstDeviceProvider *provider)
     g_autoptr(GstStructure) properties =
         gst_structure_new("other", "device.path", G_TYPE_STRING, "/dev/video3", NULL);
     g_autoptr(GstCaps) caps = gst_caps_new_any();
-    GList *list = g_list_append(NULL, g_object_new(GST_TYPE_GPUDIRECT_DEVICE, "display-name",
-                                                   "other", "device-class", "Video/Source", "caps",
-                                                   caps, "properties", properties, NULL));
 
-    return list;
+    return g_list_append(NULL, g_object_new(GST_TYPE_GPUDIRECT_DEVICE, "display-name", "other",
+                                            "device-class", "Video/Source", "caps", caps,
+                                            "properties", properties, NULL));
 }
 
 static void other_class_init(OtherClass *klass)
@@ -355,46 +327,30 @@ static void other_init(Other *self)
 {
 }
 
-/* Of ours and of the other: GStreamer may have providers of its own for what is no card. */
-static guint count_both(void)
-{
-    g_autoptr(GstDeviceMonitor) monitor = gst_device_monitor_new();
-    guint all = 0;
-
-    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
-    GList *devices = gst_device_monitor_get_devices(monitor);
-    for (GList *at = devices; at; at = at->next)
-        all += GST_IS_GPUDIRECT_DEVICE(at->data);
-    g_list_free_full(devices, gst_object_unref);
-    return all;
-}
-
-/* Before the first monitor: GStreamer sorts providers once. */
-static void beside_other(guint rank, guint devices)
+/* The card is listed twice, or once where ours has the higher rank. */
+TEST(test_beside_the_other, .times = 2)
 {
     GstRegistry *registry = gst_registry_get();
     g_autoptr(GstPluginFeature) other = gst_registry_lookup_feature(registry, "v4l2deviceprovider");
     g_autoptr(GstPluginFeature) own =
         gst_registry_lookup_feature(registry, "gpudirectdeviceprovider");
 
+    /* Before the first monitor: GStreamer sorts providers once. */
     if (other)
         gst_registry_remove_feature(registry, other);
     fail_unless(gst_device_provider_register(NULL, "v4l2deviceprovider", GST_RANK_PRIMARY,
                                              other_get_type()));
-    gst_plugin_feature_set_rank(own, rank);
+    gst_plugin_feature_set_rank(own, __i__ ? GST_RANK_PRIMARY + 1 : GST_RANK_MARGINAL);
     plug("video3", 0660);
-    fail_unless_equals_int(count_both(), devices);
+    g_autoptr(GstDeviceMonitor) monitor = gst_device_monitor_new();
+    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
+    GList *devices = gst_device_monitor_get_devices(monitor);
+    guint all = 0;
+    for (GList *at = devices; at; at = at->next)
+        all += GST_IS_GPUDIRECT_DEVICE(at->data); /* GStreamer may have providers for others */
+    g_list_free_full(devices, gst_object_unref);
+    fail_unless_equals_int(all, __i__ ? 1 : 2);
     unplug("video3");
-}
-
-TEST(test_twice)
-{
-    beside_other(GST_RANK_MARGINAL, 2);
-}
-
-TEST(test_once)
-{
-    beside_other(GST_RANK_PRIMARY + 1, 1);
 }
 
 int main(int argc, char **argv)

@@ -3,7 +3,7 @@
 
 /* gpudirectsrc ! gpudirectsink: the cost of a relay, and that receivers behind it do not block the
  * first sender. What lies in a device's memory is never copied by the CPU, nor shown to it. */
-#include "ends.h"
+#include "pipes.h"
 
 #include <gpudirect/device.h>
 #include <sys/wait.h>
@@ -76,8 +76,8 @@ static void open_relay(struct relay *relay, const gchar *first, const gchar *in,
         ends_pipeline("gpudirectsrc name=in address=%s %s ! %s gpudirectsink name=out "
                       "sync=false wait-for-connection=true address=%s %s",
                       from, in, between, to, out);
-    relay->in = gst_bin_get_by_name(GST_BIN(relay->pipeline), "in");
-    relay->out = gst_bin_get_by_name(GST_BIN(relay->pipeline), "out");
+    relay->in = pipe_part(relay->pipeline, "in");
+    relay->out = pipe_part(relay->pipeline, "out");
     g_autoptr(GstPad) pad = gst_element_get_static_pad(relay->in, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, watch_maps, NULL, NULL);
     g_atomic_int_set(&cpu_maps, 0);
@@ -89,19 +89,14 @@ static void open_relay(struct relay *relay, const gchar *first, const gchar *in,
 static void close_relay(struct relay *relay)
 {
     ends_close(relay->first);
-    gst_element_set_state(relay->pipeline, GST_STATE_NULL);
-    gst_object_unref(relay->in);
-    gst_object_unref(relay->out);
-    gst_object_unref(relay->pipeline);
+    ends_stop(relay->pipeline);
     ends_close(relay->last);
 }
 
 static void exchange(struct relay *relay, guint from, guint to)
 {
-    for (guint i = from; i < to; i++) {
-        ends_push(relay->first, CAPS_SMALL, i);
-        ends_take(relay->last, CAPS_SMALL, i);
-    }
+    for (guint i = from; i < to; i++)
+        pass(relay->first, relay->last, i);
 }
 
 /* --- what it costs ------------------------------------------------------------------------ */
@@ -174,17 +169,6 @@ TEST(test_live_changes_of_caps)
 
 /* --- waits -------------------------------------------------------------------------------- */
 
-static void hold_up(GstPad *pad, gboolean held)
-{
-    static gulong probe;
-
-    if (held)
-        probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER, NULL,
-                                  NULL, NULL);
-    else
-        gst_pad_remove_probe(pad, probe);
-}
-
 /* The first sender waits for its receivers; the relay does not for its own, and so it takes every
  * frame though its one receiver stands still. */
 static void outrun(const gchar *device, const gchar *out_device)
@@ -196,8 +180,7 @@ static void outrun(const gchar *device, const gchar *out_device)
 
     open_relay(&relay, in, in, "", out, "slots=2");
     exchange(&relay, 0, 1);
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(ends_element(relay.last), "src");
-    hold_up(pad, TRUE);
+    gulong holding = hold(relay.last);
     for (guint i = 1; i < FRAMES; i++) {
         GstBuffer *picture = ends_picture(CAPS_SMALL, i);
         GST_BUFFER_OFFSET(picture) = i;
@@ -210,11 +193,10 @@ static void outrun(const gchar *device, const gchar *out_device)
 
     /* What it gets then is whole, whichever it had taken by then: that slot was not written again.
      */
-    hold_up(pad, FALSE);
-    GstBuffer *got = ends_pull(relay.last);
+    release(relay.last, holding);
+    g_autoptr(GstBuffer) got = ends_pull(relay.last);
     fail_unless(GST_BUFFER_OFFSET(got) > 0 && GST_BUFFER_OFFSET(got) < FRAMES);
     ends_check_picture(got, CAPS_SMALL, (guint)GST_BUFFER_OFFSET(got));
-    gst_buffer_unref(got);
     close_relay(&relay);
 }
 
@@ -276,59 +258,34 @@ TEST(test_tee_cuda, .only_if = &cuda)
 /* Between the relay's two ends. */
 static const gchar *const ways[] = {"", "queue !", "tee ! identity !"};
 
-static void wait_end(GstElement *pipeline)
-{
-    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
-    g_autoptr(GstMessage) message =
-        ends_wait_message(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, ENDS_WAIT);
-
-    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS);
-}
-
-static gboolean is_live(GstElement *sink)
-{
-    g_autoptr(GstStructure) stats = NULL;
-    gboolean live = -1;
-
-    g_object_get(sink, "stats", &stats, NULL);
-    fail_unless(gst_structure_get_boolean(stats, "live", &live));
-    return live;
-}
-
 /* A file's stream waits for receivers behind a relay, too: for the first one, which comes late, and
  * for one that is slow. A live sender that follows does not. */
 TEST(test_a_file_is_no_live_stream, .times = G_N_ELEMENTS(ways))
 {
     g_autofree gchar *from = ends_address(), *to = ends_address();
-    g_autoptr(EndsPipeline) relay =
-        ends_pipeline("gpudirectsrc name=in address=%s on-eos=wait ! %s "
-                      "gpudirectsink name=out sync=false address=%s",
-                      from, ways[__i__], to);
-    g_autoptr(EndsPipeline) file = ends_pipeline("videotestsrc num-buffers=%d ! " CAPS_SMALL
-                                                 " ! gpudirectsink sync=false address=%s",
-                                                 SENT, from);
+    g_autoptr(EndsPipeline) relay = pipe_play("gpudirectsrc name=in address=%s on-eos=wait ! %s "
+                                              "gpudirectsink name=out sync=false address=%s",
+                                              from, ways[__i__], to);
     g_autoptr(EndsPipeline) last = ends_pipeline("gpudirectsrc name=src address=%s ! identity "
                                                  "sleep-time=10000 ! fakesink sync=false",
                                                  to);
-    g_autoptr(GstElement) in = gst_bin_get_by_name(GST_BIN(relay), "in");
-    g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(relay), "out");
-    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(last), "src");
+    GstElement *file = pipe_play("videotestsrc num-buffers=%d ! " CAPS_SMALL
+                                 " ! gpudirectsink sync=false address=%s",
+                                 SENT, from);
+    GstElement *out = pipe_part(relay, "out");
 
-    gst_element_set_state(relay, GST_STATE_PLAYING);
-    gst_element_set_state(file, GST_STATE_PLAYING);
-    ENDS_UNTIL(ENDS_WAIT, ends_stat_of(in, "frames") > 0);
+    ENDS_UNTIL(ENDS_WAIT, pipe_stat(relay, "in", "frames") > 0);
     g_usleep(G_USEC_PER_SEC / 2); /* the relay could lose all in that time */
-    fail_if(is_live(out));
+    fail_if(stats_flag(out, "live"));
     gst_element_set_state(last, GST_STATE_PLAYING);
-    ENDS_UNTIL(ENDS_WAIT, ends_stat_of(src, "frames") == SENT);
-    fail_unless_equals_uint64(ends_stat_of(src, "dropped"), 0);
-    wait_end(file);
-    gst_element_set_state(file, GST_STATE_NULL);
+    ENDS_UNTIL(ENDS_WAIT, pipe_stat(last, "src", "frames") == SENT);
+    fail_unless_equals_uint64(pipe_stat(last, "src", "dropped"), 0);
+    expect_end(file);
+    ends_stop(file);
 
-    g_autoptr(EndsPipeline) camera = ends_pipeline(
+    g_autoptr(EndsPipeline) camera = pipe_play(
         "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink async=false address=%s", from);
-    gst_element_set_state(camera, GST_STATE_PLAYING);
-    ENDS_UNTIL(ENDS_WAIT, is_live(out));
+    ENDS_UNTIL(ENDS_WAIT, stats_flag(out, "live"));
 }
 
 int main(int argc, char **argv)

@@ -7,12 +7,12 @@
  * sinks that show each buffer at its time. Nothing is lost, the beep and the mark stay where they
  * were to the flash, and no process grows. Prints a table.
  *     soak_test [seconds [rate]]         rate: 30000/1001; else all of them at once */
-#include "ends.h"
+#include "pipes.h"
+
+#include "../support/count.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define RATE 48000
@@ -31,18 +31,19 @@ enum kind { PICTURE, SOUND, DATA };
 static guint seconds = 20;
 
 static struct rate {
+    const gchar *text;
     gint num, den;
-} rates[] = {{25, 1}, {30000, 1001}, {50, 1}, {60000, 1001}};
+} rates[] = {
+    {"25/1", 25, 1}, {"30000/1001", 30000, 1001}, {"50/1", 50, 1}, {"60000/1001", 60000, 1001}};
 static guint rate_count = G_N_ELEMENTS(rates);
 
-static gchar *text_of(const struct rate *rate)
+/* The only one. FALSE: the text is not a rate. */
+static gboolean use_rate(const gchar *text)
 {
-    return g_strdup_printf("%d/%d", rate->num, rate->den);
-}
+    struct rate *rate = &rates[0];
 
-/* FALSE: the text is not a rate. */
-static gboolean read_rate(const gchar *text, struct rate *rate)
-{
+    rate_count = 1;
+    rate->text = text;
     return sscanf(text, "%d/%d", &rate->num, &rate->den) == 2 && rate->num > 0 && rate->den > 0 &&
            rate->num / rate->den < 1000;
 }
@@ -120,14 +121,14 @@ static int send_programme(const gchar *address, const struct rate *rate)
 {
     g_autofree gchar *line = g_strdup_printf(
         "appsrc name=picture format=time block=true is-live=true caps=\"video/x-raw,format=GRAY8,"
-        "width=%d,height=%d,framerate=%d/%d\" ! gpudirectsink async=false sync=false slots=16 "
+        "width=%d,height=%d,framerate=%s\" ! gpudirectsink async=false sync=false slots=16 "
         "slow-receiver=block address=%s "
         "appsrc name=sound format=time block=true is-live=true caps=\"audio/x-raw,format=S16LE,"
         "layout=interleaved,rate=%d,channels=1\" ! gpudirectsink async=false sync=false slots=32 "
         "slow-receiver=block address=%s/audio "
         "appsrc name=data format=time block=true is-live=true caps=\"application/octet-stream\" "
         "! gpudirectsink async=false sync=false slots=16 slow-receiver=block address=%s/data",
-        WIDTH, HEIGHT, rate->num, rate->den, address, RATE, address, address);
+        WIDTH, HEIGHT, rate->text, address, RATE, address, address);
     GstElement *pipeline = gst_parse_launch(line, NULL);
     GstElement *sources[] = {gst_bin_get_by_name(GST_BIN(pipeline), "picture"),
                              gst_bin_get_by_name(GST_BIN(pipeline), "sound"),
@@ -172,32 +173,21 @@ struct receiver {
 
 static GMutex lock; /* of all streams */
 
-static void note(struct stream *stream, GstClockTime time)
-{
-    g_array_append_val(stream->events, time);
-}
-
-/* Samples that are missing before this buffer, or pictures. Times are mapped, so that they move by
- * less than a millisecond. */
-static void count_gap(struct stream *stream, const GstBuffer *buffer)
-{
-    gint64 apart = (gint64)GST_BUFFER_PTS(buffer) - (gint64)stream->end;
-
-    if (stream->buffers > 0 && ABS(apart) > (gint64)(TICK / 2))
-        stream->gaps++;
-    stream->end = GST_BUFFER_PTS(buffer) + GST_BUFFER_DURATION(buffer);
-    stream->buffers++;
-}
-
 static void see(struct stream *stream, GstBuffer *buffer)
 {
     GstMapInfo map;
     GstClockTime time =
         gst_segment_to_running_time(&stream->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
+    gint64 apart = (gint64)GST_BUFFER_PTS(buffer) - (gint64)stream->end;
 
-    count_gap(stream, buffer);
+    /* Samples that are missing before this buffer, or pictures. Times are mapped, so that they move
+     * by less than a millisecond. */
+    if (stream->buffers > 0 && ABS(apart) > (gint64)(TICK / 2))
+        stream->gaps++;
+    stream->end = GST_BUFFER_PTS(buffer) + GST_BUFFER_DURATION(buffer);
+    stream->buffers++;
     if (stream->kind == DATA) {
-        note(stream, time);
+        g_array_append_val(stream->events, time);
         return;
     }
     fail_unless(gst_buffer_map(buffer, &map, GST_MAP_READ));
@@ -205,8 +195,9 @@ static void see(struct stream *stream, GstBuffer *buffer)
     for (gsize i = 0; i < (stream->kind == SOUND ? map.size / 2 : 1); i++) {
         gint16 value = 0;
         memcpy(&value, map.data + size * i, size);
+        GstClockTime at = time + gst_util_uint64_scale(i, GST_SECOND, RATE);
         if (value > 100 && !stream->is_on)
-            note(stream, time + gst_util_uint64_scale(i, GST_SECOND, RATE));
+            g_array_append_val(stream->events, at);
         stream->is_on = value > 100;
     }
     gst_buffer_unmap(buffer, &map);
@@ -262,7 +253,7 @@ static GstBusSyncReply on_message(GstBus *bus, GstMessage *message, gpointer use
 
 static void open_receiver(struct receiver *receiver, const gchar *address, GstClock *clock)
 {
-    g_autofree gchar *line = g_strdup_printf("gpudirectprogramsrc address=%s latency=100", address);
+    GstElement *source = ends_pipeline("gpudirectprogramsrc address=%s latency=100", address);
 
     for (guint i = 0; i < STREAMS; i++) {
         receiver->streams[i].kind = (enum kind)i;
@@ -272,7 +263,6 @@ static void open_receiver(struct receiver *receiver, const gchar *address, GstCl
     receiver->pipeline = gst_pipeline_new(receiver->name);
     g_autoptr(GstBus) bus = gst_element_get_bus(receiver->pipeline);
     gst_bus_set_sync_handler(bus, on_message, receiver, NULL);
-    GstElement *source = gst_parse_launch(line, NULL);
     g_signal_connect(source, "pad-added", G_CALLBACK(on_pad_added), receiver);
     gst_bin_add(GST_BIN(receiver->pipeline), source);
     if (clock)
@@ -290,27 +280,6 @@ static guint count_events(const struct receiver *receiver, enum kind kind)
 
 /* --- sums ----------------------------------------------------------------------------------- */
 
-/* A straight line through points. */
-struct line {
-    gdouble n, x, y, xx, xy;
-};
-
-static void add_point(struct line *line, gdouble x, gdouble y)
-{
-    line->n++;
-    line->x += x;
-    line->y += y;
-    line->xx += x * x;
-    line->xy += x * y;
-}
-
-static gdouble slope_of(const struct line *line)
-{
-    gdouble width = line->n * line->xx - line->x * line->x;
-
-    return width > 0 ? (line->n * line->xy - line->x * line->y) / width : 0;
-}
-
 /* How far the other stream's events are from the flashes: by how much that changes over the run,
  * and the most that it is; ns. */
 struct offset {
@@ -323,7 +292,7 @@ static struct offset offset_of(const struct receiver *receiver, enum kind kind)
     const GArray *flashes = receiver->streams[PICTURE].events;
     const GArray *events = receiver->streams[kind].events;
     struct offset offset = {0};
-    struct line line = {0};
+    gdouble n = 0, x = 0, y = 0, xx = 0, xy = 0; /* of a straight line through the distances */
 
     for (guint i = 0, k = 0; i < flashes->len; i++) {
         gint64 flash = (gint64)g_array_index(flashes, GstClockTime, i);
@@ -334,11 +303,17 @@ static struct offset offset_of(const struct receiver *receiver, enum kind kind)
             k < events->len ? (gint64)g_array_index(events, GstClockTime, k) - flash : G_MAXINT64;
         if (apart >= (gint64)GST_SECOND / 2)
             continue; /* at the beginning one of the two came sooner */
-        add_point(&line, (gdouble)flash / GST_SECOND, (gdouble)apart);
+        gdouble at = (gdouble)flash / GST_SECOND, off = (gdouble)apart;
+        n++;
+        x += at;
+        y += off;
+        xx += at * at;
+        xy += at * off;
         offset.most = MAX(offset.most, fabs((gdouble)apart));
         offset.pairs++;
     }
-    offset.drift = slope_of(&line) * seconds;
+    gdouble width = n * xx - x * x;
+    offset.drift = width > 0 ? (n * xy - x * y) / width * seconds : 0;
     return offset;
 }
 
@@ -358,13 +333,8 @@ static glong resident(GPid pid)
 static guint count_descriptors(GPid pid)
 {
     g_autofree gchar *path = g_strdup_printf("/proc/%d/fd", (int)pid);
-    g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
-    guint count = 0;
 
-    fail_unless(directory != NULL);
-    while (g_dir_read_name(directory))
-        count++;
-    return count;
+    return count_entries(path);
 }
 
 /* Of a process, over the run. What is allocated once is there after the first quarter. */
@@ -374,13 +344,6 @@ struct growth {
     glong samples[SAMPLES];
     guint count, descriptors;
 };
-
-static void sample(struct growth *growth, gboolean with_descriptors)
-{
-    if (with_descriptors)
-        growth->descriptors = count_descriptors(growth->pid);
-    growth->samples[growth->count++] = resident(growth->pid);
-}
 
 static gint compare(gconstpointer a, gconstpointer b)
 {
@@ -405,20 +368,12 @@ static glong growth_of(const struct growth *growth)
            median(growth->samples + quarter, quarter);
 }
 
-static void print_growth(const struct growth *growth, guint descriptors)
-{
-    g_print("%-10s %8ld KiB resident, %+ld KiB since the first half; %u descriptors, %+d\n",
-            growth->name, growth->samples[growth->count - 1], growth_of(growth), descriptors,
-            (gint)descriptors - (gint)growth->descriptors);
-}
-
 /* --- the run -------------------------------------------------------------------------------- */
 
 #define RECEIVERS 3
 
 struct programme {
     const struct rate *rate;
-    gchar *address;
     GPid pid;
     struct receiver receivers[RECEIVERS];
 };
@@ -427,12 +382,11 @@ static void report(const struct programme *programme, const struct receiver *rec
 {
     const struct stream *streams = receiver->streams;
     struct offset sound = offset_of(receiver, SOUND), data = offset_of(receiver, DATA);
-    g_autofree gchar *rate = text_of(programme->rate);
 
     g_print("%-10s %-14s %8" G_GUINT64_FORMAT " pictures %8" G_GUINT64_FORMAT
             " blocks %6u flashes; beep: %6.1f us at most, drift %+.1f us; mark: %6.1f us at most, "
             "drift %+.1f us\n",
-            rate, receiver->name, streams[PICTURE].buffers, streams[SOUND].buffers,
+            programme->rate->text, receiver->name, streams[PICTURE].buffers, streams[SOUND].buffers,
             streams[PICTURE].events->len, sound.most / 1e3, sound.drift / 1e3, data.most / 1e3,
             data.drift / 1e3);
     for (guint i = 0; i < STREAMS; i++)
@@ -445,11 +399,11 @@ static void report(const struct programme *programme, const struct receiver *rec
 static void open_programme(struct programme *programme, const struct rate *rate, GstClock *other)
 {
     static const gchar *const names[RECEIVERS] = {"same clock", "other clock", "shown in time"};
-    g_autofree gchar *text = text_of(rate);
+    g_autofree gchar *address = ends_address();
+    gchar *argv[] = {(gchar *)"/proc/self/exe", (gchar *)"--send", address, (gchar *)rate->text,
+                     NULL};
 
     programme->rate = rate;
-    programme->address = ends_address();
-    gchar *argv[] = {(gchar *)"/proc/self/exe", (gchar *)"--send", programme->address, text, NULL};
     fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL,
                               &programme->pid, NULL));
     for (guint i = 0; i < RECEIVERS; i++) {
@@ -457,7 +411,7 @@ static void open_programme(struct programme *programme, const struct rate *rate,
         receiver->name = names[i];
         receiver->sink =
             i == 2 ? "queue ! fakesink sync=true async=false" : "fakesink sync=false async=false";
-        open_receiver(receiver, programme->address, i == 1 ? other : NULL);
+        open_receiver(receiver, address, i == 1 ? other : NULL);
     }
 }
 
@@ -477,14 +431,6 @@ static void close_programme(struct programme *programme)
         ends_stop(programme->receivers[i].pipeline);
     }
     ends_kill(programme->pid);
-}
-
-static void free_programme(struct programme *programme)
-{
-    for (guint i = 0; i < RECEIVERS; i++)
-        for (guint k = 0; k < STREAMS; k++)
-            g_array_unref(programme->receivers[i].streams[k].events);
-    g_free(programme->address);
 }
 
 TEST(test_programmes)
@@ -507,8 +453,11 @@ TEST(test_programmes)
         ENDS_UNTIL(60, count_events(&programmes[0].receivers[0], PICTURE) >= due,
                    "the programme stands still");
         g_usleep(10000);
-        for (guint i = 0; i < processes; i++)
-            sample(&growths[i], n == SAMPLES / 4);
+        for (guint i = 0; i < processes; i++) {
+            growths[i].samples[growths[i].count++] = resident(growths[i].pid);
+            if (n == SAMPLES / 4)
+                growths[i].descriptors = count_descriptors(growths[i].pid);
+        }
     }
     for (guint i = 0; i < rate_count; i++)
         await_streams(&programmes[i], DATA, seconds);
@@ -521,32 +470,33 @@ TEST(test_programmes)
     for (guint i = 0; i < rate_count; i++)
         close_programme(&programmes[i]);
     for (guint i = 0; i < processes; i++)
-        print_growth(&growths[i], descriptors[i]);
-    for (guint i = 0; i < rate_count; i++)
-        for (guint k = 0; k < RECEIVERS; k++)
-            report(&programmes[i], &programmes[i].receivers[k]);
+        g_print("%-10s %8ld KiB resident, %+ld KiB since the first half; %u descriptors, %+d\n",
+                growths[i].name, growths[i].samples[growths[i].count - 1], growth_of(&growths[i]),
+                descriptors[i], (gint)descriptors[i] - (gint)growths[i].descriptors);
+    for (guint i = 0; i < rate_count * RECEIVERS; i++)
+        report(&programmes[i / RECEIVERS], &programmes[i / RECEIVERS].receivers[i % RECEIVERS]);
     for (guint i = 0; i < processes; i++)
         fail_unless(growth_of(&growths[i]) <= GROWTH_MAX * (i == 0 ? (glong)rate_count : 1),
                     "%s grows", growths[i].name);
-    for (guint i = 0; i < rate_count; i++)
-        free_programme(&programmes[i]);
+    for (guint i = 0; i < rate_count * RECEIVERS * STREAMS; i++)
+        g_array_unref(programmes[i / RECEIVERS / STREAMS]
+                          .receivers[i / STREAMS % RECEIVERS]
+                          .streams[i % STREAMS]
+                          .events);
 }
 
 int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "--send") == 0) {
         gst_init(&argc, &argv);
-        return read_rate(argv[3], &rates[0]) ? send_programme(argv[2], &rates[0]) : 2;
+        return use_rate(argv[3]) ? send_programme(argv[2], &rates[0]) : 2;
     }
     ends_init_environment();
     gst_check_init(&argc, &argv);
     seconds = argc > 1 ? (guint)atoi(argv[1]) : seconds;
-    if (argc > 2) {
-        rate_count = 1;
-        if (!read_rate(argv[2], &rates[0])) {
-            g_printerr("\"%s\" is no rate: 25/1 or 30000/1001 is one\n", argv[2]);
-            return 2;
-        }
+    if (argc > 2 && !use_rate(argv[2])) {
+        g_printerr("\"%s\" is no rate: 25/1 or 30000/1001 is one\n", argv[2]);
+        return 2;
     }
     return ends_run_tests(2 * seconds + 120);
 }

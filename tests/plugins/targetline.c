@@ -3,11 +3,10 @@
 
 #include "targetline.h"
 
-#include "ends.h"
+#include "pipes.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,13 +24,12 @@ void line_make(struct line *line, const gchar *name, const gchar *caps)
         "gpudirectsrc name=src address=target:%s slots=4 ! capsfilter name=filter ! "
         "fakesink name=sink sync=false async=false enable-last-sample=false signal-handoffs=true",
         name);
-    fail_unless(line->pipeline != NULL);
-    line->filter = gst_bin_get_by_name(GST_BIN(line->pipeline), "filter");
+    line->filter = pipe_part(line->pipeline, "filter");
     gst_util_set_object_arg(G_OBJECT(line->filter), "caps", caps);
     line->bus = gst_element_get_bus(line->pipeline);
     line->buffers = g_async_queue_new_full((GDestroyNotify)gst_buffer_unref);
-    g_autoptr(GstElement) sink = gst_bin_get_by_name(GST_BIN(line->pipeline), "sink");
-    g_signal_connect(sink, "handoff", G_CALLBACK(on_buffer), line->buffers);
+    g_signal_connect(pipe_part(line->pipeline, "sink"), "handoff", G_CALLBACK(on_buffer),
+                     line->buffers);
     line->file = g_strdup_printf("%s/gpudirect/%s.target", g_getenv("XDG_RUNTIME_DIR"), name);
 }
 
@@ -48,11 +46,9 @@ void line_stop(struct line *line)
 
 void line_free(struct line *line)
 {
-    gst_element_set_state(line->pipeline, GST_STATE_NULL);
+    ends_stop(line->pipeline);
     g_async_queue_unref(line->buffers);
     gst_object_unref(line->bus);
-    gst_object_unref(line->filter);
-    gst_object_unref(line->pipeline);
     g_free(line->file);
 }
 
@@ -65,21 +61,6 @@ void line_expect(struct line *line, const gchar *caps, guint seed)
     ends_check_picture(buffer, caps, seed);
 }
 
-gchar *line_message(struct line *line, GstMessageType type)
-{
-    g_autoptr(GstMessage) message = gst_bus_timed_pop_filtered(line->bus, 20 * GST_SECOND, type);
-    GError *error = NULL;
-
-    fail_unless(message != NULL, "no message comes");
-    if (type == GST_MESSAGE_ERROR)
-        gst_message_parse_error(message, &error, NULL);
-    else
-        gst_message_parse_warning(message, &error, NULL);
-    gchar *text = g_strdup(error->message);
-    g_error_free(error);
-    return text;
-}
-
 /* --- a writer ------------------------------------------------------------------------------ */
 
 static const gchar *find(const gchar *text, const gchar *key)
@@ -88,8 +69,7 @@ static const gchar *find(const gchar *text, const gchar *key)
     const gchar *found = strstr(text, line);
 
     fail_unless(found != NULL, "there is no %s in the file", key);
-    found += strlen(line);
-    return found;
+    return found + strlen(line);
 }
 
 static guint64 number(const gchar *text, const gchar *key)

@@ -24,9 +24,6 @@ void line_free(struct line *line);
 /* The next picture, which must be this one. */
 void line_expect(struct line *line, const gchar *caps, guint seed);
 
-/* The text of the next message of this type. */
-gchar *line_message(struct line *line, GstMessageType type);
-
 struct writer {
     int file;
     guint slots, number;

@@ -3,12 +3,11 @@
 
 /* Times that downstream can rely on: 10 s of frames make a file of 10 s, whatever happens between
  * them, and a live picture is never in the future. */
-#include "ends.h"
+#include "pipes.h"
 
 #include <glib/gstdio.h>
 #include <unistd.h>
 
-#define DEADLINE 40 /* s; of every wait */
 #define FRAMES 250
 #define PERIOD (40 * GST_MSECOND)
 #define CAPS_JUMPY "video/x-raw,format=I420,width=64,height=48,framerate=25/1"
@@ -23,9 +22,10 @@ struct receiver {
     GstClockTime last;
     gint back;       /* atomic: frames that went back in time */
     gint64 ahead;    /* of the clock: the most that a frame was */
-    GMutex lock;     /* of the next two */
+    GMutex lock;     /* of the next three */
     guint64 picture; /* what came out last */
     guint pictures;  /* that differed from the one before */
+    guint shown;     /* all of them */
 };
 
 static GstPadProbeReturn see_frame(GstPad *pad, GstPadProbeInfo *info, gpointer user)
@@ -42,84 +42,61 @@ static GstPadProbeReturn see_frame(GstPad *pad, GstPadProbeInfo *info, gpointer 
     return GST_PAD_PROBE_OK;
 }
 
-/* The system's, by the monotonic clock or by another one. */
-static GstClock *clock_of(gboolean foreign)
+static GstPadProbeReturn see_picture(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 {
-    return g_object_new(GST_TYPE_SYSTEM_CLOCK, "clock-type",
-                        foreign ? GST_CLOCK_TYPE_REALTIME : GST_CLOCK_TYPE_MONOTONIC, NULL);
-}
+    struct receiver *receiver = user;
+    GstMapInfo map;
+    guint64 picture = 0;
 
-static void use_clock(GstElement *pipeline, gboolean foreign)
-{
-    g_autoptr(GstClock) clock = clock_of(foreign);
-
-    gst_pipeline_use_clock(GST_PIPELINE(pipeline), clock);
-}
-
-static gint counted;
-
-static GstPadProbeReturn count_frame(GstPad *pad, GstPadProbeInfo *info, gpointer user)
-{
-    g_atomic_int_inc(&counted);
+    fail_unless(gst_buffer_map(GST_PAD_PROBE_INFO_BUFFER(info), &map, GST_MAP_READ));
+    for (gsize i = 0; i < map.size; i++)
+        picture = picture * 31 + map.data[i];
+    gst_buffer_unmap(GST_PAD_PROBE_INFO_BUFFER(info), &map);
+    g_mutex_lock(&receiver->lock);
+    receiver->pictures += picture != receiver->picture;
+    receiver->picture = picture;
+    receiver->shown++;
+    g_mutex_unlock(&receiver->lock);
     return GST_PAD_PROBE_OK;
 }
 
-static void count_output(struct receiver *receiver)
-{
-    g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "out");
-
-    g_atomic_int_set(&counted, 0);
-    if (!out)
-        return;
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(out, "sink");
-    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count_frame, NULL, NULL);
-}
-
+/* What comes to its "out", if it has one, is seen from the first picture on. */
 static void receiver_open(struct receiver *receiver, gboolean foreign_clock, const gchar *text)
 {
-    memset(receiver, 0, sizeof(*receiver));
-    g_mutex_init(&receiver->lock);
-    receiver->pipeline = gst_parse_launch(text, NULL);
-    fail_unless(receiver->pipeline != NULL, "no pipeline: %s", text);
-    receiver->src = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "src");
+    *receiver = (struct receiver){.pipeline = ends_pipeline("%s", text)};
+    receiver->src = pipe_part(receiver->pipeline, "src");
     receiver->bus = gst_element_get_bus(receiver->pipeline);
-    use_clock(receiver->pipeline, foreign_clock);
+    g_mutex_init(&receiver->lock);
+    pipe_use_clock(receiver->pipeline, foreign_clock);
     g_autoptr(GstPad) pad = gst_element_get_static_pad(receiver->src, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, see_frame, receiver, NULL);
-    count_output(receiver); /* from the first frame on */
+    if (strstr(text, "name=out")) {
+        g_autoptr(GstPad) out =
+            gst_element_get_static_pad(pipe_part(receiver->pipeline, "out"), "sink");
+        gst_pad_add_probe(out, GST_PAD_PROBE_TYPE_BUFFER, see_picture, receiver, NULL);
+    }
     gst_element_set_state(receiver->pipeline, GST_STATE_PLAYING);
 }
 
 static void receiver_wait_frames(struct receiver *receiver, gint frames)
 {
-    ENDS_UNTIL(DEADLINE, g_atomic_int_get(&receiver->frames) >= frames, "%d frames of %d",
+    ENDS_UNTIL(ENDS_WAIT, g_atomic_int_get(&receiver->frames) >= frames, "%d frames of %d",
                receiver->frames, frames);
-}
-
-static void receiver_wait_end(struct receiver *receiver)
-{
-    g_autoptr(GstMessage) message =
-        ends_wait_message(receiver->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, DEADLINE);
-
-    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS,
-                "no end of the stream: %d frames", g_atomic_int_get(&receiver->frames));
 }
 
 static void receiver_close(struct receiver *receiver)
 {
-    gst_element_set_state(receiver->pipeline, GST_STATE_NULL);
     gst_object_unref(receiver->bus);
-    gst_object_unref(receiver->src);
-    gst_object_unref(receiver->pipeline);
+    ends_stop(receiver->pipeline);
     g_mutex_clear(&receiver->lock);
 }
 
 /* A pause of a moment, which has to pass. */
-static void receiver_pause(struct receiver *receiver, gulong microseconds)
+static void pause_for(GstElement *pipeline, gulong microseconds)
 {
-    gst_element_set_state(receiver->pipeline, GST_STATE_PAUSED);
+    gst_element_set_state(pipeline, GST_STATE_PAUSED);
     g_usleep(microseconds);
-    gst_element_set_state(receiver->pipeline, GST_STATE_PLAYING);
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
 }
 
 /* --- files -------------------------------------------------------------------------------- */
@@ -139,17 +116,13 @@ enum event { LATE, PAUSE, FLUSH, RESTART, EVENTS };
 
 static GstClockTime duration_of(const struct consumer *consumer, const gchar *file)
 {
+    g_autoptr(EndsPipeline) pipeline = ends_pipeline(consumer->reader, file);
     gint64 duration = -1;
 
-    if (!consumer->reader)
-        return (GstClockTime)g_atomic_int_get(&counted) * PERIOD;
-    GstElement *pipeline = ends_pipeline(consumer->reader, file);
     gst_element_set_state(pipeline, GST_STATE_PAUSED);
-    fail_unless_equals_int(gst_element_get_state(pipeline, NULL, NULL, DEADLINE * GST_SECOND),
+    fail_unless_equals_int(gst_element_get_state(pipeline, NULL, NULL, ENDS_WAIT * GST_SECOND),
                            GST_STATE_CHANGE_SUCCESS);
     fail_unless(gst_element_query_duration(pipeline, GST_FORMAT_TIME, &duration));
-    gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(pipeline);
     return (GstClockTime)duration;
 }
 
@@ -173,43 +146,26 @@ static void push_frames(GstHarness *sink, guint from, guint to)
     }
 }
 
-static void flush(GstHarness *sink)
-{
-    GstSegment segment;
-
-    gst_harness_push_event(sink, gst_event_new_flush_start());
-    gst_harness_push_event(sink, gst_event_new_flush_stop(TRUE));
-    gst_segment_init(&segment, GST_FORMAT_TIME);
-    gst_harness_push_event(sink, gst_event_new_segment(&segment));
-}
-
 static void send_halves(struct receiver *receiver, const gchar *address, enum event event)
 {
     GstHarness *sink = send_file(address);
+    GstSegment segment;
 
     push_frames(sink, 0, FRAMES / 2);
     receiver_wait_frames(receiver, FRAMES / 2);
-    if (event == FLUSH)
-        flush(sink);
-    if (event == RESTART) {
+    if (event == FLUSH) {
+        gst_harness_push_event(sink, gst_event_new_flush_start());
+        gst_harness_push_event(sink, gst_event_new_flush_stop(TRUE));
+        gst_segment_init(&segment, GST_FORMAT_TIME);
+        gst_harness_push_event(sink, gst_event_new_segment(&segment));
+    } else {
         ends_close(sink);
         sink = send_file(address);
     }
     push_frames(sink, 0, FRAMES / 2);
     gst_harness_push_event(sink, gst_event_new_eos());
-    receiver_wait_end(receiver);
+    expect_end_on(receiver->bus);
     ends_close(sink);
-}
-
-static GstElement *play_file(const gchar *address)
-{
-    GstElement *pipeline = ends_pipeline("videotestsrc num-buffers=%d ! " CAPS_JUMPY
-                                         " ! gpudirectsink sync=false async=false "
-                                         "address=%s",
-                                         FRAMES, address);
-
-    gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    return pipeline;
 }
 
 /* The sender waited for this receiver; or this one was paused meanwhile. */
@@ -220,35 +176,36 @@ TEST(test_files, .times = 2 * EVENTS * G_N_ELEMENTS(consumers))
     gboolean foreign_clock = __i__ / G_N_ELEMENTS(consumers) / EVENTS > 0;
     g_autofree gchar *address = ends_address(),
                      *file = g_strdup_printf("/tmp/%s-%d", address, getpid());
-    GstElement *sender = event == LATE || event == PAUSE ? play_file(address) : NULL;
-    struct receiver receiver;
-
-    if (event == LATE)
-        g_usleep(700000); /* frames of this time were put at 0, all of them */
     g_autofree gchar *tail = g_strdup_printf(consumer->consumer, file);
     g_autofree gchar *text =
         g_strdup_printf("gpudirectsrc name=src address=%s ! %s%s", address,
                         event == PAUSE ? "identity sleep-time=4000 ! " : "", tail);
+    g_autoptr(EndsPipeline) sender = NULL;
+    struct receiver receiver;
+
+    if (event == LATE || event == PAUSE)
+        sender = pipe_play("videotestsrc num-buffers=%d ! " CAPS_JUMPY
+                           " ! gpudirectsink sync=false async=false address=%s",
+                           FRAMES, address);
+    if (event == LATE)
+        g_usleep(700000); /* frames of this time were put at 0, all of them */
     receiver_open(&receiver, foreign_clock, text);
     if (event == PAUSE) {
         receiver_wait_frames(&receiver, FRAMES / 4);
-        receiver_pause(&receiver, 700000);
+        pause_for(receiver.pipeline, 700000);
     }
     if (sender)
-        receiver_wait_end(&receiver);
+        expect_end_on(receiver.bus);
     else
         send_halves(&receiver, address, event);
     fail_unless_equals_int(g_atomic_int_get(&receiver.frames), FRAMES);
     fail_unless_equals_int(receiver.back, 0);
     receiver_close(&receiver);
-    GstClockTime duration = duration_of(consumer, file);
+    GstClockTime duration =
+        consumer->reader ? duration_of(consumer, file) : receiver.shown * PERIOD;
     fail_unless(ABS(GST_CLOCK_DIFF(duration, FRAMES * PERIOD)) <= (gint64)(2 * PERIOD),
                 "%d frames last %" GST_TIME_FORMAT " by %s", FRAMES, GST_TIME_ARGS(duration),
                 consumer->consumer);
-    if (sender) {
-        gst_element_set_state(sender, GST_STATE_NULL);
-        gst_object_unref(sender);
-    }
     g_unlink(file);
 }
 
@@ -260,44 +217,9 @@ static GstElement *go_live(const gchar *address, gboolean foreign_clock)
                                          " ! gpudirectsink async=false address=%s",
                                          address);
 
-    use_clock(pipeline, foreign_clock);
+    pipe_use_clock(pipeline, foreign_clock);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     return pipeline;
-}
-
-static void stop(GstElement *pipeline)
-{
-    gst_element_set_state(pipeline, GST_STATE_NULL);
-    gst_object_unref(pipeline);
-}
-
-static GstPadProbeReturn see_picture(GstPad *pad, GstPadProbeInfo *info, gpointer user)
-{
-    struct receiver *receiver = user;
-    GstMapInfo map;
-
-    if (!gst_buffer_map(GST_PAD_PROBE_INFO_BUFFER(info), &map, GST_MAP_READ))
-        return GST_PAD_PROBE_OK;
-    guint64 picture = 0;
-    for (gsize i = 0; i < map.size; i++)
-        picture = picture * 31 + map.data[i];
-    gst_buffer_unmap(GST_PAD_PROBE_INFO_BUFFER(info), &map);
-    g_mutex_lock(&receiver->lock);
-    receiver->pictures += picture != receiver->picture;
-    receiver->picture = picture;
-    g_mutex_unlock(&receiver->lock);
-    return GST_PAD_PROBE_OK;
-}
-
-/* As every application does. */
-static void follow_latency(struct receiver *receiver)
-{
-    GstMessage *message;
-
-    while ((message = gst_bus_pop_filtered(receiver->bus, GST_MESSAGE_LATENCY))) {
-        gst_bin_recalculate_latency(GST_BIN(receiver->pipeline));
-        gst_message_unref(message);
-    }
 }
 
 /* Until the picture behind compositor has moved so often from now on. */
@@ -306,9 +228,11 @@ static void wait_for_pictures(struct receiver *receiver, guint more)
     g_mutex_lock(&receiver->lock);
     guint until = receiver->pictures + more, seen = 0;
     g_mutex_unlock(&receiver->lock);
-    for (int i = 0; i < DEADLINE * 100 && seen < until; i++) {
-        g_usleep(10000);
-        follow_latency(receiver);
+    for (int i = 0; i < ENDS_WAIT * 100 && seen < until; i++) {
+        g_autoptr(GstMessage) message =
+            gst_bus_timed_pop_filtered(receiver->bus, 10 * GST_MSECOND, GST_MESSAGE_LATENCY);
+        if (message) /* as every application does */
+            gst_bin_recalculate_latency(GST_BIN(receiver->pipeline));
         g_mutex_lock(&receiver->lock);
         seen = receiver->pictures;
         g_mutex_unlock(&receiver->lock);
@@ -330,17 +254,12 @@ TEST(test_live, .times = 8)
     GstElement *sender = go_live(ends_own(), theirs_foreign);
 
     receiver_open(&receiver, ours_foreign, text);
-    g_autoptr(GstElement) out = gst_bin_get_by_name(GST_BIN(receiver.pipeline), "out");
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(out, "sink");
-    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, see_picture, &receiver, NULL);
     wait_for_pictures(&receiver, 10);
-    receiver_pause(&receiver, 2500000);
+    pause_for(receiver.pipeline, 2500000);
     wait_for_pictures(&receiver, 10);
-    gst_element_set_state(sender, GST_STATE_PAUSED);
-    g_usleep(500000);
-    gst_element_set_state(sender, GST_STATE_PLAYING);
+    pause_for(sender, 500000);
     wait_for_pictures(&receiver, 10);
-    stop(sender);
+    ends_stop(sender);
     sender = go_live(ends_own(), theirs_foreign);
     wait_for_pictures(&receiver, 10);
     receiver_close(&receiver);
@@ -348,7 +267,7 @@ TEST(test_live, .times = 8)
     /* Some frames that waited in the ring may come behind each other. */
     fail_unless(receiver.ahead < (gint64)GST_SECOND, "a frame is %" G_GINT64_FORMAT " ns ahead",
                 receiver.ahead);
-    stop(sender);
+    ends_stop(sender);
 }
 
 /* --- a cold start ------------------------------------------------------------------------- */
@@ -372,37 +291,26 @@ static GstPadProbeReturn note_pts(GstPad *pad, GstPadProbeInfo *info, gpointer u
     return GST_PAD_PROBE_OK;
 }
 
-static void start_cold(const gchar *address, struct cold *cold)
-{
-    GstElement *pipeline = ends_pipeline("gpudirectsrc name=src address=%s ! fakesink", address);
-    g_autoptr(GstElement) src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(src, "src");
-
-    cold->frames = 0;
-    use_clock(pipeline, FALSE);
-    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, note_pts, cold, NULL);
-    gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&cold->frames) < COLD_FRAMES; i++)
-        g_usleep(10000);
-    fail_unless_equals_int(g_atomic_int_get(&cold->frames), COLD_FRAMES);
-    stop(pipeline);
-}
-
 /* The first pictures that a receiver gets from a sender that runs, and sends them 200 ms late,
  * belong before the receiver's own start. Those that it hands on are each at their own time all the
  * same, to the nanosecond: the sender's are 20 ms apart. */
 TEST(test_cold_start)
 {
     g_autofree gchar *late = g_strdup_printf("%s ts-offset=200000000", ends_own());
-    GstElement *sender = go_live(late, FALSE);
-    struct cold cold;
+    g_autoptr(EndsPipeline) sender = go_live(late, FALSE);
 
     for (guint start = 0; start < 10; start++) {
-        start_cold(ends_own(), &cold);
+        struct cold cold = {0};
+        g_autoptr(EndsPipeline) pipeline =
+            ends_pipeline("gpudirectsrc name=src address=%s ! fakesink", ends_own());
+        g_autoptr(GstPad) pad = gst_element_get_static_pad(pipe_part(pipeline, "src"), "src");
+        pipe_use_clock(pipeline, FALSE);
+        gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, note_pts, &cold, NULL);
+        gst_element_set_state(pipeline, GST_STATE_PLAYING);
+        ENDS_UNTIL(ENDS_WAIT, g_atomic_int_get(&cold.frames) == COLD_FRAMES);
         for (guint i = 1; i < COLD_FRAMES; i++)
             fail_unless_equals_uint64((cold.pts[i] - cold.pts[0]) % PERIOD_LIVE, 0);
     }
-    stop(sender);
 }
 
 ENDS_MAIN(120)

@@ -3,9 +3,7 @@
 
 /* Hostile URIs from a playlist or a web page: an element accepts one as a whole, or refuses it with
  * a message that is safe for a terminal, and keeps its settings. */
-#include "ends.h"
-
-#include <string.h>
+#include "pipes.h"
 
 #define BEFORE "gpudirect://before?slots=5"
 #define OVERLONG 300000
@@ -37,13 +35,12 @@ static void expect_printable(const gchar *text)
 static void expect_refusal(const gchar *text, const gchar *says)
 {
     g_autoptr(GstElement) src = make_src();
-    GError *error = NULL;
+    g_autoptr(GError) error = NULL;
 
     fail_if(gst_uri_handler_set_uri(GST_URI_HANDLER(src), text, &error), "taken: %.80s", text);
     fail_unless(error != NULL && error->domain == GST_URI_ERROR, "%.80s", text);
     expect_printable(error->message);
     fail_unless(strstr(error->message, says) != NULL, "%.80s: \"%s\"", text, error->message);
-    g_clear_error(&error);
     g_autofree gchar *kept = uri_of(src);
     fail_unless_equals_string(kept, BEFORE);
 }
@@ -76,39 +73,39 @@ TEST(test_broken_escapes)
 
 TEST(test_escapes)
 {
-    expect_refusal("gpudirect://%1b%5b2Jcam1", "is not a name");
-    expect_refusal("gpudirect://%c2%9b2Jcam1", "is not a name");
-    expect_refusal("gpudirect://cam1?%1b%5b2J=1", "no property");
-    expect_refusal("gpudirect://cam1?slots=%1b%5b2J", "number from 1 to 64");
-    expect_refusal("gpudirect://cam1/%0d%0aSet:%20x", "three slashes");
-    expect_refusal("gpudirect://%ff%fe", "is not a name");
-    expect_refusal("gpudirect://cam1?device=%ff", "device");
-    expect_refusal("gpudirect://[::1]", "is not a name");
-    expect_refusal("gpudirect://[", "no URI");
-    expect_refusal("gpudirect://u:%1b@cam1", "no user");
-    expect_refusal("gpudirect://cam1:99999999999", "port");
-    expect_refusal("gpudirect://cam1?=1", "no property \"\"");
-    expect_refusal("gpudirect://cam1?slots=-1", "number from 1 to 64");
-    expect_refusal("gpudirect://cam1?slots=18446744073709551621", "number from 1 to 64");
-    expect_refusal("gpudirect://..", "'.' at the beginning");
-}
+    static const gchar *const bad[][2] = {
+        {"gpudirect://%1b%5b2Jcam1", "is not a name"},
+        {"gpudirect://%c2%9b2Jcam1", "is not a name"},
+        {"gpudirect://cam1?%1b%5b2J=1", "no property"},
+        {"gpudirect://cam1?slots=%1b%5b2J", "number from 1 to 64"},
+        {"gpudirect://cam1/%0d%0aSet:%20x", "three slashes"},
+        {"gpudirect://%ff%fe", "is not a name"},
+        {"gpudirect://cam1?device=%ff", "device"},
+        {"gpudirect://[::1]", "is not a name"},
+        {"gpudirect://[", "no URI"},
+        {"gpudirect://u:%1b@cam1", "no user"},
+        {"gpudirect://cam1:99999999999", "port"},
+        {"gpudirect://cam1?=1", "no property \"\""},
+        {"gpudirect://cam1?slots=-1", "number from 1 to 64"},
+        {"gpudirect://cam1?slots=18446744073709551621", "number from 1 to 64"},
+        {"gpudirect://..", "'.' at the beginning"},
+        /* A path is shown by errors of the running element, too. */
+        {"gpudirect:///run/%1b%5b2J", "control character"},
+        {"gpudirect:///run/%c2%9b2J", "control character"},
+        {"gpudirect:///run/a%0ab", "control character"},
+        {"gpudirect:///run/%ff", "UTF-8"},
+        {"gpudirect+v4l2:///dev/%7f", "control character"},
+    };
 
-/* A path is shown by errors of the running element, too. */
-TEST(test_control_characters_in_paths)
-{
-    expect_refusal("gpudirect:///run/%1b%5b2J", "control character");
-    expect_refusal("gpudirect:///run/%c2%9b2J", "control character");
-    expect_refusal("gpudirect:///run/a%0ab", "control character");
-    expect_refusal("gpudirect:///run/%ff", "UTF-8");
-    expect_refusal("gpudirect+v4l2:///dev/%7f", "control character");
+    for (guint i = 0; i < G_N_ELEMENTS(bad); i++)
+        expect_refusal(bad[i][0], bad[i][1]);
 }
 
 static gchar *repeat(const gchar *before, guint count, gchar c, const gchar *after)
 {
     g_autofree gchar *middle = g_strnfill(count, c);
-    gchar *text = g_strconcat(before, middle, after, NULL);
 
-    return text;
+    return g_strconcat(before, middle, after, NULL);
 }
 
 static void expect_long_refusal(const gchar *before, guint count, gchar c, const gchar *after,

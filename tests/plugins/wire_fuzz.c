@@ -6,10 +6,60 @@
  * is tests/fuzz/wire_seeds'; tests/fuzz/run searches for more. */
 #include "wire_fuzz.h"
 
-#include "wire/codec.h"
-
+#include <gst/video/video.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --- what other elements do: they print, and calculate ------------------------------------ */
+
+static void show_structure(gpointer structure, gpointer unused)
+{
+    g_free(gst_structure_to_string(structure));
+    gst_structure_free(gst_structure_copy(structure));
+}
+
+static void use_timecode(const GstVideoTimeCode *code)
+{
+    GstVideoTimeCode *copy = gst_video_time_code_copy(code);
+    GDateTime *when = gst_video_time_code_to_date_time(code);
+
+    g_free(gst_video_time_code_to_string(code));
+    gst_video_time_code_nsec_since_daily_jam(code);
+    gst_video_time_code_frames_since_daily_jam(code);
+    gst_video_time_code_increment_frame(copy);
+    /* GStreamer 1.26 increments some of less than a frame a second to one that is invalid. */
+    if (gst_video_time_code_is_valid(copy))
+        gst_video_time_code_compare(code, copy);
+    gst_video_time_code_free(copy);
+    g_clear_pointer(&when, g_date_time_unref);
+}
+
+void wire_use_metas(GstBuffer *buffer)
+{
+    gpointer state = NULL;
+    const GstMeta *meta;
+
+    while ((meta = gst_buffer_iterate_meta(buffer, &state)))
+        if (meta->info->api == GST_VIDEO_TIME_CODE_META_API_TYPE)
+            use_timecode(&((const GstVideoTimeCodeMeta *)meta)->tc);
+        else if (meta->info->api == GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE)
+            g_list_foreach(((const GstVideoRegionOfInterestMeta *)meta)->params, show_structure,
+                           NULL);
+        else if (meta->info->api == GST_REFERENCE_TIMESTAMP_META_API_TYPE)
+            g_free(gst_caps_to_string(((const GstReferenceTimestampMeta *)meta)->reference));
+        else if (gst_meta_info_is_custom(meta->info))
+            show_structure(gst_custom_meta_get_structure((GstCustomMeta *)meta), NULL);
+}
+
+void wire_use_event(const struct wire_event *event)
+{
+    if (event->structure)
+        show_structure(event->structure, NULL);
+    if (event->tags)
+        g_free(gst_tag_list_to_string(event->tags));
+}
+
+/* --- what reads ---------------------------------------------------------------------------- */
 
 static void read_meta(const uint8_t *bytes, size_t size)
 {
