@@ -217,17 +217,15 @@ TEST(test_trusted)
 
 TEST(test_no_change_while_running)
 {
-    static const GstState states[] = {GST_STATE_PAUSED, GST_STATE_PLAYING};
-    g_autofree gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
+    g_autofree gchar *uri = g_strdup_printf("gpudirect://%s", ends_own());
     g_autoptr(EndsPipeline) src = make(GST_URI_SRC, uri);
 
-    for (guint i = 0; i < G_N_ELEMENTS(states); i++) {
-        GError *error = NULL;
-        gst_element_set_state(src, states[i]);
+    for (GstState state = GST_STATE_PAUSED; state <= GST_STATE_PLAYING; state++) {
+        g_autoptr(GError) error = NULL;
+        gst_element_set_state(src, state);
         fail_if(gst_uri_handler_set_uri(GST_URI_HANDLER(src), "gpudirect://other", &error));
         fail_unless(g_error_matches(error, GST_URI_ERROR, GST_URI_ERROR_BAD_STATE));
         fail_unless(strstr(error->message, "READY") != NULL);
-        g_clear_error(&error);
         expect_uri(src, uri);
     }
     gst_element_set_state(src, GST_STATE_READY);

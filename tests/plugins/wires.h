@@ -112,4 +112,33 @@ static inline GstBuffer *there_and_back(GstBuffer *buffer, guint lost_there, gui
     return arrived;
 }
 
+/* Caps as media and back, which must be possible; all of their fields travel. layout: of frames, if
+ * it is not the caps' own. */
+static inline GstCaps *caps_there_and_back(GstCaps *caps, const struct gpud_layout *layout)
+{
+    g_autofree gchar *reason = NULL;
+    struct gpud_media media;
+    GstVideoInfo info;
+    guint left_out;
+
+    fail_unless(media_from_caps(&media, caps, &left_out) && left_out == 0);
+    if (layout)
+        media.picture.layout = *layout;
+    GstCaps *back = media_to_caps(&media, NULL, &info, &reason);
+    fail_unless(back != NULL, "%s: %s", media.picture.layout.format, reason);
+    return back;
+}
+
+/* Media of which no caps are made, for a reason that says so. */
+static inline void expect_no_caps(const struct gpud_media *media, const gchar *says,
+                                  const gchar *what)
+{
+    g_autofree gchar *reason = NULL;
+    GstVideoInfo info;
+
+    fail_if(media_to_caps(media, NULL, &info, &reason), "%s", what);
+    fail_unless(reason != NULL && strlen(reason) > 20 && strstr(reason, says), "%s: %s", what,
+                reason);
+}
+
 #endif
