@@ -79,10 +79,9 @@ static void take(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer user
 
 static struct receiver look(const struct receiver *receiver)
 {
-    g_mutex_lock(&scene.lock);
-    struct receiver now = *receiver;
-    g_mutex_unlock(&scene.lock);
-    return now;
+    g_autoptr(GMutexLocker) locked = g_mutex_locker_new(&scene.lock);
+
+    return *receiver;
 }
 
 /* properties: "" or those of a backup */

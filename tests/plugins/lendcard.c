@@ -19,6 +19,9 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
+/* What the linker puts in place of others has no header. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
 /* --- udmabuf ------------------------------------------------------------------------------ */
 
 #define DMABUFS_MAX 4096
@@ -33,7 +36,6 @@ gboolean no_ring;
 gint syncs;
 
 int __real_open64(const char *path, int flags, ...);
-int __wrap_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...)
 {
     va_list args;
@@ -81,7 +83,6 @@ guint8 *lendcard_pages(int fd)
 }
 
 int __real_ioctl(int fd, unsigned long request, ...);
-int __wrap_ioctl(int fd, unsigned long request, ...);
 int __wrap_ioctl(int fd, unsigned long request, ...)
 {
     va_list args;
@@ -142,32 +143,14 @@ static void card_get(GObject *object, guint id, GValue *value, GParamSpec *pspec
 
 #define SMALL "video/x-raw,format=GRAY8,width=64,height=64,framerate=50/1"
 
-static void drop_queue(Card *self)
-{
-    g_queue_clear_full(&self->queue, (GDestroyNotify)gst_buffer_unref);
-}
-
 static gboolean card_negotiate(GstBaseSrc *base)
 {
     Card *self = (Card *)base;
     g_autoptr(GstCaps) caps =
         gst_caps_from_string(self->change_at && self->frames >= self->change_at ? SMALL : WIDE);
 
-    drop_queue(self);
-    gboolean set = gst_base_src_set_caps(base, caps);
-    return set && GST_BASE_SRC_CLASS(card_parent_class)->decide_allocation != NULL;
-}
-
-/* Only dma-bufs, and all of the buffer by way of it. */
-static void write_by_dma(GstBuffer *buffer, guint8 byte)
-{
-    GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
-
-    g_assert(gst_buffer_n_memory(buffer) == 1 && gst_is_dmabuf_memory(memory));
-    guint number = number_of(gst_dmabuf_memory_get_fd(memory));
-    g_assert(memory->offset == 0);
-    g_assert(dmabufs[number].size >= memory->size && memory->maxsize >= memory->size);
-    memset(dmabufs[number].data, byte, memory->size);
+    g_queue_clear_full(&self->queue, (GDestroyNotify)gst_buffer_unref);
+    return gst_base_src_set_caps(base, caps);
 }
 
 static GstFlowReturn card_create(GstPushSrc *push, GstBuffer **buffer)
@@ -190,16 +173,24 @@ static GstFlowReturn card_create(GstPushSrc *push, GstBuffer **buffer)
     gst_object_unref(pool);
     if (flow != GST_FLOW_OK)
         return flow;
+    /* Only dma-bufs, and all of the buffer by way of it. */
     *buffer = g_queue_pop_head(&self->queue);
-    write_by_dma(*buffer, (guint8)self->frames);
+    GstMemory *memory = gst_buffer_peek_memory(*buffer, 0);
+    g_assert(gst_buffer_n_memory(*buffer) == 1 && gst_is_dmabuf_memory(memory));
+    guint number = number_of(gst_dmabuf_memory_get_fd(memory));
+    g_assert(memory->offset == 0);
+    g_assert(dmabufs[number].size >= memory->size && memory->maxsize >= memory->size);
+    memset(dmabufs[number].data, (guint8)self->frames, memory->size);
     GST_BUFFER_OFFSET(*buffer) = self->frames++;
     return GST_FLOW_OK;
 }
 
 static gboolean card_stop(GstBaseSrc *base)
 {
-    drop_queue((Card *)base);
-    gst_clear_buffer(&((Card *)base)->held);
+    Card *self = (Card *)base;
+
+    g_queue_clear_full(&self->queue, (GDestroyNotify)gst_buffer_unref);
+    gst_clear_buffer(&self->held);
     return TRUE;
 }
 

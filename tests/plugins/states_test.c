@@ -20,34 +20,29 @@ struct watch {
 
 /* --- the rules ----------------------------------------------------------------------------- */
 
-static void see_event(struct watch *watch, GstEvent *event)
-{
-    switch (GST_EVENT_TYPE(event)) {
-    case GST_EVENT_STREAM_START:
-        watch->started = TRUE;
-        watch->has_caps = watch->has_segment = FALSE;
-        watch->last = GST_CLOCK_TIME_NONE;
-        break;
-    case GST_EVENT_CAPS:
-        check(watch->started, "caps before the start of the stream");
-        watch->has_caps = TRUE;
-        break;
-    case GST_EVENT_SEGMENT:
-        check(watch->has_caps, "a segment before caps");
-        watch->has_segment = TRUE;
-        break;
-    default:
-        break;
-    }
-}
-
 static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 {
     struct watch *watch = user;
 
     g_mutex_lock(&watch->lock);
     if (info->type & GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM) {
-        see_event(watch, GST_PAD_PROBE_INFO_EVENT(info));
+        switch (GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info))) {
+        case GST_EVENT_STREAM_START:
+            watch->started = TRUE;
+            watch->has_caps = watch->has_segment = FALSE;
+            watch->last = GST_CLOCK_TIME_NONE;
+            break;
+        case GST_EVENT_CAPS:
+            check(watch->started, "caps before the start of the stream");
+            watch->has_caps = TRUE;
+            break;
+        case GST_EVENT_SEGMENT:
+            check(watch->has_caps, "a segment before caps");
+            watch->has_segment = TRUE;
+            break;
+        default:
+            break;
+        }
     } else {
         GstClockTime pts = GST_BUFFER_PTS(GST_PAD_PROBE_INFO_BUFFER(info));
         check(watch->started && watch->has_caps && watch->has_segment,
@@ -67,14 +62,12 @@ static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer us
 static void check_bus(GstElement *pipeline)
 {
     g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
-    GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
+    g_autoptr(GstMessage) message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
+    g_autoptr(GError) error = NULL;
 
-    if (message) {
-        GError *error = NULL;
-        if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
-            gst_message_parse_error(message, &error, NULL);
-        check(FALSE, "%s", error ? error->message : "the stream ends");
-    }
+    if (message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
+        gst_message_parse_error(message, &error, NULL);
+    check(!message, "%s", error ? error->message : "the stream ends");
 }
 
 static void change(GstElement *pipeline, GstState to, struct watch *watch)

@@ -188,12 +188,18 @@ static void events_of_forged_times(void)
 
 /* --- and what an honest sender says is not bent ------------------------------------------- */
 
-static GstClockTime place(struct timeline *line, gint64 at, gboolean live)
+static GstClockTime place_at(struct timeline *line, gint64 mapped, gint64 arrived,
+                             GstClockTime duration, gboolean live)
 {
     struct timeline_frame frame = {
-        .mapped = at, .arrived = TIMELINE_UNKNOWN, .duration = 40 * GST_MSECOND, .live = live};
+        .mapped = mapped, .arrived = arrived, .duration = duration, .live = live};
 
     return timeline_stamp(line, &frame);
+}
+
+static GstClockTime place(struct timeline *line, gint64 at, gboolean live)
+{
+    return place_at(line, at, TIMELINE_UNKNOWN, 40 * GST_MSECOND, live);
 }
 
 static void honest_segments(void)
@@ -223,10 +229,8 @@ static void honest_files(void)
     struct timeline line = {0};
     const gint64 late = -(gint64)(5 * GST_SECOND);
 
-    for (guint i = 0; i < 50; i++)
-        CHECK_EQUAL(place(&line, late + i * 40 * GST_MSECOND, FALSE), i * 40 * GST_MSECOND);
-    for (guint i = 0; i < 50; i++)
-        CHECK_EQUAL(place(&line, late + i * 40 * GST_MSECOND, FALSE), (50 + i) * 40 * GST_MSECOND);
+    for (guint i = 0; i < 100; i++)
+        CHECK_EQUAL(place(&line, late + i % 50 * 40 * GST_MSECOND, FALSE), i * 40 * GST_MSECOND);
     timeline_break(&line); /* the next sender's begins later than this one's has ended */
     CHECK_EQUAL(place(&line, 90 * GST_SECOND, FALSE), 90 * GST_SECOND);
     CHECK_EQUAL(place(&line, 91 * GST_SECOND, FALSE), 91 * GST_SECOND);
@@ -239,9 +243,9 @@ static void honest_cameras(void)
     guint frames = 0;
 
     place(&line, 10 * GST_SECOND, TRUE);
-    place(&line, 10 * GST_SECOND + 40 * GST_MSECOND, TRUE);
+    GstClockTime last = place(&line, 10 * GST_SECOND + 40 * GST_MSECOND, TRUE);
     gint64 at = 9 * GST_SECOND + 900 * GST_MSECOND;
-    GstClockTime last = 10 * GST_SECOND + 40 * GST_MSECOND;
+    CHECK_EQUAL(last, 10 * GST_SECOND + 40 * GST_MSECOND);
     do {
         GstClockTime next = place(&line, at, TRUE);
         CHECK(next > last && next - last <= 40 * GST_MSECOND, "steps of %" G_GUINT64_FORMAT,
@@ -251,14 +255,6 @@ static void honest_cameras(void)
     } while (line.delay > 0 && ++frames < 1000);
     CHECK(frames < 30, "a delay of 140 ms is made up for in %u frames", frames);
     CHECK_EQUAL(place(&line, at, TRUE), at);
-}
-
-static GstClockTime place_live(struct timeline *line, gint64 mapped, gint64 here)
-{
-    struct timeline_frame frame = {
-        .mapped = mapped, .arrived = here, .duration = 20 * GST_MSECOND, .live = TRUE};
-
-    return timeline_stamp(line, &frame);
 }
 
 /* Pictures that come 55 s late, of which every tenth is lost: the first is put when it came, the
@@ -273,7 +269,7 @@ static void senders_out_of_step(void)
         gint64 way = i % 7 * GST_MSECOND, here = 600 * GST_MSECOND + i * period + way;
         if (i % 10 == 9)
             continue;
-        GstClockTime at = place_live(&line, here - way - late, here);
+        GstClockTime at = place_at(&line, here - way - late, here, 20 * GST_MSECOND, TRUE);
         CHECK_EQUAL(at, (GstClockTime)(600 * GST_MSECOND + i * period));
         last = at;
     }
@@ -281,7 +277,8 @@ static void senders_out_of_step(void)
      */
     guint frames = 0;
     for (gint64 here = (gint64)last + period; line.delay > 0; here += period) {
-        GstClockTime at = place_live(&line, here - 3 * (gint64)GST_MSECOND, here);
+        GstClockTime at =
+            place_at(&line, here - 3 * (gint64)GST_MSECOND, here, 20 * GST_MSECOND, TRUE);
         CHECK(at >= last && at <= (GstClockTime)here,
               "put %" G_GUINT64_FORMAT " after %" G_GUINT64_FORMAT, at, last);
         CHECK(++frames < 5, "still %" G_GINT64_FORMAT " ns off", line.delay);
@@ -290,7 +287,8 @@ static void senders_out_of_step(void)
     /* And once more late; the user says that this is right. */
     gint64 here = (gint64)last + 60 * GST_SECOND;
     line.late_max = 56 * GST_SECOND;
-    CHECK_EQUAL(place_live(&line, here - late, here), (GstClockTime)(here - late));
+    CHECK_EQUAL(place_at(&line, here - late, here, 20 * GST_MSECOND, TRUE),
+                (GstClockTime)(here - late));
 }
 
 /* Pictures from before this pipeline's start: those of a sender that is a little late are left to

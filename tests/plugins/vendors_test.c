@@ -8,7 +8,6 @@
 #include "memory/memory.h"
 
 #include <gpudirect/device.h>
-#include <string.h>
 
 TEST(test_entries_are_whole)
 {
