@@ -1,14 +1,19 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What travels beside the pictures: metas and caps as bytes, there and back. */
+/* What travels beside the pictures: metas and caps as bytes, there and back. And metas that are not
+ * transmitted, or that not every GStreamer has: ancillary data, and types with a serializer of
+ * their own. And sensors' mosaics (video/x-bayer), which are no video formats of GStreamer's.
+ *     wire_test [metas|mosaics] */
 #include "wires.h"
 
 #include <gst/audio/audio.h>
 #include <gst/video/gstvideoaffinetransformationmeta.h>
 #include <gst/video/video-sei.h>
 
-TEST(test_timecode)
+static gboolean usual, metas, mosaics; /* what is tested */
+
+TEST(test_timecode, .only_if = &usual)
 {
     GDateTime *jam = g_date_time_new_utc(2026, 3, 1, 6, 0, 0.123456);
     GstVideoTimeCode *code = gst_video_time_code_new(
@@ -26,7 +31,7 @@ TEST(test_timecode)
     g_date_time_unref(jam);
 }
 
-TEST(test_captions_and_bars)
+TEST(test_captions_and_bars, .only_if = &usual)
 {
     static const guint8 words[] = {0xfc, 0x94, 0x2c, 0xfd, 0x80, 0x80};
     g_autoptr(GstBuffer) buffer = gst_buffer_new();
@@ -73,7 +78,7 @@ static GstVideoRegionOfInterestMeta *next_region(GstBuffer *buffer, gpointer *st
         buffer, state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE);
 }
 
-TEST(test_regions_of_interest)
+TEST(test_regions_of_interest, .only_if = &usual)
 {
     g_autoptr(GstBuffer) buffer = gst_buffer_new();
     gpointer state = NULL;
@@ -104,7 +109,7 @@ TEST(test_regions_of_interest)
     fail_unless(last && last->roi_type == 0 && last->params == NULL && last->h == 4);
 }
 
-TEST(test_sei_user_data)
+TEST(test_sei_user_data, .only_if = &usual)
 {
     guint8 uuid[16] = "0123456789abcde", data[] = {1, 2, 3, 0, 5};
     g_autoptr(GstBuffer) buffer = gst_buffer_new();
@@ -118,7 +123,7 @@ TEST(test_sei_user_data)
     fail_unless(memcmp(sei->data, data, sizeof(data)) == 0);
 }
 
-TEST(test_reference_timestamps)
+TEST(test_reference_timestamps, .only_if = &usual)
 {
     g_autoptr(GstBuffer) buffer = gst_buffer_new();
     g_autoptr(GstCaps) ptp =
@@ -133,7 +138,7 @@ TEST(test_reference_timestamps)
     fail_if(gst_buffer_get_reference_timestamp_meta(buffer, meta_submit_reference()));
 }
 
-TEST(test_custom_metas)
+TEST(test_custom_metas, .only_if = &usual)
 {
     g_autoptr(GstBuffer) buffer = gst_buffer_new();
     gint number = 0;
@@ -188,7 +193,7 @@ static void check_fields(const GstStructure *got)
 }
 
 /* With the offset behind the last. */
-TEST(test_nested_fields)
+TEST(test_nested_fields, .only_if = &usual)
 {
     g_autoptr(GstBuffer) buffer = gst_buffer_new();
     g_autoptr(GstStructure) fields = make_fields();
@@ -205,7 +210,7 @@ TEST(test_nested_fields)
     fail_unless_equals_uint64(GST_BUFFER_OFFSET_END(buffer), 4711);
 }
 
-TEST(test_metas_of_sound_and_others)
+TEST(test_metas_of_sound_and_others, .only_if = &usual)
 {
     g_autoptr(GstBuffer) buffer = gst_buffer_new();
 
@@ -228,7 +233,7 @@ TEST(test_metas_of_sound_and_others)
 }
 
 /* A buffer of 1,000,000 bytes as a field, beside a picture. */
-TEST(test_large_field_through_a_link)
+TEST(test_large_field_through_a_link, .only_if = &usual)
 {
     GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
     g_autofree gchar *bytes = g_strnfill(1000000, 0x5a);
@@ -250,7 +255,7 @@ TEST(test_large_field_through_a_link)
     fail_unless_equals_uint64(ends_stat(sink, "lost-metas"), 0);
 }
 
-TEST(test_metas_that_do_not_fit)
+TEST(test_metas_that_do_not_fit, .only_if = &usual)
 {
     static guint8 much[META_LARGE_DEFAULT];
     g_autoptr(GstBuffer) buffer = gst_buffer_new();
@@ -266,7 +271,7 @@ TEST(test_metas_that_do_not_fit)
 }
 
 /* Hundreds of regions, some of which fit into the small bytes: all come, in their order. */
-TEST(test_many_metas)
+TEST(test_many_metas, .only_if = &usual)
 {
     g_autoptr(GstBuffer) buffer = gst_buffer_new(), many = gst_buffer_new();
     GstVideoRegionOfInterestMeta *roi;
@@ -294,7 +299,7 @@ TEST(test_many_metas)
 }
 
 /* Large metas in every other frame, of changing sizes: each frame has its own. */
-TEST(test_large_metas_through_a_link)
+TEST(test_large_metas_through_a_link, .only_if = &usual)
 {
     GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
 
@@ -317,7 +322,7 @@ TEST(test_large_metas_through_a_link)
     fail_unless_equals_uint64(ends_stat(src, "lost-metas"), 0);
 }
 
-TEST(test_metas_through_a_link)
+TEST(test_metas_through_a_link, .only_if = &usual)
 {
     GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
     static guint8 much[GPUD_LARGE_META_MAX];
@@ -342,7 +347,7 @@ TEST(test_metas_through_a_link)
 /* --- formats ------------------------------------------------------------------------------ */
 
 /* What a stride times a row is no gint of is out of the reach of elements. */
-TEST(test_far_rows_do_not_fit)
+TEST(test_far_rows_do_not_fit, .only_if = &usual)
 {
     struct gpud_layout layout;
     GstVideoInfo info;
@@ -361,7 +366,7 @@ TEST(test_far_rows_do_not_fit)
 }
 
 /* The core's own idea of a format, where it has one, is the same as GStreamer's. */
-TEST(test_every_format_has_a_layout)
+TEST(test_every_format_has_a_layout, .only_if = &usual)
 {
     guint count, known = 0;
     const GstVideoFormat *formats = gst_video_formats_raw(&count);
@@ -402,7 +407,7 @@ TEST(test_every_format_has_a_layout)
     fail_unless(known > 20);
 }
 
-TEST(test_a_sender_that_is_no_element)
+TEST(test_a_sender_that_is_no_element, .only_if = &usual)
 {
     struct gpud_media media = {.extra = "hello=(string)\"from \\303\\244\", width=(int)7"};
     struct gpud_layout *layout = &media.picture.layout;
@@ -426,7 +431,7 @@ TEST(test_a_sender_that_is_no_element)
 }
 
 /* Every field of caps comes out as it went in, whether the core has a member for it or not. */
-TEST(test_every_field_of_caps)
+TEST(test_every_field_of_caps, .only_if = &usual)
 {
     static const gchar *const texts[] = {
         "video/x-raw,format=UYVY,width=1920,height=1080,framerate=25/1,interlace-mode=interleaved,"
@@ -460,7 +465,7 @@ TEST(test_every_field_of_caps)
 }
 
 /* What does not travel: values that are not plain, and the longest fields of too many. */
-TEST(test_fields_that_do_not_travel)
+TEST(test_fields_that_do_not_travel, .only_if = &usual)
 {
     g_autofree gchar *much = g_strnfill(GPUD_MEDIA_EXTRA_MAX, 'x');
     g_autoptr(GstBuffer) buffer = gst_buffer_new();
@@ -476,7 +481,7 @@ TEST(test_fields_that_do_not_travel)
 }
 
 /* A frame is shown by caps made for another layout only if the two are the same to the byte. */
-TEST(test_layouts_are_compared)
+TEST(test_layouts_are_compared, .only_if = &usual)
 {
     struct gpud_layout one, other;
 
@@ -510,4 +515,362 @@ TEST(test_layouts_are_compared)
     fail_if(layout_is_moved(&one, &moved));
 }
 
-ENDS_MAIN(60)
+/* --- metas that stay behind, or that are of newer types -------------------------------------- */
+
+/* Of the types in stats. */
+static guint64 lost_of_type(const GstStructure *stats, const gchar *type)
+{
+    g_autoptr(GstStructure) types = NULL;
+    guint64 count = 0;
+
+    fail_unless(gst_structure_get(stats, "lost-meta-types", GST_TYPE_STRUCTURE, &types, NULL));
+    gst_structure_get_uint64(types, type, &count);
+    return count;
+}
+
+/* --- what is lost is named ---------------------------------------------------------------- */
+
+static GPtrArray *lines; /* of the log, about metas */
+
+static void keep_line(GstDebugCategory *category, GstDebugLevel level, const gchar *file,
+                      const gchar *function, gint line, GObject *object, GstDebugMessage *message,
+                      gpointer user)
+{
+    const gchar *text = gst_debug_message_get(message);
+
+    if (level == GST_LEVEL_INFO && strstr(text, "is not transmitted"))
+        g_ptr_array_add(lines, g_strdup(text));
+}
+
+static gboolean unknown_init(GstMeta *meta, gpointer params, GstBuffer *buffer)
+{
+    return TRUE;
+}
+
+/* Also of an application's own type, without a serializer. */
+TEST(test_lost_metas_are_named, .only_if = &metas)
+{
+    static const gchar *tags[] = {NULL};
+    static guint8 much[GPUD_LARGE_META_MAX];
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
+    g_autoptr(GstStructure) stats = NULL;
+    const GstMetaInfo *unknown =
+        gst_meta_register(gst_meta_api_type_register("GpudirectUnknownMetaAPI", tags),
+                          "GpudirectUnknownMeta", sizeof(GstMeta), unknown_init, NULL, NULL);
+
+    lines = g_ptr_array_new_with_free_func(g_free);
+    gst_debug_add_log_function(keep_line, NULL, NULL);
+    gst_debug_set_threshold_for_name("gpudirectsink", GST_LEVEL_INFO);
+    register_meta("GpudirectNamedMeta");
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    g_autoptr(GstBus) bus = ends_bus(sink);
+    for (guint i = 0; i < 5; i++) {
+        GstBuffer *buffer = ends_picture(CAPS_SMALL, i);
+        gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA708_CDP, much,
+                                          sizeof(much));
+        gst_structure_set(add_custom(buffer, "GpudirectNamedMeta"), "untold", G_TYPE_POINTER, &sink,
+                          NULL);
+        gst_buffer_add_meta(buffer, unknown, NULL);
+        gst_harness_push(sink, buffer);
+        drop(src, 1);
+    }
+    gst_debug_remove_log_function(keep_line);
+    fail_unless_equals_uint64(ends_stat(sink, "lost-metas"), 15);
+    expect_told(bus, GST_MESSAGE_WARNING, "lost-meta-types");
+    expect_no_complaint(bus);
+    g_object_get(ends_element(sink), "stats", &stats, NULL);
+    fail_unless_equals_uint64(lost_of_type(stats, "GstVideoCaptionMeta"), 5);
+    fail_unless_equals_uint64(lost_of_type(stats, "GpudirectNamedMeta"), 5);
+    fail_unless_equals_uint64(lost_of_type(stats, "GpudirectUnknownMeta"), 5);
+    fail_unless_equals_int(lines->len, 3);
+    fail_unless(strstr(g_ptr_array_index(lines, 0), "GstVideoCaptionMeta") != NULL);
+    g_ptr_array_unref(lines);
+}
+
+/* The names come from the sender. */
+TEST(test_names_of_lost_metas_are_bounded, .only_if = &metas)
+{
+    struct lost_metas *lost = lost_metas_new(NULL);
+    g_autoptr(GstStructure) stats = gst_structure_new_empty("stats"), types = NULL;
+
+    for (guint i = 0; i < 100; i++) {
+        g_autofree gchar *name = g_strdup_printf("Meta%u", i);
+        lost_metas_note(lost, NULL, name, "so it is");
+    }
+    lost_metas_tell(lost, stats);
+    fail_unless(gst_structure_get(stats, "lost-meta-types", GST_TYPE_STRUCTURE, &types, NULL));
+    fail_unless_equals_int(gst_structure_n_fields(types), 33);
+    fail_unless_equals_uint64(lost_of_type(stats, "other-types"), 68);
+    fail_unless_equals_uint64(lost_metas_count(lost), 100);
+    lost_metas_free(lost);
+}
+
+/* --- hostile bytes ------------------------------------------------------------------------ */
+
+/* One item is refused, and counted for this type. */
+static void expect_refused(uint16_t kind, const void *inside, size_t size, const gchar *type)
+{
+    struct meta_loss loss = {lost_metas_new(NULL), NULL};
+    g_autoptr(GstStructure) stats = gst_structure_new_empty("stats");
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
+    struct pack pack = PACK(GPUD_FRAME_META_MAX);
+    gpointer state = NULL;
+
+    wire_head_pack(&pack, &head);
+    pack_u16(&pack, kind);
+    pack_text(&pack, inside, size);
+    fail_if(pack.full);
+    fail_unless(read_metas(pack.data, pack.used, buffer, &loss));
+    fail_if(gst_buffer_iterate_meta(buffer, &state), "taken: a %s", type);
+    fail_unless_equals_uint64(lost_metas_count(loss.lost), 1);
+    lost_metas_tell(loss.lost, stats);
+    fail_unless(lost_of_type(stats, type) == 1, "not named: %s", type);
+    lost_metas_free(loss.lost);
+}
+
+#define KIND_ANC 10
+#define KIND_SERIALIZED 11
+
+/* As gst_meta_serialize() writes it; lengths may lie. */
+static void expect_serialized_refused(const gchar *name, gint size_off, gint length_off,
+                                      const gchar *type)
+{
+    struct pack pack = PACK(256);
+    size_t length = strlen(name);
+
+    pack_u32(&pack, (uint32_t)(8 + length + 1 + 1 + 4 + size_off));
+    pack_u32(&pack, (uint32_t)(length + length_off));
+    pack_bytes(&pack, name, length + 1);
+    pack_u8(&pack, 0);
+    pack_u32(&pack, 42);
+    expect_refused(KIND_SERIALIZED, pack.data, pack.used, type);
+}
+
+/* Metas with a code of their own, that move planes, or of unknown types are refused in serialized
+ * form. */
+TEST(test_serialized_metas_that_lie, .only_if = &metas)
+{
+    gst_video_meta_get_info();
+    gst_video_caption_meta_get_info();
+    gst_reference_timestamp_meta_get_info();
+    expect_serialized_refused("GstVideoMeta", 0, 0, "GstVideoMeta");
+    expect_serialized_refused("GstVideoCaptionMeta", 0, 0, "GstVideoCaptionMeta");
+    expect_serialized_refused("GstReferenceTimestampMeta", 0, 0, "GstReferenceTimestampMeta");
+    expect_serialized_refused("GpudirectUnheardOfMeta", 0, 0, "GpudirectUnheardOfMeta");
+    expect_serialized_refused("GpudirectNumberMeta", 1, 0, "kind-11");
+    expect_serialized_refused("GpudirectNumberMeta", -1, 0, "kind-11");
+    expect_serialized_refused("GpudirectNumberMeta", 0, -1, "kind-11");
+    expect_serialized_refused("GpudirectNumberMeta", 0, 1, "kind-11");
+    expect_serialized_refused("GpudirectNumberMeta", 0, -100, "kind-11"); /* nearly 2^32 */
+    expect_serialized_refused("\x1b[2J", 0, 0, "kind-11");
+    expect_refused(KIND_SERIALIZED, "", 0, "kind-11");
+}
+
+TEST(test_kinds_of_later_releases, .only_if = &metas)
+{
+    expect_refused(1234, "abc", 3, "kind-1234");
+    expect_refused(KIND_ANC, "abc", 3, "GstAncillaryMeta");
+}
+
+#if GST_CHECK_VERSION(1, 24, 0)
+
+/* --- ancillary data ----------------------------------------------------------------------- */
+
+static void add_packet(GstBuffer *buffer, guint count)
+{
+    GstAncillaryMeta *anc = gst_buffer_add_ancillary_meta(buffer);
+
+    anc->field = GST_ANCILLARY_META_FIELD_INTERLACED_SECOND;
+    anc->c_not_y_channel = TRUE;
+    anc->line = 9;
+    anc->offset = 0xffd;
+    anc->DID = 0x161;
+    anc->SDID_block_number = 0x101;
+    anc->data_count = (guint16)(0x100 | count);
+    anc->data = g_new(guint16, count);
+    for (guint i = 0; i < count; i++)
+        anc->data[i] = (guint16)(0x200 | i);
+    anc->checksum = 0x2aa;
+}
+
+TEST(test_ancillary_data, .only_if = &metas)
+{
+    static const guint counts[] = {0, 75, 255};
+
+    for (guint i = 0; i < G_N_ELEMENTS(counts); i++) {
+        g_autoptr(GstBuffer) buffer = gst_buffer_new();
+        gpointer state = NULL;
+        add_packet(buffer, counts[i]);
+        add_packet(buffer, 3);
+        buffer = there_and_back(buffer, 0, 0);
+        GstAncillaryMeta *anc = gst_buffer_iterate_ancillary_meta(buffer, &state);
+        fail_unless(anc && anc->field == GST_ANCILLARY_META_FIELD_INTERLACED_SECOND);
+        fail_unless(anc->c_not_y_channel && anc->line == 9 && anc->offset == 0xffd);
+        fail_unless(anc->DID == 0x161 && anc->SDID_block_number == 0x101);
+        fail_unless(anc->data_count == (0x100 | counts[i]) && anc->checksum == 0x2aa);
+        for (guint w = 0; w < counts[i]; w++)
+            fail_unless_equals_int(anc->data[w], 0x200 | w);
+        anc = gst_buffer_iterate_ancillary_meta(buffer, &state);
+        fail_unless(anc && (anc->data_count & 0xff) == 3);
+    }
+}
+
+TEST(test_ancillary_data_that_lies, .only_if = &metas)
+{
+    static const uint16_t said[][6] = {
+        {0x800, 0, 0, 0, 0, 0}, {0, 0x1000, 0, 0, 0, 0}, {0, 0, 0x400, 0, 0, 0},
+        {0, 0, 0, 0x400, 0, 0}, {0, 0, 0, 0, 0x400, 0},  {0, 0, 0, 0, 1, 0}, /* a word is missing */
+        {0, 0, 0, 0, 0, 0x400},
+    };
+
+    for (guint i = 0; i < G_N_ELEMENTS(said); i++) {
+        struct pack pack = PACK(32);
+        pack_u16(&pack, 0); /* progressive, luma */
+        for (guint w = 0; w < 6; w++)
+            pack_u16(&pack, said[i][w]);
+        expect_refused(KIND_ANC, pack.data, pack.used, "GstAncillaryMeta");
+    }
+}
+
+/* --- a type of an application's ------------------------------------------------------------ */
+
+struct number_meta {
+    GstMeta meta;
+    guint32 number;
+};
+
+static gboolean number_init(GstMeta *meta, gpointer params, GstBuffer *buffer)
+{
+    ((struct number_meta *)meta)->number = 0;
+    return TRUE;
+}
+
+static gboolean number_serialize(const GstMeta *meta, GstByteArrayInterface *data, guint8 *version)
+{
+    guint32 number = GUINT32_TO_LE(((const struct number_meta *)meta)->number);
+
+    *version = 3;
+    return gst_byte_array_interface_append_data(data, (const guint8 *)&number, sizeof(number));
+}
+
+static GstMeta *number_deserialize(const GstMetaInfo *info, GstBuffer *buffer, const guint8 *data,
+                                   gsize size, guint8 version)
+{
+    guint32 number;
+
+    if (version != 3 || size != sizeof(number))
+        return NULL;
+    memcpy(&number, data, sizeof(number));
+    struct number_meta *meta = (struct number_meta *)gst_buffer_add_meta(buffer, info, NULL);
+    meta->number = GUINT32_FROM_LE(number);
+    return &meta->meta;
+}
+
+TEST(test_serialized_metas, .only_if = &metas)
+{
+    static const gchar *tags[] = {NULL};
+    GType api = gst_meta_api_type_register("GpudirectNumberMetaAPI", tags);
+    GstMetaInfo *info = gst_meta_info_new(api, "GpudirectNumberMeta", sizeof(struct number_meta));
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
+
+    info->init_func = number_init;
+    info->serialize_func = number_serialize;
+    info->deserialize_func = number_deserialize;
+    gst_meta_info_register(info);
+    ((struct number_meta *)gst_buffer_add_meta(buffer, info, NULL))->number = 4711;
+    buffer = there_and_back(buffer, 0, 0);
+    struct number_meta *meta = (struct number_meta *)gst_buffer_get_meta(buffer, api);
+    fail_unless(meta && meta->number == 4711);
+    /* The type exists, and its own reader refuses the version. */
+    expect_serialized_refused("GpudirectNumberMeta", 0, 0, "GpudirectNumberMeta");
+}
+
+#endif
+
+/* --- mosaics ------------------------------------------------------------------------------ */
+
+TEST(test_every_mosaic, .only_if = &mosaics)
+{
+    g_autoptr(GstCaps) all = gst_caps_from_string(VIDEO_BAYER ",format=" VIDEO_BAYER_FORMATS);
+    const GValue *names = gst_structure_get_value(gst_caps_get_structure(all, 0), "format");
+    const gchar *before = "GRAY8";
+
+    fail_unless_equals_int(gst_value_list_get_size(names), 20);
+    for (guint i = 0; i < 20; i++) {
+        const gchar *name = g_value_get_string(gst_value_list_get_value(names, i));
+        for (guint size = 1; size <= 130; size += 43) {
+            struct gpud_layout layout, core, other;
+            GstVideoInfo info;
+            struct gpud_media media;
+            guint left_out;
+            g_autoptr(GstCaps) caps = gst_caps_new_simple(
+                VIDEO_BAYER, "format", G_TYPE_STRING, name, "width", G_TYPE_INT, (gint)size,
+                "height", G_TYPE_INT, (gint)size + 1, "framerate", GST_TYPE_FRACTION, 30, 1, NULL);
+
+            fail_unless(video_info_from_caps(&info, caps));
+            fail_unless(layout_from_info(&layout, &info));
+            fail_unless(gpud_layout_init(&core, name, size, size + 1, 4, NULL) == GPUD_OK);
+            fail_unless(layout_is_equal(&layout, &core), "%s %u", name, size);
+            fail_unless(gpud_layout_init(&other, before, size, size + 1, 4, NULL) == GPUD_OK);
+            fail_if(layout_fits_info(&other, &info), "%s as %s", before, name);
+
+            fail_unless(media_from_caps(&media, caps, &left_out));
+            fail_unless(layout_is_equal(&media.picture.layout, &core), "%s %u", name, size);
+            g_autoptr(GstCaps) back = caps_there_and_back(caps, &layout);
+            fail_unless(gst_caps_is_equal(caps, back), "%s %u", name, size);
+            fail_unless_equals_int(layout_interval(&info), GST_SECOND / 30);
+        }
+        before = name;
+    }
+}
+
+TEST(test_no_mosaics, .only_if = &mosaics)
+{
+    static const gchar *const bad[] = {
+        VIDEO_BAYER,
+        VIDEO_BAYER ",format=rggb,width=64",
+        VIDEO_BAYER ",format=rggb,width=0,height=2",
+        VIDEO_BAYER ",format=rggb,width=-64,height=2",
+        VIDEO_BAYER ",format=rgbg,width=64,height=2",
+        VIDEO_BAYER ",format=UYVY,width=64,height=2",
+        VIDEO_BAYER ",format={rggb,bggr},width=64,height=2",
+        VIDEO_RAW ",format=rggb,width=64,height=2",
+    };
+    GstVideoInfo info;
+
+    for (guint i = 0; i < G_N_ELEMENTS(bad); i++) {
+        g_autoptr(GstCaps) caps = gst_caps_from_string(bad[i]);
+        fail_if(video_info_from_caps(&info, caps), "%s", bad[i]);
+    }
+}
+
+TEST(test_mosaic_through_a_link, .only_if = &mosaics)
+{
+    const gchar *text = "video/x-bayer,format=grbg,width=62,height=10,framerate=25/1";
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
+    g_autoptr(GstCaps) caps = gst_caps_from_string(text);
+
+    gst_harness_set_src_caps_str(sink, text);
+    for (guint i = 0; i < 4; i++) {
+        guint8 bytes[64 * 10];
+        for (guint k = 0; k < sizeof(bytes); k++)
+            bytes[k] = (guint8)(i + k * 7);
+        gst_harness_push(sink, gst_buffer_new_memdup(bytes, sizeof(bytes)));
+        g_autoptr(GstBuffer) buffer = ends_pull(src);
+        for (guint row = 0; row < 10; row++)
+            fail_unless(gst_buffer_memcmp(buffer, row * 64, bytes + row * 64, 62) == 0, "row %u",
+                        row);
+    }
+    g_autoptr(GstCaps) got = gst_pad_get_current_caps(src->sinkpad);
+    fail_unless(gst_caps_is_subset(got, caps), "%" GST_PTR_FORMAT, got);
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    metas = argc > 1 && g_str_equal(argv[1], "metas");
+    mosaics = argc > 1 && g_str_equal(argv[1], "mosaics");
+    usual = argc == 1;
+    return ends_run_tests(60);
+}
