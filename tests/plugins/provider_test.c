@@ -151,36 +151,26 @@ static guint count(GstDeviceMonitor *monitor, const gchar *node, GstDevice **fou
     return cards;
 }
 
-/* The next message about a device. A filter on the bus would let others through, whose types have
- * bits in common with these: since 1.28 there is one about the monitor itself. */
-static GstMessage *next_message(GstBus *bus)
-{
-    for (;;) {
-        GstMessage *message = gst_bus_timed_pop(bus, DEADLINE);
-        if (!message || GST_MESSAGE_TYPE(message) == GST_MESSAGE_DEVICE_ADDED ||
-            GST_MESSAGE_TYPE(message) == GST_MESSAGE_DEVICE_REMOVED ||
-            GST_MESSAGE_TYPE(message) == GST_MESSAGE_DEVICE_CHANGED)
-            return message;
-        gst_message_unref(message);
-    }
-}
-
-/* That has to be of this type and about that card. */
-static GstDevice *expect(GstDeviceMonitor *monitor, GstMessageType type, const gchar *node)
+/* The next message about a device has to be of this type and about that card. A filter on the bus
+ * would let others through, whose types have bits in common with these: since 1.28 there is one
+ * about the monitor itself. */
+static GstDevice *expect(GstDeviceMonitor *monitor, GstMessageType wanted, const gchar *node)
 {
     g_autoptr(GstBus) bus = gst_device_monitor_get_bus(monitor);
-    g_autoptr(GstMessage) message = next_message(bus);
     GstDevice *device = NULL;
 
-    fail_unless(message, "no %s about %s", gst_message_type_get_name(type), node);
-    fail_unless(GST_MESSAGE_TYPE(message) == type, "%s about %s", GST_MESSAGE_TYPE_NAME(message),
-                node);
-    if (type == GST_MESSAGE_DEVICE_ADDED)
-        gst_message_parse_device_added(message, &device);
-    else if (type == GST_MESSAGE_DEVICE_REMOVED)
-        gst_message_parse_device_removed(message, &device);
-    else
-        gst_message_parse_device_changed(message, &device, NULL);
+    while (!device) {
+        g_autoptr(GstMessage) message = gst_bus_timed_pop(bus, DEADLINE);
+        fail_unless(message, "no %s about %s", gst_message_type_get_name(wanted), node);
+        GstMessageType type = GST_MESSAGE_TYPE(message);
+        if (type == GST_MESSAGE_DEVICE_ADDED)
+            gst_message_parse_device_added(message, &device);
+        else if (type == GST_MESSAGE_DEVICE_REMOVED)
+            gst_message_parse_device_removed(message, &device);
+        else if (type == GST_MESSAGE_DEVICE_CHANGED)
+            gst_message_parse_device_changed(message, &device, NULL);
+        fail_unless(!device || type == wanted, "%s about %s", GST_MESSAGE_TYPE_NAME(message), node);
+    }
     fail_unless(is_card(device, node), "about another one than %s", node);
     return device;
 }

@@ -38,10 +38,10 @@ static gboolean have_device(const gchar *name)
 
 /* --- a relay between two harnesses -------------------------------------------------------- */
 
-struct relay {
+static struct {
     GstHarness *first, *last;
     GstElement *pipeline, *in, *out;
-};
+} relay;
 
 static gint cpu_maps; /* atomic: of slots that the relay received */
 static GstMemoryMapFullFunction map_of_slots;
@@ -66,37 +66,36 @@ static GstPadProbeReturn watch_maps(GstPad *pad, GstPadProbeInfo *info, gpointer
 }
 
 /* `between` is a launch line with a gpudirectsrc named in and a gpudirectsink named out. */
-static void open_relay(struct relay *relay, const gchar *first, const gchar *in,
-                       const gchar *between, const gchar *out, const gchar *last)
+static void open_relay(const gchar *first, const gchar *in, const gchar *between, const gchar *out,
+                       const gchar *last)
 {
     g_autofree gchar *from = ends_address(), *to = ends_address();
 
-    relay->last = ends_src_at(to, last);
-    relay->pipeline =
-        ends_pipeline("gpudirectsrc name=in address=%s %s ! %s gpudirectsink name=out "
-                      "sync=false wait-for-connection=true address=%s %s",
-                      from, in, between, to, out);
-    relay->in = pipe_part(relay->pipeline, "in");
-    relay->out = pipe_part(relay->pipeline, "out");
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(relay->in, "src");
+    relay.last = ends_src_at(to, last);
+    relay.pipeline = ends_pipeline("gpudirectsrc name=in address=%s %s ! %s gpudirectsink name=out "
+                                   "sync=false wait-for-connection=true address=%s %s",
+                                   from, in, between, to, out);
+    relay.in = pipe_part(relay.pipeline, "in");
+    relay.out = pipe_part(relay.pipeline, "out");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(relay.in, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, watch_maps, NULL, NULL);
     g_atomic_int_set(&cpu_maps, 0);
-    gst_element_set_state(relay->pipeline, GST_STATE_PLAYING);
-    relay->first = ends_sink_at(from, first);
-    ends_start(relay->first, CAPS_SMALL);
+    gst_element_set_state(relay.pipeline, GST_STATE_PLAYING);
+    relay.first = ends_sink_at(from, first);
+    ends_start(relay.first, CAPS_SMALL);
 }
 
-static void close_relay(struct relay *relay)
+static void close_relay(void)
 {
-    ends_close(relay->first);
-    ends_stop(relay->pipeline);
-    ends_close(relay->last);
+    ends_close(relay.first);
+    ends_stop(relay.pipeline);
+    ends_close(relay.last);
 }
 
-static void exchange(struct relay *relay, guint from, guint to)
+static void exchange(guint from, guint to)
 {
     for (guint i = from; i < to; i++)
-        pass(relay->first, relay->last, i);
+        pass(relay.first, relay.last, i);
 }
 
 /* --- what it costs ------------------------------------------------------------------------ */
@@ -105,10 +104,8 @@ static void exchange(struct relay *relay, guint from, guint to)
 static void expect_costs(const gchar *first, const gchar *in, const gchar *out, const gchar *last,
                          gboolean by_cpu)
 {
-    struct relay relay;
-
-    open_relay(&relay, first, in, "", out, last);
-    exchange(&relay, 0, FRAMES);
+    open_relay(first, in, "", out, last);
+    exchange(0, FRAMES);
     fail_unless_equals_uint64(ends_stat_of(relay.in, "copies-cpu"), 0);
     fail_unless_equals_uint64(ends_stat_of(relay.out, "copies-cpu"), by_cpu ? FRAMES : 0);
     /* And one more, where the link was tried. */
@@ -117,7 +114,7 @@ static void expect_costs(const gchar *first, const gchar *in, const gchar *out, 
                 "%" G_GUINT64_FORMAT " copies by the GPU", copies);
     if (!by_cpu)
         fail_unless_equals_int(g_atomic_int_get(&cpu_maps), 0);
-    close_relay(&relay);
+    close_relay();
 }
 
 TEST(test_host)
@@ -148,9 +145,7 @@ TEST(test_cuda, .only_if = &cuda)
 /* All three drop frames of slow receivers, and nothing is lost. */
 TEST(test_live_changes_of_caps)
 {
-    struct relay relay;
-
-    open_relay(&relay, "slow-receiver=drop-oldest", "start=oldest", "", "slow-receiver=drop-oldest",
+    open_relay("slow-receiver=drop-oldest", "start=oldest", "", "slow-receiver=drop-oldest",
                "start=oldest");
     for (guint change = 0; change < 100; change++) {
         g_autofree gchar *caps = g_strdup_printf(
@@ -164,7 +159,7 @@ TEST(test_live_changes_of_caps)
     }
     fail_unless_equals_uint64(ends_stat(relay.first, "dropped-slow-receiver"), 0);
     fail_unless_equals_uint64(ends_stat_of(relay.out, "dropped-slow-receiver"), 0);
-    close_relay(&relay);
+    close_relay();
 }
 
 /* --- waits -------------------------------------------------------------------------------- */
@@ -176,10 +171,8 @@ static void outrun(const gchar *device, const gchar *out_device)
     g_autofree gchar *out =
         g_strdup_printf("slots=2 slow-receiver=drop-oldest device=%s", out_device);
     g_autofree gchar *in = g_strdup_printf("slots=2 device=%s", device);
-    struct relay relay;
-
-    open_relay(&relay, in, in, "", out, "slots=2");
-    exchange(&relay, 0, 1);
+    open_relay(in, in, "", out, "slots=2");
+    exchange(0, 1);
     gulong holding = hold(relay.last);
     for (guint i = 1; i < FRAMES; i++) {
         GstBuffer *picture = ends_picture(CAPS_SMALL, i);
@@ -197,7 +190,7 @@ static void outrun(const gchar *device, const gchar *out_device)
     g_autoptr(GstBuffer) got = ends_pull(relay.last);
     fail_unless(GST_BUFFER_OFFSET(got) > 0 && GST_BUFFER_OFFSET(got) < FRAMES);
     ends_check_picture(got, CAPS_SMALL, (guint)GST_BUFFER_OFFSET(got));
-    close_relay(&relay);
+    close_relay();
 }
 
 TEST(test_slow_receiver_behind_host)
@@ -228,16 +221,14 @@ static void share(const gchar *device, const gchar *one, const gchar *other)
                         address, one);
     g_autofree gchar *out = g_strdup_printf("device=%s", other);
     g_autoptr(GstHarness) second = ends_src_at(address, NULL);
-    struct relay relay;
-
-    open_relay(&relay, given, given, between, out, "");
+    open_relay(given, given, between, out, "");
     for (guint i = 0; i < FRAMES; i++) {
-        exchange(&relay, i, i + 1);
+        exchange(i, i + 1);
         ends_take(second, CAPS_SMALL, i);
     }
     fail_unless_equals_int(g_atomic_int_get(&cpu_maps), 0);
     fail_unless_equals_uint64(ends_stat_of(relay.in, "copies-cpu"), 0);
-    close_relay(&relay);
+    close_relay();
 }
 
 TEST(test_tee_opencl, .only_if = &opencl)
@@ -263,18 +254,18 @@ static const gchar *const ways[] = {"", "queue !", "tee ! identity !"};
 TEST(test_a_file_is_no_live_stream, .times = G_N_ELEMENTS(ways))
 {
     g_autofree gchar *from = ends_address(), *to = ends_address();
-    g_autoptr(EndsPipeline) relay = pipe_play("gpudirectsrc name=in address=%s on-eos=wait ! %s "
-                                              "gpudirectsink name=out sync=false address=%s",
-                                              from, ways[__i__], to);
+    g_autoptr(EndsPipeline) middle = pipe_play("gpudirectsrc name=in address=%s on-eos=wait ! %s "
+                                               "gpudirectsink name=out sync=false address=%s",
+                                               from, ways[__i__], to);
     g_autoptr(EndsPipeline) last = ends_pipeline("gpudirectsrc name=src address=%s ! identity "
                                                  "sleep-time=10000 ! fakesink sync=false",
                                                  to);
     GstElement *file = pipe_play("videotestsrc num-buffers=%d ! " CAPS_SMALL
                                  " ! gpudirectsink sync=false address=%s",
                                  SENT, from);
-    GstElement *out = pipe_part(relay, "out");
+    GstElement *out = pipe_part(middle, "out");
 
-    ENDS_UNTIL(ENDS_WAIT, pipe_stat(relay, "in", "frames") > 0);
+    ENDS_UNTIL(ENDS_WAIT, pipe_stat(middle, "in", "frames") > 0);
     g_usleep(G_USEC_PER_SEC / 2); /* the relay could lose all in that time */
     fail_if(stats_flag(out, "live"));
     gst_element_set_state(last, GST_STATE_PLAYING);

@@ -8,27 +8,18 @@
 
 /* --- what is said ------------------------------------------------------------------------- */
 
-/* The next element message of this name, within 10 s. */
-static GstMessage *wait_element(GstBus *bus, const gchar *name)
-{
-    GstMessage *message;
-
-    while ((message = ends_wait_message(bus, GST_MESSAGE_ELEMENT, 10))) {
-        if (gst_message_has_name(message, name))
-            return message;
-        gst_message_unref(message);
-    }
-    fail("no message \"%s\" within 10 s", name);
-    return NULL;
-}
-
 /* The next word about the signal must be this one, with that in its reason. */
 static void wait_signal(GstHarness *src, GstBus *bus, gboolean wanted, const gchar *says)
 {
-    g_autoptr(GstMessage) message = wait_element(bus, "gpudirect-signal");
-    const GstStructure *said = gst_message_get_structure(message);
+    g_autoptr(GstMessage) message = NULL;
     gboolean signal, now;
 
+    do {
+        g_clear_pointer(&message, gst_message_unref);
+        message = ends_wait_message(bus, GST_MESSAGE_ELEMENT, 10);
+        fail_unless(message != NULL, "no word about the signal within 10 s");
+    } while (!gst_message_has_name(message, "gpudirect-signal"));
+    const GstStructure *said = gst_message_get_structure(message);
     fail_unless(gst_structure_get_boolean(said, "signal", &signal));
     fail_unless_equals_int(signal, wanted);
     g_object_get(ends_element(src), "signal", &now, NULL);

@@ -13,19 +13,13 @@ static gboolean stands_by(GstHarness *sink)
 }
 
 /* A sink that waits with caps. */
-static GstHarness *make_standby(const gchar *properties)
+static GstHarness *make_standby(void)
 {
-    g_autofree gchar *all = g_strdup_printf("standby=true %s", properties ? properties : "");
-    GstHarness *sink = ends_sink(all);
+    GstHarness *sink = ends_sink("standby=true");
 
     fail_unless(stands_by(sink), "it does not stand by");
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     return sink;
-}
-
-static void take_over(GstHarness *sink)
-{
-    ENDS_UNTIL(10, !stands_by(sink), "the address was not taken over");
 }
 
 /* The receiver gets the sink's pictures, after those that the first sender left behind. */
@@ -38,37 +32,40 @@ static void check_delivers(GstHarness *sink, GstHarness *src)
         pass(sink, src, i);
 }
 
-static GPid start_first(const gchar *more)
+static void expect_take_over(GstHarness *sink, GstHarness *src)
 {
-    return ends_spawn("videotestsrc is-live=true %s ! " CAPS_SMALL " ! gpudirectsink address=%s",
-                      more, ends_own());
+    ENDS_UNTIL(10, !stands_by(sink), "the address was not taken over");
+    check_delivers(sink, src);
 }
 
-static GstHarness *receive_from_first(void)
+/* Another process that sends, and its receiver, which has a picture. */
+static GPid start_first(const gchar *more, GstHarness **src)
 {
-    GstHarness *src = ends_src("on-eos=wait");
+    GPid first =
+        ends_spawn("videotestsrc is-live=true %s ! " CAPS_SMALL " ! gpudirectsink address=%s", more,
+                   ends_own());
 
-    drop(src, 1);
-    return src;
+    *src = ends_src("on-eos=wait");
+    drop(*src, 1);
+    return first;
 }
 
 /* The sink blocks for the first receiver and for slow ones, as ends_sink() sets it: nothing of that
  * holds a pipeline that stands by. */
 TEST(test_killed)
 {
-    GPid first = start_first("");
-    GstHarness *src = receive_from_first();
-    GstHarness *sink = make_standby(NULL);
+    GstHarness *src;
+    GPid first = start_first("", &src);
+    GstHarness *sink = make_standby();
 
     for (guint i = 0; i < 20; i++)
-        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        ends_push(sink, CAPS_SMALL, i);
     fail_unless_equals_uint64(ends_stat(sink, "dropped-standby"), 20);
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
     drop(src, 1);
 
     ends_kill(first);
-    take_over(sink);
-    check_delivers(sink, src);
+    expect_take_over(sink, src);
     fail_unless_equals_uint64(ends_stat(sink, "dropped-standby"), 20);
     fail_unless_equals_uint64(ends_stat(src, "reconnects"), 1);
 }
@@ -85,8 +82,7 @@ TEST(test_at_a_path)
     fail_unless(stands_by(sink));
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_close(first);
-    take_over(sink);
-    check_delivers(sink, src);
+    expect_take_over(sink, src);
     ends_close(src);
     ends_close(sink);
     fail_unless_equals_int(g_rmdir(directory), 0); /* nothing is left behind */
@@ -94,20 +90,19 @@ TEST(test_at_a_path)
 
 TEST(test_end_of_stream)
 {
-    GPid first = start_first("num-buffers=10");
-    GstHarness *src = receive_from_first();
-    GstHarness *sink = make_standby(NULL);
+    GstHarness *src;
+    GPid first = start_first("num-buffers=10", &src);
+    GstHarness *sink = make_standby();
 
     waitpid(first, NULL, 0);
-    take_over(sink);
-    check_delivers(sink, src);
+    expect_take_over(sink, src);
 }
 
 TEST(test_stopped_process_keeps_its_address)
 {
-    GPid first = start_first("");
-    GstHarness *src = receive_from_first();
-    GstHarness *sink = make_standby(NULL);
+    GstHarness *src;
+    GPid first = start_first("", &src);
+    GstHarness *sink = make_standby();
 
     kill(first, SIGSTOP);
     for (guint i = 0; i < 12; i++) { /* longer than the sender's thread sleeps */
@@ -119,20 +114,18 @@ TEST(test_stopped_process_keeps_its_address)
     drop(src, 1);
     fail_unless(stands_by(sink));
     ends_kill(first);
-    take_over(sink);
-    check_delivers(sink, src);
+    expect_take_over(sink, src);
 }
 
 /* Each takes over once, and the others go on waiting. */
 TEST(test_several)
 {
-    GPid first = start_first("");
-    GstHarness *src = receive_from_first();
-    GstHarness *sinks[3], *left[3];
+    GstHarness *src, *sinks[3], *left[3];
+    GPid first = start_first("", &src);
     guint count = G_N_ELEMENTS(sinks);
 
     for (guint i = 0; i < count; i++)
-        sinks[i] = make_standby(NULL);
+        sinks[i] = make_standby();
     ends_kill(first);
     while (count > 0) {
         guint waiting = count;
@@ -159,10 +152,10 @@ TEST(test_several)
 /* One that gives up leaves the first sender and its receivers alone. */
 TEST(test_given_up)
 {
-    GPid first = start_first("");
-    GstHarness *src = receive_from_first();
+    GstHarness *src;
+    GPid first = start_first("", &src);
 
-    ends_close(make_standby(NULL));
+    ends_close(make_standby());
     GstHarness *late = ends_src(NULL);
     drop(late, 1);
     drop(src, 1);
@@ -184,9 +177,9 @@ TEST(test_obstacle)
 {
     g_autofree gchar *path =
         g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "gpudirect", ends_own(), NULL);
-    GPid first = start_first("");
-    GstHarness *src = receive_from_first();
-    GstHarness *sink = make_standby(NULL);
+    GstHarness *src;
+    GPid first = start_first("", &src);
+    GstHarness *sink = make_standby();
 
     fail_unless_equals_int(g_unlink(path), 0);
     fail_unless(g_file_set_contents(path, "mine", -1, NULL));
@@ -194,10 +187,9 @@ TEST(test_obstacle)
     g_usleep(300000);
     fail_unless(stands_by(sink));
     fail_unless(g_file_test(path, G_FILE_TEST_IS_REGULAR));
-    fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, 1)), GST_FLOW_OK);
+    ends_push(sink, CAPS_SMALL, 1);
     fail_unless_equals_int(g_unlink(path), 0);
-    take_over(sink);
-    check_delivers(sink, src);
+    expect_take_over(sink, src);
 }
 
 /* A pipeline that is not live does not wait for receivers that cannot come: it reaches its end. The
