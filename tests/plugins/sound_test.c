@@ -150,7 +150,7 @@ TEST(test_half_a_sample)
 {
     open_at("/stream", sounds[0]);
     g_autoptr(GstBus) bus = ends_bus(sink);
-    gst_harness_push(sink, make_bytes(7, 0));
+    send_bytes(7, 0);
     g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
     fail_unless(message != NULL);
     fail_unless_equals_uint64(ends_stat(sink, "dropped-malformed"), 1);
@@ -280,7 +280,7 @@ TEST(test_live_burst_of_data)
     gulong holding = hold(src);
     for (gsize burst = 0; burst < 3; burst++) {
         for (gsize i = 0; i < 20; i++)
-            gst_harness_push(sink, make_bytes(100 + i, i));
+            send_bytes(100 + i, i);
         if (burst == 0)
             continue;
         if (burst == 1)
@@ -339,7 +339,7 @@ TEST(test_live_data_that_grow)
 
     open_live(types[1], "");
     for (guint i = 0; i < G_N_ELEMENTS(sizes); i++) {
-        gst_harness_push(sink, make_bytes(sizes[i], i));
+        send_bytes(sizes[i], i);
         take_bytes(sizes[i], i);
     }
     fail_unless_equals_uint64(lost(), 0);
@@ -383,7 +383,7 @@ TEST(test_bare_name)
     open_at("", sounds[0]);
     send_sound(sounds[0]);
     gst_harness_set_src_caps_str(sink, types[1]);
-    gst_harness_push(sink, make_bytes(1000, 3));
+    send_bytes(1000, 3);
     take_bytes(1000, 3);
 }
 

@@ -2,7 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Calculations with a peer's times: nothing overflows, and results are valid times. Runs under the
- * sanitizers, which detect what a result does not show. */
+ * sanitizers, which detect what a result does not show. And two parts of their own: which streams
+ * share one conversion of times, and one delay; and the evaluation of the pictures' lateness.
+ *     times_test [map|lateness] */
 #include "support/check.h"
 #include "wire/codec.h"
 
@@ -452,6 +454,324 @@ static void named_clocks(void)
     CHECK_EQUAL(time_map_apply(&map, 7 * GST_SECOND), 5 * GST_SECOND + GST_MSECOND);
 }
 
+/* --- which streams share a map: those of one run of one process ------------------------------ */
+
+#define RUN 7
+
+struct stream {
+    struct shared_part part;
+    struct time_map map;
+    struct timeline line;
+};
+
+/* A frame of that running time arrives, by clocks of which nothing is known. Returns its time here.
+ */
+static gint64 arrive_at(struct stream *stream, GstClockTime running, GstClockTime at)
+{
+    const struct wire_head head = {.live = TRUE, .run = RUN, .sent = GST_CLOCK_TIME_NONE};
+    const struct time_frame frame = {
+        .running = running, .submitted = GST_CLOCK_TIME_NONE, .arrived = at, .waited_for = TRUE};
+    const struct time_now now = {.base = GST_SECOND, .running = at, .system = at};
+
+    shared_map_update(&stream->part, &stream->map, &head, &frame, &now);
+    CHECK(stream->map.anchored, "nothing was learnt");
+    return time_map_apply(&stream->map, running);
+}
+
+/* Pictures are up to 15 ms on their way, the sound of the same moment arrives 100 ms later: from
+ * the first picture on they keep their times to each other, also while the shortest way is still
+ * unknown. */
+static void jitter(guint seed)
+{
+    struct shared_map *map = shared_map_new();
+    struct stream picture = {.part = {.map = map, .process = 1}};
+    struct stream sound = {.part = {.map = map, .process = 1}};
+    gint64 pictures[16], most = 0;
+    GRand *random = g_rand_new_with_seed(seed);
+
+    for (guint i = 0; i < 1000; i++) { /* 25 a second; sound is 100 ms later */
+        GstClockTime running = 100 * GST_SECOND + i * 40 * GST_MSECOND;
+        GstClockTime at = 10 * GST_SECOND + i * 40 * GST_MSECOND;
+        GstClockTime way = (GstClockTime)g_rand_int_range(random, 0, 15 * GST_MSECOND);
+        pictures[i % 16] = arrive_at(&picture, running, at + way);
+        if (i < 3)
+            continue;
+        gint64 heard = arrive_at(&sound, running - 3 * 40 * GST_MSECOND, at + 20 * GST_MSECOND);
+        most = MAX(most, ABS(heard - pictures[(i - 3) % 16]));
+    }
+    SAY("sound and picture are %.3f ms apart at most", (double)most / 1e6);
+    CHECK(most < GST_MSECOND, "sound and picture are %" G_GINT64_FORMAT " ns apart", most);
+    shared_map_leave(&picture.part);
+    shared_map_leave(&sound.part);
+    shared_map_unref(map);
+    g_rand_free(random);
+}
+
+/* A live frame of this running time arrives so late that it is put at its arrival. Returns its
+ * time. */
+static gint64 stamp(struct stream *stream, gint64 running, gint64 late)
+{
+    const struct wire_head head = {.live = TRUE, .run = RUN, .sent = GST_CLOCK_TIME_NONE};
+    const struct time_now now = {.base = 0, .system = (GstClockTime)(running + late)};
+    const struct timeline_frame frame = {.mapped = running,
+                                         .arrived = running + late,
+                                         .duration = GST_CLOCK_TIME_NONE,
+                                         .live = TRUE};
+
+    timeline_stamp(&stream->line, &frame);
+    return (gint64)shared_map_delay(&stream->part, &head, &now, &stream->line);
+}
+
+/* A programme comes with more delay than this pipeline allows, its sound with less of it than its
+ * pictures: they are put later by the same, also while the delay that is over is caught up. */
+static void late_programme(void)
+{
+    struct shared_map *map = shared_map_new();
+    struct stream picture = {.part = {.map = map, .process = 1}};
+    struct stream sound = {.part = {.map = map, .process = 1}};
+    struct stream other = {.part = {.map = map, .process = 2}};
+    gint64 late = 1500 * (gint64)GST_MSECOND, shown = 0;
+
+    for (gint64 i = 0; i < 400; i++) {
+        gint64 running = (gint64)(10 * GST_SECOND) + i * (gint64)(40 * GST_MSECOND);
+        if (i == 100)
+            late = 20 * (gint64)GST_MSECOND;
+        gint64 seen = stamp(&picture, running, late);
+        gint64 heard = stamp(&sound, running, late * 3 / 4);
+        CHECK(seen == heard, "picture %" G_GINT64_FORMAT ": sound is %" G_GINT64_FORMAT " ns off",
+              i, heard - seen);
+        CHECK(stamp(&other, running, 0) == running, "another process delays this one's frames");
+        CHECK(seen > shown, "picture %" G_GINT64_FORMAT " goes back", i);
+        CHECK(i >= 100 || seen == running + late,
+              "picture %" G_GINT64_FORMAT " is not put at its "
+              "arrival",
+              i);
+        shown = seen;
+    }
+    CHECK(!picture.line.delay && !sound.line.delay, "the delay is not caught up");
+
+    /* The one that was late has left: the other one is not held back by it. */
+    stamp(&picture, 40 * (gint64)GST_SECOND, 0);
+    for (gint64 i = 0; i < 60; i++)
+        stamp(&picture, (gint64)(41 * GST_SECOND) + i * (gint64)(40 * GST_MSECOND), 1500000000);
+    CHECK(picture.line.delay > 0, "the picture is not late");
+    shared_map_leave(&picture.part);
+    gint64 running = 60 * (gint64)GST_SECOND;
+    CHECK(stamp(&sound, running, 0) == running, "sound is late by a picture that has left");
+    shared_map_unref(map);
+}
+
+/* Times at the ends of their range, as a lying sender may say: none overflows, and none goes back.
+ */
+static void forged_times(void)
+{
+    static const gint64 times[] = {0, G_MAXINT64, 1, G_MAXINT64 / 2, -G_MAXINT64, GST_SECOND};
+    struct shared_map *map = shared_map_new();
+    struct stream streams[2] = {{.part = {.map = map, .process = 1}},
+                                {.part = {.map = map, .process = 1}}};
+    const struct wire_head head = {.live = TRUE, .run = RUN, .sent = GST_CLOCK_TIME_NONE};
+    gint64 shown[2] = {0, 0};
+
+    for (guint i = 0; i < 6 * 6 * 6; i++) {
+        struct stream *stream = &streams[i % 2];
+        const struct time_now now = {.base = 0, .system = GST_SECOND};
+        const struct timeline_frame frame = {.mapped = times[i % 6],
+                                             .arrived = times[i / 6 % 6],
+                                             .duration = (GstClockTime)ABS(times[i / 36]),
+                                             .live = TRUE};
+        timeline_stamp(&stream->line, &frame);
+        gint64 time = (gint64)shared_map_delay(&stream->part, &head, &now, &stream->line);
+        CHECK(time >= shown[i % 2], "%" G_GINT64_FORMAT " goes back", time);
+        shown[i % 2] = time;
+    }
+    shared_map_leave(&streams[0].part);
+    shared_map_leave(&streams[1].part);
+    shared_map_unref(map);
+}
+
+/* One process is one conversion, whichever stream of it was first. */
+static void sharing(void)
+{
+    struct shared_map *map = shared_map_new();
+    struct stream picture = {.part = {.map = map, .process = 1}};
+    struct stream sound = {.part = {.map = map, .process = 1}};
+    struct stream liar = {.part = {.map = map, .process = 2}};
+    struct stream alone = {.part = {.process = 1}};
+
+    arrive_at(&picture, 0, GST_SECOND);
+    gint64 shift = picture.map.shift;
+    arrive_at(&sound, 0, GST_SECOND + 10 * GST_MSECOND);
+    CHECK(sound.map.shift == shift, "sound is %" G_GINT64_FORMAT " ns from its picture",
+          sound.map.shift - shift);
+    arrive_at(&alone, 0, GST_SECOND + 20 * GST_MSECOND);
+    CHECK(alone.map.shift != shift, "a stream of another programme shares the conversion");
+    arrive_at(&liar, 0, GST_SECOND + 300 * GST_MSECOND);
+    CHECK(liar.map.shift != shift, "another process shares the conversion by naming the run");
+    arrive_at(&sound, 0, GST_SECOND + 310 * GST_MSECOND);
+    CHECK(sound.map.shift == shift, "another process moves the times by naming the run");
+
+    /* The sound measures when the picture has stopped, and goes on from there. */
+    shared_map_leave(&picture.part);
+    arrive_at(&sound, 0, GST_SECOND + 320 * GST_MSECOND);
+    picture.map = (struct time_map){0};
+    arrive_at(&picture, 0, GST_SECOND + 330 * GST_MSECOND);
+    CHECK(picture.map.shift == sound.map.shift, "the picture comes back beside its sound");
+    shared_map_unref(map);
+}
+
+/* --- lateness -------------------------------------------------------------------------------- */
+
+/* It follows a machine that gets busy, recovers when that is over, and changes rarely, and never by
+ * little. Time is simulated. */
+#define MS GST_MSECOND
+#define GUESS (25 * MS)
+
+struct sim {
+    struct lateness lateness;
+    GstClockTime now, interval;
+    GstClockTime least, most;     /* as they were last */
+    GstClockTime changed;         /* when */
+    GstClockTime lowest, highest; /* of most, since sim_run() began */
+    guint64 pictures;
+    guint changes;
+};
+
+static void begin(struct sim *sim, GstClockTime interval)
+{
+    *sim =
+        (struct sim){.now = 1000 * GST_SECOND, .interval = interval, .least = GUESS, .most = GUESS};
+    lateness_begin(&sim->lateness, GUESS);
+}
+
+static GstClockTime apart(GstClockTime a, GstClockTime b)
+{
+    return a > b ? a - b : b - a;
+}
+
+static void check_change(struct sim *sim)
+{
+    const struct lateness *lateness = &sim->lateness;
+    GstClockTime least = apart(lateness->least, sim->least),
+                 most = apart(lateness->most, sim->most);
+
+    if (least == 0 && most == 0)
+        return;
+    CHECK(least == 0 || least >= sim->interval / 4 || lateness->least == 0 || sim->changes == 0,
+          "least changes by %" G_GUINT64_FORMAT, least);
+    CHECK(most == 0 || most >= sim->interval / 4, "most changes by %" G_GUINT64_FORMAT, most);
+    CHECK(sim->changes == 0 || sim->now - sim->changed >= GST_SECOND, "two changes in a second");
+    sim->least = lateness->least;
+    sim->most = lateness->most;
+    sim->changed = sim->now;
+    sim->changes++;
+}
+
+/* Pictures as late as `usual`, and each nth of them as late as `late`. Returns how many changes. */
+static guint run(struct sim *sim, guint seconds, GstClockTime usual, guint nth, GstClockTime late)
+{
+    guint before = sim->changes;
+    GstClockTime until = sim->now + seconds * GST_SECOND;
+
+    sim->lowest = sim->highest = sim->lateness.most;
+    for (; sim->now < until; sim->now += sim->interval) {
+        gboolean is_late = nth && sim->pictures % nth == nth - 1;
+        /* Half a millisecond of noise. */
+        GstClockTime noise = sim->pictures * 7919 % 500 * GST_USECOND;
+        sim->pictures++;
+        lateness_note(&sim->lateness, (is_late ? late : usual) + noise, sim->now, sim->interval);
+        check_change(sim);
+        sim->lowest = MIN(sim->lowest, sim->lateness.most);
+        sim->highest = MAX(sim->highest, sim->lateness.most);
+    }
+    return sim->changes - before;
+}
+
+static const GstClockTime intervals[] = {4 * MS, 20 * MS, 40 * MS};
+
+/* The guess is as good as what comes; or far too high, and given up at the first picture. */
+static void first_pictures(void)
+{
+    struct sim sim;
+
+    for (guint i = 0; i < G_N_ELEMENTS(intervals); i++) {
+        begin(&sim, intervals[i]);
+        CHECK(run(&sim, 30, 24 * MS, 0, 0) <= 1, "%u changes", sim.changes);
+        CHECK_EQUAL(sim.lateness.most, GUESS);
+        begin(&sim, intervals[i]);
+        CHECK_EQUAL(run(&sim, 30, 1 * MS, 0, 0), 1);
+        CHECK_EQUAL(sim.lateness.most, 2 * MS);
+        CHECK_EQUAL(sim.lateness.least, 1 * MS);
+    }
+}
+
+/* A picture that is 200 ms late, twice a minute, is lost, and does not change the latency. */
+static void single_pictures(void)
+{
+    struct sim sim;
+
+    for (guint i = 0; i < G_N_ELEMENTS(intervals); i++) {
+        begin(&sim, intervals[i]);
+        run(&sim, 10, 20 * MS, 0, 0);
+        guint changes = run(&sim, 600, 20 * MS, (guint)(30 * GST_SECOND / intervals[i]), 200 * MS);
+        CHECK_EQUAL(changes, 0);
+    }
+}
+
+/* A machine that is busy for 12 s, when each tenth picture comes 50 ms later, and then for a minute
+ * each second one: covered within 2 s, and over 12 s after it. */
+static void busy_phases(void)
+{
+    struct sim sim;
+
+    for (guint i = 0; i < G_N_ELEMENTS(intervals); i++) {
+        begin(&sim, intervals[i]);
+        run(&sim, 20, 20 * MS, 0, 0);
+        GstClockTime quiet = sim.lateness.most;
+        for (guint phase = 0; phase < 2; phase++) {
+            guint up = run(&sim, phase ? 60 : 12, 20 * MS, phase ? 2 : 10, 70 * MS);
+            CHECK(sim.lateness.most >= 70 * MS, "%" G_GUINT64_FORMAT " in a busy phase",
+                  sim.lateness.most);
+            CHECK(up <= 2, "%u changes in a busy phase", up);
+            guint down = run(&sim, 24, 20 * MS, 0, 0);
+            CHECK(sim.lateness.most <= quiet + intervals[i] / 2, "%" G_GUINT64_FORMAT " after it",
+                  sim.lateness.most);
+            CHECK(down <= 2, "%u changes after a busy phase", down);
+        }
+    }
+}
+
+/* It gets a little worse, and a little better, for an hour: no more than a step either way. */
+static void unrest(void)
+{
+    struct sim sim;
+
+    begin(&sim, 20 * MS);
+    run(&sim, 20, 20 * MS, 0, 0);
+    guint changes = 0;
+    for (guint i = 0; i < 180; i++)
+        changes += run(&sim, 20, (20 + i % 6) * MS, 0, 0);
+    CHECK(changes <= 2, "%u changes in an hour", changes);
+}
+
+/* Another sender: what is in force holds until eight pictures of its have come, and what the one
+ * before did is forgotten. */
+static void another_sender(void)
+{
+    struct sim sim;
+
+    begin(&sim, 20 * MS);
+    run(&sim, 20, 60 * MS, 0, 0);
+    GstClockTime most = sim.lateness.most;
+    lateness_break(&sim.lateness);
+    for (guint i = 0; i < 7; i++, sim.now += sim.interval)
+        lateness_note(&sim.lateness, 500 * MS, sim.now, sim.interval);
+    CHECK_EQUAL(sim.lateness.most, most);
+    lateness_break(&sim.lateness);
+    run(&sim, 12, 5 * MS, 0, 0);
+    CHECK_EQUAL(sim.lateness.most, 6 * MS);
+    CHECK_EQUAL(sim.lateness.least, 5 * MS);
+}
+
 int main(int argc, char **argv)
 {
     /* No plugin is needed, and what others' leak is not to be found here. */
@@ -459,18 +779,32 @@ int main(int argc, char **argv)
     setenv("GST_PLUGIN_PATH", "", 1);
     setenv("GST_PLUGIN_SYSTEM_PATH_1_0", "", 1);
     gst_init(&argc, &argv);
-    SAY("honest times");
-    honest_segments();
-    honest_files();
-    honest_cameras();
-    senders_out_of_step();
-    cold_starts();
-    honest_clocks();
-    followed_clocks();
-    named_clocks();
-    SAY("events of forged times");
-    events_of_forged_times();
-    SAY("maps of forged heads");
-    maps_of_forged_heads();
+    if (argc > 1 && strcmp(argv[1], "map") == 0) {
+        forged_times();
+        late_programme();
+        for (guint seed = 1; seed <= 5; seed++)
+            jitter(seed);
+        sharing();
+    } else if (argc > 1) {
+        first_pictures();
+        single_pictures();
+        busy_phases();
+        unrest();
+        another_sender();
+    } else {
+        SAY("honest times");
+        honest_segments();
+        honest_files();
+        honest_cameras();
+        senders_out_of_step();
+        cold_starts();
+        honest_clocks();
+        followed_clocks();
+        named_clocks();
+        SAY("events of forged times");
+        events_of_forged_times();
+        SAY("maps of forged heads");
+        maps_of_forged_heads();
+    }
     return 0;
 }
