@@ -97,8 +97,6 @@ static GstClockTime least_of(GstElement *element)
     return range.min;
 }
 
-/* --- the README's receiver ---------------------------------------------------------------- */
-
 static const struct rate {
     gint num, den;
 } rates[] = {{25, 1}, {50, 1}, {60000, 1001}, {120, 1}, {240, 1}};
@@ -131,8 +129,6 @@ TEST(test_no_warning, .times = G_N_ELEMENTS(rates) * G_N_ELEMENTS(sinks))
     play_stop(&play);
     fail_unless_equals_int(g_atomic_int_get(&complaints), 0);
 }
-
-/* --- do-timestamp ------------------------------------------------------------------------- */
 
 /* Whatever its sink waits for, without a queue between: the thread that waits is the one that takes
  * pictures. A ring of more than a second, in which a busy machine may forget a process. */

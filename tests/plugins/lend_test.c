@@ -13,8 +13,6 @@
 #include <gst/allocators/gstdmabuf.h>
 #include <unistd.h>
 
-/* --- pictures ----------------------------------------------------------------------------- */
-
 static GstElement *start(const gchar *card, const gchar *rest)
 {
     return pipe_play("lendcard %s ! %s gpudirectsink name=sink address=%s sync=false "
@@ -55,8 +53,6 @@ static void pull(GstHarness *src, guint64 begin, guint count)
         fail_unless_equals_uint64(check_picture(buffer), begin + i);
     }
 }
-
-/* --- tests -------------------------------------------------------------------------------- */
 
 TEST(test_straight)
 {

@@ -107,7 +107,7 @@ static GstStructure *read_text(const gchar *text, size_t length)
     return read_structure(&pack, NULL);
 }
 
-static void expect_text(const gchar *text, const gchar *wanted)
+static void expect_read(const gchar *text, const gchar *wanted)
 {
     g_autoptr(GstStructure) structure = read_text(text, strlen(text));
 
@@ -123,25 +123,25 @@ static void expect_text(const gchar *text, const gchar *wanted)
 /* A peer's text must be safe to print on a terminal. */
 TEST(test_texts_hold_no_control_characters, .only_if = &by_bytes)
 {
-    expect_text("", "");
-    expect_text("Pferde am Ufer, Grüße, \xf0\x9f\x90\x8e",
+    expect_read("", "");
+    expect_read("Pferde am Ufer, Grüße, \xf0\x9f\x90\x8e",
                 "Pferde am Ufer, Grüße, \xf0\x9f\x90\x8e");
-    expect_text("two\nlines\r\n\tand more", "two lines   and more");
+    expect_read("two\nlines\r\n\tand more", "two lines   and more");
     for (gchar c = 1; c < 0x20; c++) {
         gchar text[] = {'a', c, 'b', '\0'};
-        expect_text(text, strchr("\t\n\v\f\r", c) ? "a b" : NULL);
+        expect_read(text, strchr("\t\n\v\f\r", c) ? "a b" : NULL);
     }
-    expect_text("\x1b[2J", NULL);
-    expect_text("a\x7f", NULL);
+    expect_read("\x1b[2J", NULL);
+    expect_read("a\x7f", NULL);
     for (guint c = 0x80; c < 0xa0; c++) {
         gchar text[] = {'a', (gchar)0xc2, (gchar)c, '\0'};
-        expect_text(text, NULL);
+        expect_read(text, NULL);
     }
-    expect_text("\xc2\xa0", "\xc2\xa0");
-    expect_text("\xff", NULL);
-    expect_text("\xc3", NULL);
-    expect_text("\xed\xa0\x80", NULL); /* half of a surrogate */
-    expect_text("\xc0\x9b", NULL);     /* an escape, written too long */
+    expect_read("\xc2\xa0", "\xc2\xa0");
+    expect_read("\xff", NULL);
+    expect_read("\xc3", NULL);
+    expect_read("\xed\xa0\x80", NULL); /* half of a surrogate */
+    expect_read("\xc0\x9b", NULL);     /* an escape, written too long */
     fail_unless(read_text("a\0b", 3) == NULL);
 }
 
@@ -450,8 +450,6 @@ TEST(test_zones_of_the_far_east, .only_if = &by_metas)
         fail_unless(g_date_time_equal(arrived, local), "another time than %s", text);
     }
 }
-
-/* --- items -------------------------------------------------------------------------------- */
 
 static void begin_item(struct pack *pack, struct pack *length, guint kind)
 {

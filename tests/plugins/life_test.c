@@ -94,8 +94,6 @@ TEST(test_drops_are_told_once)
     fail_unless_equals_uint64(told, 9);
 }
 
-/* --- coming and going --------------------------------------------------------------------- */
-
 TEST(test_receiver_comes_and_goes)
 {
     GstHarness *sink = ends_sink(NULL);
@@ -294,8 +292,6 @@ TEST(test_end_behind_a_slow_receiver, .times = 2)
     gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
     expect_no_complaint(bus);
 }
-
-/* --- a thousand times --------------------------------------------------------------------- */
 
 static void cycle(GstElement *made)
 {

@@ -87,6 +87,15 @@ static inline gchar *stats_text(GstElement *element, const gchar *field)
     return g_strdup(gst_structure_get_string(stats, field));
 }
 
+/* The element's property is this text. */
+static inline void expect_text(GstElement *element, const gchar *property, const gchar *wanted)
+{
+    g_autofree gchar *text = NULL;
+
+    g_object_get(element, property, &text, NULL);
+    fail_unless_equals_string(text, wanted);
+}
+
 /* --- messages ----------------------------------------------------------------------------- */
 
 /* What an error, a warning or an info says. */

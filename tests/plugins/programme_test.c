@@ -17,8 +17,6 @@
  * loses pictures in real time. What takes long runs there only with GPUD_TEST_ALL. */
 static gboolean is_local, runs_all;
 
-/* --- the receiver ------------------------------------------------------------------------- */
-
 struct pad_log {
     gchar *name;
     guint group;
@@ -199,16 +197,12 @@ static void more_of_both(GstElement *receiver, guint pictures, guint blocks)
     MORE(receiver, "src_audio", blocks);
 }
 
-/* --- senders ------------------------------------------------------------------------------ */
-
 static GPid spawn(const gchar *format)
 {
     g_autofree gchar *line = pipe_line(format);
 
     return ends_spawn("%s", line);
 }
-
-/* --- pads --------------------------------------------------------------------------------- */
 
 static void expect_two_streams(void)
 {
@@ -269,12 +263,11 @@ TEST(test_reports)
     gint notified = 0; /* atomic */
     g_autoptr(EndsPipeline) receiver = receive("");
     GstElement *source = pipe_part(receiver, "p");
-    g_autofree gchar *path = NULL, *none = NULL;
+    g_autofree gchar *path = NULL;
     g_autoptr(GstStructure) stats = NULL;
 
     g_signal_connect(source, "notify::signal", G_CALLBACK(on_signal), &notified);
-    g_object_get(source, "active-path", &none, NULL);
-    fail_unless_equals_string(none, "none");
+    expect_text(source, "active-path", "none");
     fail_unless(!has_signal(source));
     GstElement *sender = pipe_play_line(PICTURES TONE);
     more_of_both(receiver, 5, 5);

@@ -11,8 +11,6 @@
 
 static struct hostile hostile;
 
-/* --- senders that cannot be used ---------------------------------------------------------- */
-
 /* The receiver's next HELLO, unanswered. A waiting receiver also queries channels, over separate
  * connections, which are ignored. */
 static void meet(void)
@@ -137,8 +135,6 @@ static void attempt(gint i)
     else
         offer(cases[i].spoil);
 }
-
-/* --- what becomes of it ------------------------------------------------------------------- */
 
 static void expect_complaint(GstMessageType type, const gchar *says)
 {

@@ -98,8 +98,6 @@ static void exchange(guint from, guint to)
         pass(relay.first, relay.last, i);
 }
 
-/* --- what it costs ------------------------------------------------------------------------ */
-
 /* The relay's own copies: each frame one, of this kind. */
 static void expect_costs(const gchar *first, const gchar *in, const gchar *out, const gchar *last,
                          gboolean by_cpu)
@@ -140,8 +138,6 @@ TEST(test_cuda, .only_if = &cuda)
     expect_costs("device=cuda:0", "device=cuda:1", "device=host", "", FALSE);
 }
 
-/* --- changes of caps ---------------------------------------------------------------------- */
-
 /* All three drop frames of slow receivers, and nothing is lost. */
 TEST(test_live_changes_of_caps)
 {
@@ -161,8 +157,6 @@ TEST(test_live_changes_of_caps)
     fail_unless_equals_uint64(ends_stat_of(relay.out, "dropped-slow-receiver"), 0);
     close_relay();
 }
-
-/* --- waits -------------------------------------------------------------------------------- */
 
 /* The first sender waits for its receivers; the relay does not for its own, and so it takes every
  * frame though its one receiver stands still. */
@@ -241,8 +235,6 @@ TEST(test_tee_cuda, .only_if = &cuda)
 {
     share("cuda:0", "host", "host");
 }
-
-/* --- whether the stream is live ----------------------------------------------------------- */
 
 #define SENT 100
 

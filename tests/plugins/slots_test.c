@@ -203,8 +203,6 @@ TEST(test_queue_with_a_threshold_and_few_slots)
     expect_end(receiver);
 }
 
-/* --- pipelines that hold pictures, and lose none ------------------------------------------ */
-
 #define CAPS_FAST "video/x-raw,format=UYVY,width=64,height=16,framerate=50/1"
 #define LATE " videotestsrc is-live=true ! " CAPS_FAST " ! queue min-threshold-time=200000000 ! "
 #define ROOM "max-size-buffers=0 max-size-bytes=0 max-size-time=3000000000"

@@ -278,8 +278,6 @@ static guint count_events(const struct receiver *receiver, enum kind kind)
     return count;
 }
 
-/* --- sums ----------------------------------------------------------------------------------- */
-
 /* How far the other stream's events are from the flashes: by how much that changes over the run,
  * and the most that it is; ns. */
 struct offset {
@@ -316,8 +314,6 @@ static struct offset offset_of(const struct receiver *receiver, enum kind kind)
     offset.drift = width > 0 ? (n * xy - x * y) / width * seconds : 0;
     return offset;
 }
-
-/* --- memory --------------------------------------------------------------------------------- */
 
 static glong resident(GPid pid)
 {
@@ -367,8 +363,6 @@ static glong growth_of(const struct growth *growth)
     return median(growth->samples + 3 * quarter, quarter) -
            median(growth->samples + quarter, quarter);
 }
-
-/* --- the run -------------------------------------------------------------------------------- */
 
 #define RECEIVERS 3
 

@@ -18,8 +18,6 @@ struct watch {
     GstClockTime last;
 };
 
-/* --- the rules ----------------------------------------------------------------------------- */
-
 static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 {
     struct watch *watch = user;
@@ -56,8 +54,6 @@ static GstPadProbeReturn on_data(GstPad *pad, GstPadProbeInfo *info, gpointer us
     g_mutex_unlock(&watch->lock);
     return GST_PAD_PROBE_OK;
 }
-
-/* --- changes of state ---------------------------------------------------------------------- */
 
 static void check_bus(GstElement *pipeline)
 {

@@ -22,8 +22,6 @@ static GstClockTime base_times_apart(void)
            gst_element_get_base_time(ends_element(src));
 }
 
-/* --- formats ------------------------------------------------------------------------------ */
-
 static const gchar *const shapes[] = {
     "video/x-raw,format=UYVY,width=64,height=16,framerate=25/1,interlace-mode=progressive,"
     "pixel-aspect-ratio=1/1,colorimetry=bt709",
@@ -80,8 +78,6 @@ TEST(test_caps_change_in_band)
     fail_unless_equals_uint64(ends_stat(src, "frames"), 12);
     fail_unless_equals_uint64(ends_stat(src, "dropped"), 0);
 }
-
-/* --- time --------------------------------------------------------------------------------- */
 
 TEST(test_times_and_flags)
 {
@@ -163,8 +159,6 @@ TEST(test_latency)
     fail_unless(min < GST_SECOND);
     fail_if(GST_CLOCK_TIME_IS_VALID(max), "the sender waits, however long a picture is held");
 }
-
-/* --- events ------------------------------------------------------------------------------- */
 
 TEST(test_segment_keeps_stream_time)
 {

@@ -8,8 +8,6 @@
 
 #define CAPS_LARGE "video/x-raw,format=UYVY,width=128,height=32,framerate=25/1"
 
-/* --- tests --------------------------------------------------------------------------------- */
-
 TEST(test_start_and_stop)
 {
     struct line line;

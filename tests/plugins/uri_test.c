@@ -22,14 +22,6 @@ static GstElement *make(GstURIType type, const gchar *uri)
     return gst_object_ref_sink(element);
 }
 
-static void expect_text(GstElement *element, const gchar *property, const gchar *wanted)
-{
-    g_autofree gchar *text = NULL;
-
-    g_object_get(element, property, &text, NULL);
-    fail_unless_equals_string(text, wanted);
-}
-
 static void expect_number(GstElement *element, const gchar *property, guint wanted)
 {
     guint number;

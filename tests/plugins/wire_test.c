@@ -528,8 +528,6 @@ static guint64 lost_of_type(const GstStructure *stats, const gchar *type)
     return count;
 }
 
-/* --- what is lost is named ---------------------------------------------------------------- */
-
 static GPtrArray *lines; /* of the log, about metas */
 
 static void keep_line(GstDebugCategory *category, GstDebugLevel level, const gchar *file,
@@ -731,8 +729,6 @@ TEST(test_ancillary_data_that_lies, .only_if = &metas)
         expect_refused(KIND_ANC, pack.data, pack.used, "GstAncillaryMeta");
     }
 }
-
-/* --- a type of an application's ------------------------------------------------------------ */
 
 struct number_meta {
     GstMeta meta;
