@@ -188,8 +188,7 @@ static GstClockTime send_on_time(guint frames)
     return now;
 }
 
-/* However many slots both sides begin with, the ring can grow; a sender that waits loses nothing.
- */
+/* However many slots both sides begin with, the ring can grow; a waiting sender loses nothing. */
 TEST(test_max_is_what_the_ring_holds)
 {
     static const struct {

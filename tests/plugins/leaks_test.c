@@ -31,8 +31,7 @@ static void wait_for_end(GstElement *pipeline)
         g_error("a pipeline did not end in order");
 }
 
-/* The last word about a receiver is said from a thread of GStreamer's, which holds the sink: waits
- * for it. */
+/* A thread of GStreamer's that says the last word about a receiver holds the sink: waits for it. */
 static void finish(GstElement *pipeline)
 {
     GstElement *end = gst_bin_get_by_name(GST_BIN(pipeline), "end");

@@ -223,8 +223,7 @@ TEST(test_layouts_that_cannot_be, .only_if = &by_bytes)
     }
 }
 
-/* Values of extra fields that are none of their type, or of a type that no caps have, are left out,
- * without a warning. */
+/* Extra values that are not of their type, or of no type of caps, are left out silently. */
 TEST(test_extra_values_that_cannot_be, .only_if = &by_bytes)
 {
     struct gpud_media media = {
@@ -571,8 +570,7 @@ TEST(test_nested_structures, .only_if = &by_metas)
     gst_structure_free(inner);
 }
 
-/* A peer's nested one, of any code that there is not: that meta is lost, the one behind it is not.
- */
+/* A peer's nested one, of any code that there is not: that meta is lost, the next one is not. */
 TEST(test_unknown_types, .only_if = &by_metas)
 {
     for (guint type = 0; type < 256; type++) {

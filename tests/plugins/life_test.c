@@ -48,8 +48,7 @@ TEST(test_on_disconnect, .times = 2)
     }
 }
 
-/* A pipeline in this process, so that its base time differs from the other's: pictures keep their
- * place in time. */
+/* A pipeline in this process, with another base time: pictures keep their place in time. */
 TEST(test_clock_time_across_processes)
 {
     GstHarness *src = ends_src(NULL);
@@ -147,8 +146,7 @@ TEST(test_waiting_for_a_connection_can_be_ended)
     expect_prompt_stop(sink);
 }
 
-/* Holds the first frame, and with it GstBaseSink's lock, until the sink is about to go to PLAYING.
- */
+/* Holds the first frame, and so GstBaseSink's lock, until the sink is about to go to PLAYING. */
 static gint held;
 static GstFlowReturn hold_preroll(GstBaseSink *sink, GstBuffer *buffer)
 {
@@ -157,8 +155,7 @@ static GstFlowReturn hold_preroll(GstBaseSink *sink, GstBuffer *buffer)
     return GST_FLOW_OK;
 }
 
-/* The frame is rendered before the change of state has that lock, and waits for a receiver, which
- * gets it. */
+/* The frame is rendered before the change of state has that lock; its receiver gets it. */
 TEST(test_playing_while_waiting_for_a_connection)
 {
     g_autoptr(EndsPipeline) pipeline =
@@ -186,8 +183,7 @@ TEST(test_no_waiting_for_a_connection)
     fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
 }
 
-/* A receiver that does not take its frames blocks the sender, but only until it is stopped.
- */
+/* A receiver that does not take its frames blocks the sender, but only until that is stopped. */
 TEST(test_stop_while_blocked_by_a_receiver)
 {
     GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);

@@ -256,8 +256,7 @@ static guint64 frames_in(const GstStructure *stats, const gchar *pad)
     return frames;
 }
 
-/* The route and the signal are those of the channel's own stream, and each stream has statistics.
- */
+/* The route and the signal are the channel's own stream's, and each stream has statistics. */
 TEST(test_reports)
 {
     gint notified = 0; /* atomic */
@@ -433,8 +432,7 @@ TEST(test_stopped_receiver, .only_if = &runs_all)
     more_of_both(receiver, 5, 20);
 }
 
-/* How many of the buffers from the first to the last one are missing; step: from offset to offset.
- */
+/* How many buffers from the first to the last one are missing; step: from offset to offset. */
 static guint64 missing(const gchar *name, guint64 step)
 {
     g_autoptr(GMutexLocker) locked = g_mutex_locker_new(&seen.lock);

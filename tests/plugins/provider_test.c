@@ -152,8 +152,7 @@ static guint count(GstDeviceMonitor *monitor, const gchar *node, GstDevice **fou
 }
 
 /* The next message about a device has to be of this type and about that card. A filter on the bus
- * would let others through, whose types have bits in common with these: since 1.28 there is one
- * about the monitor itself. */
+ * would let others through, with bits in common: since 1.28 one about the monitor itself. */
 static GstDevice *expect(GstDeviceMonitor *monitor, GstMessageType wanted, const gchar *node)
 {
     g_autoptr(GstBus) bus = gst_device_monitor_get_bus(monitor);

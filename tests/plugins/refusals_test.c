@@ -158,8 +158,7 @@ static void await_leaving(void)
     raw_hang_up(&hostile.server);
 }
 
-/* Four attempts are one warning, and a sender that is started later with another format is shown.
- */
+/* Four attempts are one warning, and a later sender with another format is shown. */
 TEST(test_waited_for, .times = G_N_ELEMENTS(cases))
 {
     gint64 start = g_get_monotonic_time();

@@ -23,8 +23,7 @@ static gboolean opens(const gchar *name)
            gpud_device_open(context, name, &device, &error) == GPUD_OK;
 }
 
-/* Looks in a child: what a driver started does not survive the fork that gst-check makes for each
- * test. */
+/* Looks in a child: what a driver started does not survive gst-check's fork for each test. */
 static gboolean have_device(const gchar *name)
 {
     int status = 0;
@@ -178,8 +177,7 @@ static void outrun(const gchar *device, const gchar *out_device)
     fail_unless_equals_uint64(ends_stat_of(relay.in, "dropped"), 0);
     fail_unless(ends_stat_of(relay.out, "dropped-slow-receiver") > 0);
 
-    /* What it gets then is whole, whichever it had taken by then: that slot was not written again.
-     */
+    /* What it gets then is whole, whichever it had taken by then: it was not written again. */
     release(relay.last, holding);
     g_autoptr(GstBuffer) got = ends_pull(relay.last);
     fail_unless(GST_BUFFER_OFFSET(got) > 0 && GST_BUFFER_OFFSET(got) < FRAMES);

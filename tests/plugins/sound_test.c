@@ -415,8 +415,7 @@ static GstPad *add_pad(GstElement *decoder, const gchar *template, GstStreamType
     return pad;
 }
 
-/* The sound of a decoder, which may be there first, is not linked to the address of its pictures.
- */
+/* The sound of a decoder, which may come first, is not linked to the address of its pictures. */
 TEST(test_decoder)
 {
     g_autoptr(GstElement) decoder = gst_element_factory_make("decodebin3", NULL);

@@ -288,8 +288,7 @@ TEST(test_two_receivers)
 
 #define MALFORMED 5
 
-/* Of the picture's size by its caps: nothing, less, rows outside, another format, a lent slot cut
- * short. */
+/* By the caps' size: nothing, less, rows outside, another format, a lent slot cut short. */
 static GstBuffer *malformed_picture(guint kind)
 {
     static const GstVideoFormat formats[] = {GST_VIDEO_FORMAT_UYVY, GST_VIDEO_FORMAT_GRAY8};

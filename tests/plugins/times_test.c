@@ -275,8 +275,7 @@ static void senders_out_of_step(void)
         CHECK_EQUAL(at, (GstClockTime)(600 * GST_MSECOND + i * period));
         last = at;
     }
-    /* It follows the clock again: so do its pictures, and none before or after its time for long.
-     */
+    /* It follows the clock again: so do its pictures, none before or after its time for long. */
     guint frames = 0;
     for (gint64 here = (gint64)last + period; line.delay > 0; here += period) {
         GstClockTime at =
@@ -464,8 +463,7 @@ struct stream {
     struct timeline line;
 };
 
-/* A frame of that running time arrives, by clocks of which nothing is known. Returns its time here.
- */
+/* A frame of that running time arrives, by clocks of which nothing is known. Returns its time. */
 static gint64 arrive_at(struct stream *stream, GstClockTime running, GstClockTime at)
 {
     const struct wire_head head = {.live = TRUE, .run = RUN, .sent = GST_CLOCK_TIME_NONE};
@@ -507,8 +505,7 @@ static void jitter(guint seed)
     g_rand_free(random);
 }
 
-/* A live frame of this running time arrives so late that it is put at its arrival. Returns its
- * time. */
+/* A live frame of this running time is so late that it is put at its arrival. Returns its time. */
 static gint64 stamp(struct stream *stream, gint64 running, gint64 late)
 {
     const struct wire_head head = {.live = TRUE, .run = RUN, .sent = GST_CLOCK_TIME_NONE};
@@ -561,8 +558,7 @@ static void late_programme(void)
     shared_map_unref(map);
 }
 
-/* Times at the ends of their range, as a lying sender may say: none overflows, and none goes back.
- */
+/* Times at the ends of their range, as a lying sender says: none overflows, and none goes back. */
 static void forged_times(void)
 {
     static const gint64 times[] = {0, G_MAXINT64, 1, G_MAXINT64 / 2, -G_MAXINT64, GST_SECOND};

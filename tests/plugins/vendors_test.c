@@ -95,8 +95,7 @@ static void note_end(void *user)
     *(gboolean *)user = TRUE;
 }
 
-/* A vendor's library may have no memory left for a slot: the frame is released, and not counted as
- * held. */
+/* A vendor's library has no memory left for a slot: the frame is released, not counted as held. */
 TEST(test_no_memory)
 {
     struct slot_kind kind = plain_slot_kind;

@@ -644,8 +644,7 @@ static void expect_serialized_refused(const gchar *name, gint size_off, gint len
     expect_refused(KIND_SERIALIZED, pack.data, pack.used, type);
 }
 
-/* Metas with a code of their own, that move planes, or of unknown types are refused in serialized
- * form. */
+/* Metas with a code of their own, that move planes, or of unknown types are refused serialized. */
 TEST(test_serialized_metas_that_lie, .only_if = &metas)
 {
     gst_video_meta_get_info();
