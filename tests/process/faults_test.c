@@ -1,8 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "faults.h"
-
+/* The driver or the C library fails: each function once, in its first call, or a later one, in a
+ * process of its own in which a few frames go from one device to another. Whatever it was: nothing
+ * crashes or hangs, every refusal has a sentence, a picture that arrives is whole or flagged, none
+ * is lost without a word, and the core breaks none of the driver's rules.
+ *
+ *     faults_test cuda|libc FROM TO [every]: the calls 1, 4, 16… of each function, or every one */
+#include "device/cuda/driver.h"
 #include "support/check.h"
 #include "support/make.h"
 #include "support/media.h"
@@ -10,10 +15,18 @@
 #include "support/picture.h"
 #include "support/spawn_again.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
+#include <stdarg.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 extern char **environ;
@@ -28,6 +41,202 @@ extern char **environ;
 #define RESIGNATION (500 * GPUD_MSEC)
 #define BAD_MAX 20
 #define NOT_REACHED 3 /* the exit status of a process in which nothing failed */
+
+/* What fails. */
+struct faults {
+    const char *name, *variable; /* of the environment: "function:n" makes the n-th call fail */
+    const char *const *function;
+    size_t count;
+    unsigned (*failures)(void); /* in this process, so far */
+    /* Whether what a process said (the file's name) and its exit status are no more than what must
+     * follow from this function's failure. */
+    bool (*excuses)(const char *function, int status, const char *out);
+};
+
+/* --- a CUDA driver that fails ------------------------------------------------------------------
+ */
+
+#define BROKE_RULES 86 /* the exit status of a process that did */
+
+static const char *const driver_functions[] = {
+#define NAME(member, symbol, arguments) #symbol,
+    CUDA_DRIVER_FUNCTIONS(NAME)
+#undef NAME
+};
+
+static unsigned driver_failures(void)
+{
+    CUresult (*count)(unsigned *);
+    unsigned value = 0;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        SKIP("there is no CUDA driver");
+    *(void **)&count = dlsym(library, "fakeCudaFailures");
+    if (!count)
+        SKIP("this is a real driver, which does not fail on request");
+    count(&value);
+    return value;
+}
+
+static bool gives_back(const char *function)
+{
+    static const char *const names[] = {
+        "cuMemFree_v2",       "cuMemFreeHost",       "cuMemHostUnregister",
+        "cuMemUnmap",         "cuMemRelease",        "cuMemAddressFree",
+        "cuStreamDestroy_v2", "cuIpcCloseMemHandle", "cuCtxPushCurrent_v2",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(function, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* If the driver fails to free something, it may remain at the end; nothing else may be wrong. */
+static bool only_left_behind(const char *function, int status, const char *out)
+{
+    char line[512];
+    unsigned reports = 0, left = 0;
+    if (status != BROKE_RULES || !gives_back(function))
+        return false;
+    FILE *file = fopen(out, "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        reports += strncmp(line, "fake libcuda: ", 14) == 0;
+        left += strstr(line, "cuDevicePrimaryCtxRelease_v2: the context of device ") != NULL;
+    }
+    if (file)
+        fclose(file);
+    return reports > 0 && reports == left;
+}
+
+/* --- system calls that fail: no memory, no descriptors, no threads -------------------------------
+ * The linker wraps these functions for the library's objects (see meson.build). */
+
+/* FUNCTION(name, result, parameters, arguments, the result on failure, errno). */
+#define FUNCTIONS(FUNCTION)                                                                        \
+    FUNCTION(calloc, void *, (size_t count, size_t size), (count, size), NULL, ENOMEM)             \
+    FUNCTION(malloc, void *, (size_t size), (size), NULL, ENOMEM)                                  \
+    FUNCTION(reallocarray, void *, (void *old, size_t count, size_t size), (old, count, size),     \
+             NULL, ENOMEM)                                                                         \
+    FUNCTION(mmap64, void *, (void *at, size_t size, int prot, int flags, int fd, off_t offset),   \
+             (at, size, prot, flags, fd, offset), MAP_FAILED, ENOMEM)                              \
+    FUNCTION(memfd_create, int, (const char *name, unsigned flags), (name, flags), -1, EMFILE)     \
+    FUNCTION(ftruncate64, int, (int fd, off_t size), (fd, size), -1, ENOSPC)                       \
+    FUNCTION(fstat64, int, (int fd, struct stat *status), (fd, status), -1, EIO)                   \
+    FUNCTION(fstatfs64, int, (int fd, struct statfs64 *fs), (fd, fs), -1, EIO)                     \
+    FUNCTION(fchmod, int, (int fd, mode_t mode), (fd, mode), -1, EPERM)                            \
+    FUNCTION(mkdir, int, (const char *path, mode_t mode), (path, mode), -1, EACCES)                \
+    FUNCTION(flock, int, (int fd, int operation), (fd, operation), -1, ENOLCK)                     \
+    FUNCTION(eventfd, int, (unsigned count, int flags), (count, flags), -1, EMFILE)                \
+    FUNCTION(socket, int, (int domain, int type, int protocol), (domain, type, protocol), -1,      \
+             EMFILE)                                                                               \
+    FUNCTION(bind, int, (int fd, const struct sockaddr *address, socklen_t size),                  \
+             (fd, address, size), -1, EACCES)                                                      \
+    FUNCTION(listen, int, (int fd, int backlog), (fd, backlog), -1, EADDRINUSE)                    \
+    FUNCTION(connect, int, (int fd, const struct sockaddr *address, socklen_t size),               \
+             (fd, address, size), -1, EAGAIN)                                                      \
+    FUNCTION(accept4, int, (int fd, struct sockaddr *address, socklen_t *size, int flags),         \
+             (fd, address, size, flags), -1, EMFILE)                                               \
+    FUNCTION(getsockopt, int, (int fd, int level, int name, void *value, socklen_t *size),         \
+             (fd, level, name, value, size), -1, ENOMEM)                                           \
+    FUNCTION(sendmsg, ssize_t, (int fd, const struct msghdr *message, int flags),                  \
+             (fd, message, flags), -1, ENOBUFS)                                                    \
+    FUNCTION(recvmsg, ssize_t, (int fd, struct msghdr *message, int flags), (fd, message, flags),  \
+             -1, ENOMEM)                                                                           \
+    FUNCTION(poll, int, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout),   \
+             -1, ENOMEM)                                                                           \
+    FUNCTION(                                                                                      \
+        ppoll, int,                                                                                \
+        (struct pollfd * fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask), \
+        (fds, count, timeout, mask), -1, ENOMEM)                                                   \
+    FUNCTION(getrandom, ssize_t, (void *data, size_t size, unsigned flags), (data, size, flags),   \
+             -1, EAGAIN)                                                                           \
+    FUNCTION(                                                                                      \
+        pthread_create, int,                                                                       \
+        (pthread_t * thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg),   \
+        (thread, attributes, run, arg), EAGAIN, EAGAIN)
+
+static const char *const libc_functions[] = {
+#define NAME(name, result, arguments, values, failure, error) #name,
+    FUNCTIONS(NAME)
+#undef NAME
+        "open64",
+    "fcntl64",
+};
+
+static atomic_uint failed;
+
+static unsigned libc_failures(void)
+{
+    return atomic_load(&failed);
+}
+
+/* Counts a call of this function; true: this call must fail. */
+static bool fails(const char *function, atomic_uint *calls)
+{
+    const char *rule = getenv("GPUD_TEST_FAIL");
+    size_t length = strlen(function);
+    if (!rule || strncmp(rule, function, length) != 0 || rule[length] != ':' ||
+        atomic_fetch_add(calls, 1) + 1 != strtoul(rule + length + 1, NULL, 10))
+        return false;
+    atomic_fetch_add(&failed, 1);
+    return true;
+}
+
+#define WRAP(name, result, arguments, values, failure, error) \
+    result __real_##name arguments;                           \
+    result __wrap_##name arguments;                           \
+    result __wrap_##name arguments                            \
+    {                                                         \
+        static atomic_uint calls;                             \
+        if (!fails(#name, &calls))                            \
+            return __real_##name values;                      \
+        errno = error;                                        \
+        return failure;                                       \
+    }
+FUNCTIONS(WRAP)
+#undef WRAP
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...)
+{
+    static atomic_uint calls;
+    va_list arguments;
+    va_start(arguments, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    if (!fails("open64", &calls))
+        return __real_open64(path, flags, mode);
+    errno = EMFILE;
+    return -1;
+}
+
+int __real_fcntl64(int fd, int command, ...);
+int __wrap_fcntl64(int fd, int command, ...);
+int __wrap_fcntl64(int fd, int command, ...)
+{
+    static atomic_uint calls;
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    if (!fails("fcntl64", &calls))
+        return __real_fcntl64(fd, command, argument);
+    errno = EMFILE;
+    return -1;
+}
+
+static bool never(const char *function, int status, const char *out)
+{
+    return false;
+}
+
+static const struct faults kinds[] = {
+    {"cuda", "GPUD_FAKE_CUDA_FAIL", driver_functions,
+     sizeof(driver_functions) / sizeof(driver_functions[0]), driver_failures, only_left_behind},
+    {"libc", "GPUD_TEST_FAIL", libc_functions, sizeof(libc_functions) / sizeof(libc_functions[0]),
+     libc_failures, never},
+};
 
 /* --- the process in which a call fails -------------------------------------------------------- */
 
@@ -145,12 +354,6 @@ static void *receive(void *arg)
     return NULL;
 }
 
-static enum gpud_status lend(struct gpud_sender *sender, struct gpud_frame **frame,
-                             struct gpud_error *error)
-{
-    return gpud_sender_acquire(sender, PATIENCE, frame, error);
-}
-
 /* A frame in the application's own memory of the sender's device. */
 static enum gpud_status wrap(struct gpud_device *device, const struct gpud_layout *layout,
                              struct gpud_frame **frame, struct gpud_error *error)
@@ -185,8 +388,8 @@ static void send_frames(struct stage *stage, struct gpud_sender *sender, struct 
     for (unsigned number = 1; number <= FRAMES; number++) {
         struct gpud_error error = {.reason = ""};
         struct gpud_frame *frame = NULL;
-        enum gpud_status status =
-            number % 2 ? lend(sender, &frame, &error) : wrap(device, layout, &frame, &error);
+        enum gpud_status status = number % 2 ? gpud_sender_acquire(sender, PATIENCE, &frame, &error)
+                                             : wrap(device, layout, &frame, &error);
         if (status == GPUD_OK)
             status = paint(frame, layout, number, &error);
         if (status == GPUD_OK)
@@ -332,7 +535,8 @@ static char **with(char *variable)
 
 static pid_t start(struct worker *worker)
 {
-    char *argv[] = {"faults", "--play", worker->address, (char *)work.from, (char *)work.to, NULL};
+    char *argv[] = {"faults",          (char *)work.faults->name, "--play", worker->address,
+                    (char *)work.from, (char *)work.to,           NULL};
     posix_spawn_file_actions_t actions;
     char **environment = with(worker->rule);
     pid_t child;
@@ -385,8 +589,7 @@ static void try_function(struct worker *worker, const char *function)
         if (status == NOT_REACHED)
             return;
         atomic_fetch_add(&work.reached, 1);
-        if (status == 0 ||
-            (work.faults->excuses && work.faults->excuses(function, status, worker->out)))
+        if (status == 0 || work.faults->excuses(function, status, worker->out))
             continue;
         complain(worker, function, call, status);
         atomic_fetch_add(&work.bad, 1);
@@ -400,18 +603,21 @@ static void *try_functions(void *arg)
     return NULL;
 }
 
-int faults_main(const struct faults *faults, int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct worker workers[WORKERS];
-    if (argc == 5 && strcmp(argv[1], "--play") == 0)
-        return play(faults, argv[2], argv[3], argv[4]);
-    CHECK(argc >= 3, "<from> <to> [every]");
+    const struct faults *faults = &kinds[argc > 1 && strcmp(argv[1], "libc") == 0];
+    CHECK(argc >= 4, "cuda|libc <from> <to> [every]");
+    if (faults == &kinds[0])
+        driver_failures(); /* or there is no such driver */
+    if (argc == 6 && strcmp(argv[2], "--play") == 0)
+        return play(faults, argv[3], argv[4], argv[5]);
     work.faults = faults;
-    work.from = argv[1];
-    work.to = argv[2];
-    work.every = argc > 3;
+    work.from = argv[2];
+    work.to = argv[3];
+    work.every = argc > 4;
     CHECK(mkdtemp(directory), "no directory");
-    SAY("from %s to %s, while %s fails", work.from, work.to, faults->origin);
+    SAY("from %s to %s, while %s fails", work.from, work.to, faults->name);
     for (int i = 0; i < WORKERS; i++) {
         snprintf(workers[i].address, sizeof(workers[i].address), "unix:%s/%d", directory, i);
         snprintf(workers[i].out, sizeof(workers[i].out), "%s/%d.out", directory, i);
