@@ -3,6 +3,7 @@
 
 /* Listing channels: all are found, also those on other paths; those that are stopped, hang or lie
  * are listed with a reason, and delay no query; and queries do not disturb a stream. */
+#include "actor.h"
 #include "background.h"
 #include "frame/frame.h"
 #include "stream/sender/sender.h"
@@ -15,7 +16,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -199,12 +199,9 @@ static void a_smaller_info(void)
 /* More often than the limit per process and second. */
 static void connect_often(void)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    WORKS(gpud_socket_resolve(BACKGROUND_ADDRESS, name.sun_path, &e));
     for (int i = 0; i < 2 * GPUD_CONNECTS_A_PROCESS; i++) {
-        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        CHECK(connect(fd, (struct sockaddr *)&name, sizeof(name)) == 0, "connect: %s",
-              strerror(errno));
+        int fd = raw_dial(BACKGROUND_ADDRESS);
+        CHECK(fd >= 0, "connect: %s", strerror(errno));
         close(fd);
     }
 }
@@ -349,117 +346,54 @@ static void a_stopped_one(void)
     PEER_FINISH(&peer);
 }
 
-/* A sender that accepts the query and then misbehaves. */
-struct liar {
+/* A sender that accepts the query, and says other things than one answer. */
+static const struct liar {
     const char *says; /* what is told of it */
-    void (*answer)(int fd);
+    struct {
+        enum gpud_message_type type;
+        uint32_t links; /* announced, or sent */
+    } messages[3];
+    bool endless;        /* the first message, without end */
+    size_t missing, fds; /* bytes at its end; surplus descriptors */
+    bool bad_layout;
+} liars[] = {
+    {"two answers to one question", {{GPUD_MESSAGE_STATUS, 1}, {GPUD_MESSAGE_STATUS, 1}}},
+    {"more receivers than it has", {{GPUD_MESSAGE_LINKS, 1}}},
+    {"more receivers than it has",
+     {{GPUD_MESSAGE_STATUS, 9}, {GPUD_MESSAGE_LINKS, 8}, {GPUD_MESSAGE_LINKS, 2}}},
+    /* The first is an answer, and the rest is not read. */
+    {"", {{GPUD_MESSAGE_STATUS, 0}}, .endless = true},
+    {"a HELLO for an answer", {{GPUD_MESSAGE_HELLO, 0}}},
+    {"refused to answer: none of? your business", {{GPUD_MESSAGE_REFUSE, 0}}},
+    {"announced", {{GPUD_MESSAGE_STATUS, 0}}, .missing = 1},
+    {"2 descriptors with a STATUS that has 0", {{GPUD_MESSAGE_STATUS, 0}}, .fds = 2},
+    {"a picture of 0x0", {{GPUD_MESSAGE_STATUS, 0}}, .bad_layout = true},
+    {"hung up without an answer"},
+    {"hung up without an answer", {{GPUD_MESSAGE_STATUS, 9}, {GPUD_MESSAGE_LINKS, 8}}},
 };
 
-static void send_report(int fd, uint32_t links)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
-    message.report.links = links;
-    raw_send_message(fd, &message);
-}
-
-static void send_links(int fd, uint32_t count)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_LINKS};
-    message.links.count = count;
-    raw_send_message(fd, &message);
-}
-
-static void two_reports(int fd)
-{
-    send_report(fd, 1);
-    send_report(fd, 1);
-}
-
-static void links_first(int fd)
-{
-    send_links(fd, 1);
-}
-
-static void surplus_links(int fd)
-{
-    send_report(fd, 9);
-    send_links(fd, 8);
-    send_links(fd, 2);
-}
-
-static void endless(int fd)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
-    while (raw_send_message(fd, &message))
-        ;
-}
-
-static void greets(int fd)
-{
-    struct gpud_message message;
-    raw_hello(&message);
-    raw_send_message(fd, &message);
-}
-
-static void refuses(int fd)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
-    strcpy(message.refuse.reason, "none of\x1b your business");
-    raw_send_message(fd, &message);
-}
-
-static void cuts_short(int fd)
+static bool tell_lie(const struct liar *liar, int message_number, int fd)
 {
     uint8_t bytes[GPUD_MESSAGE_MAX];
-    int fds[GPUD_MESSAGE_HANDLES];
+    int fds[GPUD_MESSAGE_HANDLES] = {fd, fd};
     size_t fd_count;
-    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
-    size_t size = encode_message(&message, bytes, fds, &fd_count);
-    raw_send(fd, bytes, size - 1, NULL, 0);
+    uint32_t links = liar->messages[message_number].links;
+    struct gpud_message message = {.type = liar->messages[message_number].type};
+    if (message.type == GPUD_MESSAGE_HELLO)
+        raw_hello(&message);
+    if (message.type == GPUD_MESSAGE_STATUS)
+        message.report.links = links;
+    if (message.type == GPUD_MESSAGE_LINKS)
+        message.links.count = links;
+    if (message.type == GPUD_MESSAGE_REFUSE)
+        strcpy(message.refuse.reason, "none of\x1b your business");
+    if (liar->bad_layout) {
+        message.report.epoch = 1;
+        strcpy(message.report.media.picture.layout.format, "NV12");
+    }
+    size_t size = encode_message(&message, bytes, (int[GPUD_MESSAGE_HANDLES]){0}, &fd_count);
+    return raw_send(fd, bytes, size - liar->missing, fds, liar->fds);
 }
-
-static void gives_descriptors(int fd)
-{
-    uint8_t bytes[GPUD_MESSAGE_MAX];
-    int fds[GPUD_MESSAGE_HANDLES];
-    size_t fd_count;
-    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
-    size_t size = encode_message(&message, bytes, fds, &fd_count);
-    fds[0] = fds[1] = fd;
-    raw_send(fd, bytes, size, fds, 2);
-}
-
-static void bad_layout(int fd)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
-    message.report.epoch = 1;
-    strcpy(message.report.media.picture.layout.format, "NV12");
-    raw_send_message(fd, &message);
-}
-
-static void hangs_up(int fd)
-{
-}
-
-static void half_an_answer(int fd)
-{
-    send_report(fd, 9);
-    send_links(fd, 8);
-}
-
-static const struct liar liars[] = {
-    {"two answers to one question", two_reports},
-    {"more receivers than it has", links_first},
-    {"more receivers than it has", surplus_links},
-    {"", endless}, /* the first is an answer, and the rest is not read */
-    {"a HELLO for an answer", greets},
-    {"refused to answer: none of? your business", refuses},
-    {"announced", cuts_short},
-    {"2 descriptors with a STATUS that has 0", gives_descriptors},
-    {"a picture of 0x0", bad_layout},
-    {"hung up without an answer", hangs_up},
-    {"hung up without an answer", half_an_answer},
-};
 
 struct lying {
     int listener;
@@ -473,7 +407,9 @@ static void *lie(void *arg)
     int fd = accept(lying->listener, NULL, NULL);
     CHECK(fd >= 0 && raw_receive(fd, &message, PATIENCE) && message.type == GPUD_MESSAGE_QUERY,
           "no question");
-    lying->liar->answer(fd);
+    for (int i = 0; i < 3 && lying->liar->messages[i].type; i++)
+        while (tell_lie(lying->liar, i, fd) && lying->liar->endless)
+            ;
     close(fd);
     return NULL;
 }
@@ -508,31 +444,13 @@ static void those_that_lie(void)
 }
 
 /* A process that receives a channel from a network, until it is killed. */
-static pid_t receive_in_child(const char *place)
+static void receive_from_network(const void *place)
 {
     struct gpud_received received;
-    char ready;
-    int fds[2];
-    CHECK(pipe(fds) == 0, "pipe: %m");
-    pid_t child = fork();
-    CHECK(child >= 0, "fork: %m");
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        gpud_received_note(&received, place);
-        CHECK(received.lock >= 0 && write(fds[1], "r", 1) == 1, "no note");
-        for (;;)
-            pause();
-    }
-    close(fds[1]);
-    CHECK(read(fds[0], &ready, 1) == 1, "the child is lost");
-    close(fds[0]);
-    return child;
-}
-
-static void kill_child(pid_t child)
-{
-    kill(child, SIGKILL);
-    CHECK(waitpid(child, NULL, 0) == child, "the child is lost");
+    gpud_received_note(&received, place);
+    CHECK(received.lock >= 0, "no note");
+    say("ready");
+    stay();
 }
 
 /* Its sender is on another host: what is known here is which process receives it. */
@@ -541,10 +459,12 @@ static void a_channel_received_from_a_network(void)
     struct gpud_received own;
     struct gpud_socket_listener local;
     char path[200];
-    pid_t child = receive_in_child("rdma://10.0.0.1:7174/cam1");
+    struct actor child;
+    actor_fork(&child, receive_from_network, "rdma://10.0.0.1:7174/cam1");
+    actor_await(&child, "ready");
     gpud_received_note(&own, "rdma://[fd00::2]:7174");
     const struct gpud_channel_info *info = expect("rdma://10.0.0.1:7174/cam1");
-    CHECK(info->receiver_pid == child && !info->answered && info->pid == 0, "pid %" PRId64,
+    CHECK(info->receiver_pid == child.pid && !info->answered && info->pid == 0, "pid %" PRId64,
           info->receiver_pid);
     CHECK(strstr(info->reason, "receives it; ask on the host"), "reason: %s", info->reason);
     info = expect("rdma://[fd00::2]:7174");
@@ -567,7 +487,7 @@ static void a_channel_received_from_a_network(void)
     CHECK(!find("rdma://[fd00::2]:7174"), "a note that was removed is listed");
     gpud_socket_unlisten(&local);
 
-    kill_child(child);
+    actor_kill(&child);
     ask(NULL, PATIENCE);
     CHECK(!find("rdma://10.0.0.1:7174/cam1"), "a process that was killed receives");
     snprintf(path, sizeof(path), "ls -A %s/gpudirect | grep -q received",

@@ -4,6 +4,7 @@
 /* A hostile receiver after it has connected: it overwrites the words that it shares with the
  * sender, floods it with messages and connections, and exhausts its descriptors. The honest
  * receiver beside it loses no frame. */
+#include "actor.h"
 #include "background.h"
 #include "stream/sender/sender.h"
 #include "support/check.h"
@@ -12,11 +13,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static struct background background;
@@ -139,61 +137,48 @@ static void floods(void)
 
 /* --- places ----------------------------------------------------------------------------------- */
 
+struct hoard {
+    unsigned count;
+    enum raw_step step;
+};
+
+static void open_many(const void *part)
+{
+    const struct hoard *hoard = part;
+    struct raw raw;
+    for (unsigned i = 0; i < hoard->count; i++)
+        raw_open(&raw, BACKGROUND_ADDRESS, hoard->step);
+    say("ready");
+    stay();
+}
+
 /* Another process that opens this many connections, and holds each at the step. */
-static pid_t hoard(unsigned count, enum raw_step step)
+static struct actor hoard(unsigned count, enum raw_step step)
 {
-    int ready[2];
-    char byte;
-    CHECK(pipe2(ready, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
-    pid_t child = fork();
-    if (child == 0) {
-        struct raw raw;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        test_alarm(60);
-        for (unsigned i = 0; i < count; i++)
-            raw_open(&raw, BACKGROUND_ADDRESS, step);
-        if (write(ready[1], "", 1) != 1)
-            _exit(1);
-        for (;;)
-            pause();
-    }
-    close(ready[1]);
-    CHECK(read(ready[0], &byte, 1) == 1, "a process with %u connections failed", count);
-    close(ready[0]);
-    return child;
+    struct actor actor;
+    actor_fork(&actor, open_many, &(struct hoard){count, step});
+    actor_await(&actor, "ready");
+    return actor;
 }
 
-static void let_go(pid_t child)
+static void one_comes_and_goes(enum raw_step step)
 {
-    kill(child, SIGKILL);
-    CHECK(waitpid(child, NULL, 0) == child, "no such child");
+    struct actor one = hoard(1, step);
+    actor_kill(&one);
 }
 
-/* A process that has a place gets none of those that are kept for others; *first holds its first.
- */
-static void expect_refusal_of_second(pid_t *first)
+/* A process that has a place gets none of those that are kept for others. */
+static void ask_for_a_second(const void *part)
 {
     struct raw raw;
     struct gpud_message message;
-    int ready[2];
-    char byte;
-    CHECK(pipe2(ready, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
-    *first = fork();
-    if (*first == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        raw_open(&raw, BACKGROUND_ADDRESS, RAW_READY_SENT);
-        raw_open(&raw, BACKGROUND_ADDRESS, RAW_HELLO_SENT);
-        CHECK(raw_receive(raw.fd, &message, 5 * GPUD_SEC) && message.type == GPUD_MESSAGE_REFUSE &&
-                  strstr(message.refuse.reason, "kept for processes that have none"),
-              "a process took a second one of the last places");
-        if (write(ready[1], "", 1) != 1)
-            _exit(1);
-        for (;;)
-            pause();
-    }
-    close(ready[1]);
-    CHECK(read(ready[0], &byte, 1) == 1, "a process with one of the last places failed");
-    close(ready[0]);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_READY_SENT);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_HELLO_SENT);
+    CHECK(raw_receive(raw.fd, &message, 5 * GPUD_SEC) && message.type == GPUD_MESSAGE_REFUSE &&
+              strstr(message.refuse.reason, "kept for processes that have none"),
+          "a process took a second one of the last places");
+    say("refused");
+    stay();
 }
 
 /* Takes all places, the last of which are kept for processes that have none, and then three more:
@@ -201,20 +186,22 @@ static void expect_refusal_of_second(pid_t *first)
  * out by themselves before, on a busy machine. */
 static bool take_all_places(void)
 {
-    pid_t child[3] = {hoard(8, RAW_READY_SENT), hoard(8, RAW_READY_SENT), hoard(7, RAW_OFFERED)};
-    pid_t late[GPUD_PLACES_KEPT];
-    expect_refusal_of_second(late);
+    struct actor child[3] = {hoard(8, RAW_READY_SENT), hoard(8, RAW_READY_SENT),
+                             hoard(7, RAW_OFFERED)};
+    struct actor late[GPUD_PLACES_KEPT];
+    actor_fork(&late[0], ask_for_a_second, NULL);
+    actor_await(&late[0], "refused");
     for (int i = 1; i < GPUD_PLACES_KEPT; i++)
         late[i] = hoard(1, RAW_READY_SENT);
     raw_log_clear();
     for (int i = 0; i < 3; i++)
-        let_go(hoard(1, RAW_READY_SENT));
+        one_comes_and_goes(RAW_READY_SENT);
     bool squeezed = raw_log_says("has to make room for a new receiver", 0);
     CHECK(!raw_log_says("all places", 0), "a newcomer was turned away");
     for (int i = 0; i < 3; i++)
-        let_go(child[i]);
+        actor_kill(&child[i]);
     for (int i = 0; i < GPUD_PLACES_KEPT; i++)
-        let_go(late[i]);
+        actor_kill(&late[i]);
     background_goes_on(&background);
     return squeezed;
 }
@@ -230,7 +217,7 @@ static void places(void)
           "no connection was refused");
     unsigned long long at = atomic_load(&background.honest.board->frames);
     PEER_UNTIL("frames flow on", 10000, atomic_load(&background.honest.board->frames) > at + 20);
-    let_go(hoard(1, RAW_STREAMING)); /* another process finds a place */
+    one_comes_and_goes(RAW_STREAMING); /* another process finds a place */
     for (int i = 0; i < GPUD_PLACES_A_PROCESS + 8; i++)
         raw_close(&many[i]);
     background_goes_on(&background);
@@ -241,7 +228,7 @@ static void places(void)
     CHECK(squeezed, "there was room all the time");
 
     /* All of them stream: none is evicted for a new connection. */
-    pid_t streaming[3 + GPUD_PLACES_KEPT];
+    struct actor streaming[3 + GPUD_PLACES_KEPT];
     for (int i = 0; i < 3 + GPUD_PLACES_KEPT; i++)
         streaming[i] = hoard(i < 2 ? 8 : i < 3 ? 7 : 1, RAW_READY_SENT);
     struct raw raw;
@@ -262,7 +249,7 @@ static void places(void)
     CHECK(raw_log_says("all places for receivers are taken", 5 * GPUD_SEC), "and it is not logged");
     raw_close(&raw);
     for (int i = 0; i < 3 + GPUD_PLACES_KEPT; i++)
-        let_go(streaming[i]);
+        actor_kill(&streaming[i]);
     background_goes_on(&background);
     raw_log_clear();
 }

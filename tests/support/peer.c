@@ -373,13 +373,57 @@ pid_t peer_spawn(const char *word, int fd)
     return pid;
 }
 
+void spawned_begin(void)
+{
+    signal(SIGPIPE, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    test_alarm(getenv("GPUD_TEST_LONG") ? 7200 : 240);
+}
+
+static void check_end(int state, int wanted)
+{
+    if (wanted)
+        CHECK(WIFSIGNALED(state) && WTERMSIG(state) == wanted,
+              "the other process had ended by itself: state %#x", (unsigned)state);
+    else
+        CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 0, "the other process failed: state %#x",
+              (unsigned)state);
+}
+
+void spawned_kill(pid_t pid)
+{
+    int state = 0;
+    kill(pid, SIGKILL);
+    kill(pid, SIGCONT);
+    CHECK(waitpid(pid, &state, 0) == pid, "waitpid: %s", strerror(errno));
+    check_end(state, SIGKILL);
+}
+
+static bool has_ended(pid_t pid, int wanted)
+{
+    int state = 0;
+    pid_t got = waitpid(pid, &state, WNOHANG);
+    CHECK(got == 0 || got == pid, "waitpid: %s", strerror(errno));
+    if (got)
+        check_end(state, wanted);
+    return got;
+}
+
+bool spawned_has_ended(pid_t pid)
+{
+    return has_ended(pid, 0);
+}
+
+void spawned_await_end(pid_t pid, int signal)
+{
+    PEER_UNTIL("the end of the other process", 30000, has_ended(pid, signal));
+}
+
 void *peer_board_open(const char *word, int argc, char **argv, size_t size)
 {
     if (argc < 3 || strcmp(argv[1], word) != 0)
         return NULL;
-    signal(SIGPIPE, SIG_DFL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* never longer than the test, and a hang ends here */
-    test_alarm(getenv("GPUD_TEST_LONG") ? 7200 : 240);
+    spawned_begin();
     int fd = atoi(argv[2]);
     void *board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(board != MAP_FAILED, "no board");

@@ -116,6 +116,16 @@ void peer_check_at(const char *file, int line, const struct peer *peer);
 void *peer_board_make(size_t size, int *fd);
 pid_t peer_spawn(const char *word, int fd);
 
+/* For such a process, first of all: it never lives longer than its test. */
+void spawned_begin(void);
+
+/* kill -9; it must not have ended by itself before. */
+void spawned_kill(pid_t pid);
+/* Whether it has ended, which must be by exit(0). Does not wait. */
+bool spawned_has_ended(pid_t pid);
+/* Within 30 s, by this signal; 0: by exit(0). */
+void spawned_await_end(pid_t pid, int signal);
+
 /* For main(), first of all: the board, if this process was started with that word; else NULL. */
 void *peer_board_open(const char *word, int argc, char **argv, size_t size);
 

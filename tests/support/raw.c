@@ -82,6 +82,19 @@ bool raw_wait_hangup(int fd, int64_t timeout)
     return false;
 }
 
+int raw_dial(const char *address)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    WORKS(gpud_socket_resolve(address, name.sun_path, &e));
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&name, sizeof(name)) == 0)
+        return fd;
+    int failure = errno;
+    close(fd);
+    errno = failure;
+    return -1;
+}
+
 int raw_memfd(uint64_t size, int seals)
 {
     int fd = memfd_create("hostile", MFD_CLOEXEC | (seals < 0 ? 0 : MFD_ALLOW_SEALING));

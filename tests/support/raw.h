@@ -100,6 +100,9 @@ bool raw_is_hung_up(int fd);
 /* Waits until the peer has disconnected; its earlier messages are discarded. */
 bool raw_wait_hangup(int fd, int64_t timeout);
 
+/* A plain connection to the socket of the address, as any program can make one; −1, and errno. */
+int raw_dial(const char *address);
+
 int raw_memfd(uint64_t size, int seals); /* seals −1: none, not even allowed */
 
 /* --- the log ---------------------------------------------------------------------------------- */
