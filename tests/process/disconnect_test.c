@@ -4,6 +4,7 @@
 /* The end of a connection: closing one with unread messages makes the kernel reset it, and what its
  * owner sent before must still arrive. Also, a peer of another process cannot pass for one of this
  * process. */
+#include "actor.h"
 #include "base/base.h"
 #include "stream/sender/sender.h"
 #include "support/check.h"
@@ -11,8 +12,6 @@
 #include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
-
-#include <sys/wait.h>
 
 /* A receiver that streams from a sender which this process plays. */
 static struct gpud_receiver *make_receiver(struct gpud_context *context, struct raw_server *server)
@@ -109,8 +108,8 @@ static struct gpud_sender *make_sender(struct gpud_context *context)
 
 static void goodbye(void)
 {
-    struct gpud_context *context = raw_context();
-    struct gpud_sender *sender = make_sender(context);
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
+    AUTO(gpud_sender_destroy) struct gpud_sender *sender = make_sender(context);
     struct raw raw;
     struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
     raw_log_clear();
@@ -125,8 +124,6 @@ static void goodbye(void)
     }
     CHECK(!raw_log_says("vanished", 0) && !raw_log_says("ended by a signal", 0),
           "the goodbye was taken for a crash");
-    gpud_sender_destroy(&sender);
-    gpud_context_destroy(&context);
 }
 
 /* A violation that the submitting thread detects: that thread ends the link, and continues. The
@@ -145,34 +142,34 @@ static void hung_up_by_listener(void)
     EXPECT(GPUD_TIMEOUT, "receivers have connected", gpud_sender_wait(sender, 1, 0, &e));
 }
 
-static void impostor(void)
+/* Says that it is the process with this token. */
+static void pass_for_another(const void *token)
 {
-    struct gpud_context *context = raw_context();
-    struct gpud_sender *sender = make_sender(context);
     struct raw raw;
     struct gpud_message message;
+    raw_connect(&raw, "disconnect");
+    raw_hello(&message);
+    message.hello.token = *(const uint64_t *)token;
+    bool good = raw_send_message(raw.fd, &message) && raw_receive(raw.fd, &message, GPUD_SEC) &&
+                raw_receive(raw.fd, &message, GPUD_SEC) && message.type == GPUD_MESSAGE_OFFER;
+    CHECK(good && message.offer.ring.memories &&
+              message.offer.ring.handle[0].type == GPUD_HANDLE_MEMFD,
+          "a peer that repeats the token gets pointers into this process");
+}
+
+static void impostor(void)
+{
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
+    AUTO(gpud_sender_destroy) struct gpud_sender *sender = make_sender(context);
+    struct raw raw;
+    struct gpud_message message;
+    struct actor actor;
     raw_open(&raw, "disconnect", RAW_HELLO_SENT);
     CHECK(raw_receive(raw.fd, &message, GPUD_SEC) && message.type == GPUD_MESSAGE_HELLO,
           "no HELLO");
-    uint64_t token = message.hello.token;
     raw_close(&raw);
-    pid_t child = fork();
-    if (child == 0) { /* another process, which says that it is this one */
-        raw_connect(&raw, "disconnect");
-        raw_hello(&message);
-        message.hello.token = token;
-        bool good = raw_send_message(raw.fd, &message) && raw_receive(raw.fd, &message, GPUD_SEC) &&
-                    raw_receive(raw.fd, &message, GPUD_SEC) && message.type == GPUD_MESSAGE_OFFER;
-        _exit(good && message.offer.ring.memories &&
-                      message.offer.ring.handle[0].type == GPUD_HANDLE_MEMFD
-                  ? 0
-                  : 1);
-    }
-    int state;
-    CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state), "the impostor crashed");
-    CHECK(WEXITSTATUS(state) == 0, "a peer that repeats the token gets pointers into this process");
-    gpud_sender_destroy(&sender);
-    gpud_context_destroy(&context);
+    actor_fork(&actor, pass_for_another, &message.hello.token);
+    actor_finish(&actor);
 }
 
 int main(void)

@@ -3,60 +3,34 @@
 
 /* Death and silence at every step of the handshake, on both sides: the survivor streams, or
  * connects to the next peer, and a silent peer is dropped at its deadline, with a reason. */
+#include "actor.h"
 #include "background.h"
 #include "base/base.h"
 #include "support/check.h"
 #include "support/make.h"
 #include "support/media.h"
 #include "support/raw.h"
-#include "support/spawn_again.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-
-extern char **environ;
 
 #define ADDRESS_SILENT "silent"
 
 /* --- a process that goes to a step and is killed there ---------------------------------------- */
 
-static void scripted_main(int argc, char **argv)
+static void die_as_client(const void *step)
 {
-    if (argc < 4)
-        return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    test_alarm(60);
-    if (strcmp(argv[1], "--client") == 0) {
-        struct raw raw;
-        raw_open(&raw, argv[2], (enum raw_step)atoi(argv[3]));
-    } else if (strcmp(argv[1], "--server") == 0) {
-        struct raw_server server;
-        raw_listen(&server, argv[2]);
-        raw_serve(&server, -1, (enum raw_server_step)atoi(argv[3]));
-    } else {
-        return;
-    }
+    struct raw raw;
+    raw_open(&raw, BACKGROUND_ADDRESS, *(const enum raw_step *)step);
     kill(getpid(), SIGKILL);
 }
 
-static pid_t start(const char *role, const char *address, int step)
+static void die_as_server(const void *step)
 {
-    char number[12];
-    pid_t pid;
-    snprintf(number, sizeof(number), "%d", step);
-    char *const argv[] = {"scripted", (char *)role, (char *)address, number, NULL};
-    int failed = spawn_again(&pid, NULL, argv, environ);
-    CHECK(failed == 0, "posix_spawn: %s", strerror(failed));
-    return pid;
-}
-
-static void reap(pid_t pid, const char *what)
-{
-    int state;
-    CHECK(waitpid(pid, &state, 0) == pid && WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL,
-          "the scripted process did not come to \"%s\"", what);
+    struct raw_server server;
+    raw_listen(&server, ADDRESS_SILENT);
+    raw_serve(&server, -1, *(const enum raw_server_step *)step);
+    kill(getpid(), SIGKILL);
 }
 
 /* Before its HELLO it is a newcomer, and afterwards a receiver; a failed send may also reveal its
@@ -77,10 +51,12 @@ static void client_dies(void)
 {
     struct background background;
     background_start(&background);
-    for (int step = 0; step < RAW_STEPS; step++)
+    for (enum raw_step step = 0; step < RAW_STEPS; step++)
         for (int turn = 0; turn < 3; turn++) {
+            struct actor client;
             raw_log_clear();
-            reap(start("--client", BACKGROUND_ADDRESS, step), raw_step_names[step]);
+            actor_fork(&client, die_as_client, &step);
+            actor_await_end(&client, SIGKILL);
             if (!is_missed()) {
                 raw_log_print();
                 FAIL("a receiver that died when it was \"%s\" is not missed", raw_step_names[step]);
@@ -102,15 +78,16 @@ static void server_dies(void)
     struct baseline before = baseline_take();
     struct gpud_context *context = raw_context();
     struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = ADDRESS_SILENT);
-    for (int step = 0; step < RAW_SERVER_STEPS; step++) {
-        pid_t pid = start("--server", ADDRESS_SILENT, step);
+    for (enum raw_server_step step = 0; step < RAW_SERVER_STEPS; step++) {
+        struct actor dying;
+        actor_fork(&dying, die_as_server, &step);
         struct gpud_frame *frame;
         struct gpud_error error = {.reason = ""};
         enum gpud_status status;
         bool unmet = false;
         int64_t until = gpud_test_now() + 20 * GPUD_SEC;
         do {
-            bool gone = step == RAW_SERVER_ACCEPTED && has_ended(pid);
+            bool gone = step == RAW_SERVER_ACCEPTED && has_ended(dying.pid);
             status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error);
             if (status == GPUD_OK)
                 gpud_frame_release(&frame);
@@ -125,14 +102,12 @@ static void server_dies(void)
         CHECK(unmet || strstr(error.reason, "vanished") ||
                   strstr(error.reason, "ended by a signal or killed"),
               "\"%s\"", error.reason);
-        reap(pid, raw_server_step_names[step]);
+        actor_await_end(&dying, SIGKILL);
 
         /* The next one, a real one, on the same address. */
         struct peer_orders orders = {
             .sends = true, .address = ADDRESS_SILENT, .width = 64, .height = 64};
         struct peer peer;
-        char path[200];
-        snprintf(path, sizeof(path), "%s/gpudirect/" ADDRESS_SILENT, getenv("XDG_RUNTIME_DIR"));
         peer_start(&peer, &orders);
         until = gpud_test_now() + 20 * GPUD_SEC;
         while ((status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error)) !=
@@ -229,9 +204,10 @@ static void server_is_silent(enum raw_server_step step, int64_t longest, const c
  * earlier. */
 static void earlier_pictures(void)
 {
-    struct gpud_context *context = raw_context();
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     struct gpud_message message;
     struct raw raw;
+    AUTO(gpud_sender_destroy)
     struct gpud_sender *sender = NEW_SENDER(context, .address = ADDRESS_SILENT);
     struct gpud_layout layout = LAYOUT("GRAY8", 64, 64, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
@@ -258,9 +234,7 @@ static void earlier_pictures(void)
         gpud_frame_release(&lent[i]);
     }
     gpud_receiver_destroy(&receiver);
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    PEER_UNTIL("the receiver is gone", 20000,
-               (gpud_sender_get_info(sender, &info), info.disconnects == 1));
+    PEER_UNTIL("the receiver is gone", 20000, INFO(sender, sender).disconnects == 1);
 
     raw_open(&raw, ADDRESS_SILENT, RAW_HELLO_GOT);
     CHECK(raw_receive(raw.fd, &message, 5 * GPUD_SEC) && message.type == GPUD_MESSAGE_OFFER,
@@ -279,41 +253,33 @@ static void earlier_pictures(void)
     }
     gpud_message_close(&message);
     raw_close(&raw);
-    gpud_sender_destroy(&sender);
-    gpud_context_destroy(&context);
 }
 
 /* After a refusal, the reason is not that there is no sender. */
 static void refusal_is_remembered(void)
 {
-    struct gpud_sender *sender;
-    struct gpud_receiver *receiver;
-    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
-    struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
     struct gpud_frame *frame;
     struct gpud_error why = {.reason = ""};
     enum gpud_status status;
-    struct gpud_context *context = NEW_CONTEXT();
-    sends.address = receives.address = "refuses";
-    receives.route = "directgma"; /* which the host cannot */
-    WORKS(gpud_sender_create(context, &sends, &sender, &e));
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_sender_destroy)
+    struct gpud_sender *sender = NEW_SENDER(context, .address = "refuses");
     struct gpud_layout layout = LAYOUT("UYVY", 64, 64, 1);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
-    WORKS(gpud_receiver_create(context, &receives, &receiver, &e));
+    /* By a route which the host cannot. */
+    AUTO(gpud_receiver_destroy)
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = "refuses", .route = "directgma");
     int64_t until = gpud_test_now() + 20 * GPUD_SEC;
     while ((status = gpud_receiver_acquire(receiver, 10 * GPUD_MSEC, &frame, &why)) == GPUD_TIMEOUT)
         CHECK(gpud_test_now() < until, "no refusal within 20 s: %s", why.reason);
     CHECK(status == GPUD_UNSUPPORTED, "\"%s\": %s", gpud_status_string(status), why.reason);
     EXPECT(GPUD_TIMEOUT, "refused", gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, &e));
-    gpud_receiver_destroy(&receiver);
-    gpud_sender_destroy(&sender);
-    gpud_context_destroy(&context);
 }
 
 int main(int argc, char **argv)
 {
     peer_main(argc, argv);
-    scripted_main(argc, argv);
     test_alarm(100);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
