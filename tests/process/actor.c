@@ -84,12 +84,6 @@ void actor_await(struct actor *actor, const char *line)
           actor->said, line);
 }
 
-bool actor_has_line(const struct actor *actor)
-{
-    struct pollfd look = {.fd = actor->wire, .events = POLLIN};
-    return poll(&look, 1, 0) == 1;
-}
-
 void actor_kill(struct actor *actor)
 {
     spawned_kill(actor->pid);
@@ -136,6 +130,12 @@ const char *hear(void)
         return NULL;
     text[got] = '\0';
     return text;
+}
+
+bool is_told(int64_t timeout)
+{
+    struct pollfd look = {.fd = wire, .events = POLLIN};
+    return poll(&look, 1, (int)(timeout / GPUD_MSEC)) == 1;
 }
 
 void stay(void)

@@ -13,7 +13,7 @@
 struct actor {
     pid_t pid;
     int wire;
-    char said[256]; /* its last line */
+    char said[640]; /* its last line */
 };
 
 /* --- the test's side -------------------------------------------------------------------------- */
@@ -30,9 +30,6 @@ __attribute__((format(printf, 2, 3))) void actor_tell(struct actor *actor, const
 const char *actor_hear(struct actor *actor);
 /* The same, which must be this one. */
 void actor_await(struct actor *actor, const char *line);
-/* Whether a line is there; does not wait. */
-bool actor_has_line(const struct actor *actor);
-
 /* kill -9. */
 void actor_kill(struct actor *actor);
 /* Hangs up on it; it must end by exit(0). */
@@ -49,6 +46,8 @@ void actor_main(int argc, char **argv, const char *part, void (*play)(void));
 __attribute__((format(printf, 1, 2))) void say(const char *line, ...);
 /* The next line; NULL: the test has hung up. */
 const char *hear(void);
+/* Whether there is a line, or the test has hung up; waits so long at most. */
+bool is_told(int64_t timeout);
 /* Until it is killed, or the test hangs up. */
 void stay(void);
 
