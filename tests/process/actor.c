@@ -84,6 +84,20 @@ void actor_await(struct actor *actor, const char *line)
           actor->said, line);
 }
 
+unsigned actor_await_done(struct actor *actor)
+{
+    unsigned number = 0;
+    CHECK(sscanf(actor_hear(actor), "done %u", &number) == 1,
+          "the other process says \"%s\" instead of \"done\"", actor->said);
+    return number;
+}
+
+bool actor_has_line(const struct actor *actor)
+{
+    struct pollfd look = {.fd = actor->wire, .events = POLLIN};
+    return poll(&look, 1, 0) == 1;
+}
+
 void actor_kill(struct actor *actor)
 {
     spawned_kill(actor->pid);
@@ -153,8 +167,7 @@ void obey(const struct command *commands)
                (strlen(command->word) != length || strncmp(line, command->word, length) != 0))
             command++;
         CHECK(command->word, "\"%s\" is no command", line);
-        command->run((unsigned)atoi(line + length));
-        say("done");
+        say("done %u", command->run((unsigned)atoi(line + length)));
     }
 }
 

@@ -30,6 +30,11 @@ __attribute__((format(printf, 2, 3))) void actor_tell(struct actor *actor, const
 const char *actor_hear(struct actor *actor);
 /* The same, which must be this one. */
 void actor_await(struct actor *actor, const char *line);
+/* The same, which must be the answer to an order; its number. */
+unsigned actor_await_done(struct actor *actor);
+/* Whether a line is there; does not wait. */
+bool actor_has_line(const struct actor *actor);
+
 /* kill -9. */
 void actor_kill(struct actor *actor);
 /* Hangs up on it; it must end by exit(0). */
@@ -51,10 +56,11 @@ bool is_told(int64_t timeout);
 /* Until it is killed, or the test hangs up. */
 void stay(void);
 
-/* Does what each line says, and says "done" after it, until the test hangs up. */
+/* Does what each line says, "word number", and says "done" and a number after it, until the test
+ * hangs up. */
 struct command {
     const char *word; /* NULL ends them */
-    void (*run)(unsigned number);
+    unsigned (*run)(unsigned number);
 };
 void obey(const struct command *commands);
 

@@ -26,28 +26,31 @@ static struct gpud_receiver *receiver;
 /* Set by the thread that acquires, when it is told that its own process is ending. */
 static atomic_bool lingers, told;
 
-static void send_frames(unsigned count)
+static unsigned send_frames(unsigned count)
 {
     static uint64_t number;
     while (count--)
         SEND_LENT(sender, &layout, ++number);
+    return 0;
 }
 
-static void end(unsigned signal)
+static unsigned end(unsigned signal)
 {
     if (!signal)
         exit(0);
     kill(getpid(), (int)signal);
     pause();
+    return 0;
 }
 
-static void end_child(unsigned unused)
+static unsigned end_child(unsigned unused)
 {
     int state;
     pid_t child = fork();
     if (child == 0)
         exit(0);
     CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state), "the child is lost");
+    return 0;
 }
 
 static const struct command commands[] = {
@@ -137,10 +140,10 @@ static void sender_ends(int signal, bool reaped, bool child)
     actor_start(&ender, "sender");
     actor_tell(&ender, "send 1");
     take_frame(survivor);
-    actor_await(&ender, "done");
+    actor_await_done(&ender);
     if (child) {
         actor_tell(&ender, "end-child");
-        actor_await(&ender, "done");
+        actor_await_done(&ender);
     }
     actor_tell(&ender, "send %d", LAST_FRAMES);
     actor_tell(&ender, "end %d", signal);

@@ -6,6 +6,7 @@
  * gives a frame up, or says nonsense about its lines. Where the frames are copied, the rows come in
  * steps. Arguments: the writer's device, the readers', the route, and `own` where the readers have
  * memory of their own. */
+#include "actor.h"
 #include "frame/frame.h"
 #include "stream/receiver/receiver.h"
 #include "stream/sender/sender.h"
@@ -16,15 +17,11 @@
 #include "support/peer.h"
 
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 #define WIDTH 320
 #define HEIGHT 180
 #define PATIENCE (20 * GPUD_SEC)
 
-static int board_fd;
 static const char *from = "host", *to = "host", *route = "map";
 static bool own;
 static char name[32]; /* of the stream: several of these tests may run at once */
@@ -75,15 +72,7 @@ static void copy_rows(struct pixels *pixels, struct gpud_frame *frame, bool into
 
 /* --- the writer, a process ------------------------------------------------------------------- */
 
-enum order { NOTHING, LINES, RELEASE, CONFIGURE, DESTROY, LIE, MISUSE, LEAVE };
-
-static struct board {
-    atomic_uint order; /* by the reader; NOTHING again: it is done */
-    atomic_uint lines; /* of the next frame, or the one under way */
-    atomic_ullong number;
-} * board;
-
-struct writer {
+static struct writer {
     struct gpud_context *context;
     struct gpud_sender *sender;
     struct gpud_layout layout;
@@ -92,85 +81,112 @@ struct writer {
     uint8_t *data;
     uint64_t number;
     uint32_t lines;
-};
+} writer;
 
 static uint8_t value_of(uint64_t number, uint32_t row)
 {
     return (uint8_t)(number * 37 + row * 3 + 1);
 }
 
-static void write_rows(struct writer *writer, struct gpud_rows rows)
+static void write_rows(struct gpud_rows rows)
 {
-    const struct gpud_plane *plane = &writer->layout.plane[0];
+    const struct gpud_plane *plane = &writer.layout.plane[0];
     for (uint32_t row = rows.from; row < rows.to; row++)
-        memset(writer->data + plane->offset + row * plane->stride, value_of(writer->number, row),
+        memset(writer.data + plane->offset + row * plane->stride, value_of(writer.number, row),
                plane->row_bytes);
 }
 
-static void begin_frame(struct writer *writer)
+static void begin_frame(void)
 {
-    writer->frame = ACQUIRE_SLOT(writer->sender, PATIENCE);
-    writer->number++;
-    writer->lines = 0;
-    atomic_store(&board->number, writer->number);
+    writer.frame = ACQUIRE_SLOT(writer.sender, PATIENCE);
+    writer.number++;
+    writer.lines = 0;
+    struct gpud_frame_info info = INFO(frame, writer.frame);
+    info.offset = writer.number;
+    WORKS(gpud_frame_set_info(writer.frame, &info, &e));
     if (strcmp(from, "host") == 0) {
-        writer->data = MAP_FRAME(writer->frame, GPUD_WRITE, PATIENCE);
-        memset(writer->data, 0, writer->layout.size);
+        writer.data = MAP_FRAME(writer.frame, GPUD_WRITE, PATIENCE);
+        memset(writer.data, 0, writer.layout.size);
         return;
     }
-    if (!writer->pixels.queue)
-        open_pixels(&writer->pixels, writer->context, writer->sender->device, &writer->layout);
-    writer->data = writer->pixels.memory->host;
-    WORKS(gpud_frame_order(writer->frame, writer->pixels.queue, gpud_deadline(PATIENCE), &e));
+    if (!writer.pixels.queue)
+        open_pixels(&writer.pixels, writer.context, writer.sender->device, &writer.layout);
+    writer.data = writer.pixels.memory->host;
+    WORKS(gpud_frame_order(writer.frame, writer.pixels.queue, gpud_deadline(PATIENCE), &e));
 }
 
-static void write_lines(struct writer *writer, uint32_t lines)
+static unsigned write_lines(unsigned lines)
 {
-    if (!writer->frame)
-        begin_frame(writer);
-    struct gpud_rows rows = {writer->lines, lines};
-    write_rows(writer, rows);
-    if (writer->pixels.queue && lines > writer->lines)
-        copy_rows(&writer->pixels, writer->frame, true, rows);
-    WORKS(gpud_sender_submit_lines(writer->sender, writer->frame, lines, PATIENCE, &e));
-    writer->lines = lines;
+    if (!writer.frame)
+        begin_frame();
+    struct gpud_rows rows = {writer.lines, lines};
+    write_rows(rows);
+    if (writer.pixels.queue && lines > writer.lines)
+        copy_rows(&writer.pixels, writer.frame, true, rows);
+    WORKS(gpud_sender_submit_lines(writer.sender, writer.frame, lines, PATIENCE, &e));
+    writer.lines = lines;
     if (lines == HEIGHT)
-        gpud_frame_release(&writer->frame);
+        gpud_frame_release(&writer.frame);
+    return (unsigned)writer.number;
 }
 
-static void configure(struct writer *writer)
+static void configure(void)
 {
-    writer->layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
-    WORKS(gpud_sender_configure(writer->sender, PICTURE(&writer->layout), &e));
+    writer.layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
+    WORKS(gpud_sender_configure(writer.sender, PICTURE(&writer.layout), &e));
 }
 
-static void lie(struct writer *writer, uint32_t lines)
+static unsigned release(unsigned unused)
 {
-    struct gpud_sender *sender = writer->sender;
+    gpud_frame_release(&writer.frame);
+    return (unsigned)writer.number;
+}
+
+static unsigned configure_anew(unsigned unused)
+{
+    configure();
+    if (writer.frame)
+        EXPECT(GPUD_INVALID, "",
+               gpud_sender_submit_lines(writer.sender, writer.frame, HEIGHT, 0, &e));
+    gpud_frame_release(&writer.frame);
+    return (unsigned)writer.number;
+}
+
+static unsigned destroy(unsigned unused)
+{
+    gpud_sender_destroy(&writer.sender);
+    gpud_frame_release(&writer.frame);
+    return (unsigned)writer.number;
+}
+
+static unsigned lie(unsigned lines)
+{
+    struct gpud_sender *sender = writer.sender;
     for (uint32_t i = 0; i < sender->link_count; i++)
         for (uint32_t entry = 0; entry < GPUD_PAGE_ENTRIES; entry++)
             gpud_page_set_lines(&sender->links[i]->transport->page, entry, lines);
+    return (unsigned)writer.number;
 }
 
 /* In the middle of a frame. */
-static void misuse(struct writer *writer)
+static unsigned misuse(unsigned unused)
 {
-    struct gpud_sender *sender = writer->sender;
-    struct gpud_frame *frame = writer->frame, *other = ACQUIRE_SLOT(sender, PATIENCE);
+    struct gpud_sender *sender = writer.sender;
+    struct gpud_frame *frame = writer.frame, *other = ACQUIRE_SLOT(sender, PATIENCE);
     EXPECT(GPUD_INVALID, "do not become fewer",
-           gpud_sender_submit_lines(sender, frame, writer->lines - 1, 0, &e));
+           gpud_sender_submit_lines(sender, frame, writer.lines - 1, 0, &e));
     EXPECT(GPUD_INVALID, "of a picture that has",
            gpud_sender_submit_lines(sender, frame, HEIGHT + 1, 0, &e));
     EXPECT(GPUD_INVALID, "the frame before", gpud_sender_submit_lines(sender, other, 1, 0, &e));
     EXPECT(GPUD_INVALID, "the frame before", gpud_sender_submit_keep(sender, other, 0, &e));
     EXPECT(GPUD_INVALID, "the frame before", gpud_sender_submit_keep(sender, frame, 0, &e));
     gpud_frame_release(&other);
-    WORKS(gpud_sender_submit_lines(sender, frame, writer->lines, 0, &e));
+    WORKS(gpud_sender_submit_lines(sender, frame, writer.lines, 0, &e));
 
-    struct gpud_memory *memory = NEW_MEMORY(sender->device, writer->layout.size);
-    WORKS(gpud_frame_wrap(memory, 0, &writer->layout, &other, &e));
+    struct gpud_memory *memory = NEW_MEMORY(sender->device, writer.layout.size);
+    WORKS(gpud_frame_wrap(memory, 0, &writer.layout, &other, &e));
     EXPECT(GPUD_INVALID, "the frame before", gpud_sender_submit_lines(sender, other, 1, 0, &e));
-    write_lines(writer, HEIGHT);
+    write_lines(HEIGHT);
     EXPECT(GPUD_INVALID, "that this sender lent",
            gpud_sender_submit_lines(sender, other, 1, 0, &e));
     gpud_frame_release(&other);
@@ -181,53 +197,47 @@ static void misuse(struct writer *writer)
     EXPECT(GPUD_INVALID, "whole", gpud_sender_submit_lines(sender, other, 1, 0, &e));
     gpud_frame_release(&(struct gpud_frame *){other});
     gpud_frame_release(&other);
+    return (unsigned)writer.number;
 }
 
-static void obey(struct writer *writer, enum order order)
+/* What a network card would do. */
+static void use_network(void)
 {
-    uint32_t lines = atomic_load(&board->lines);
-    if (order == LINES)
-        write_lines(writer, lines);
-    if (order == RELEASE)
-        gpud_frame_release(&writer->frame);
-    if (order == CONFIGURE)
-        configure(writer);
-    if (order == CONFIGURE && writer->frame)
-        EXPECT(GPUD_INVALID, "",
-               gpud_sender_submit_lines(writer->sender, writer->frame, HEIGHT, 0, &e));
-    if (order == CONFIGURE)
-        gpud_frame_release(&writer->frame);
-    if (order == DESTROY) {
-        gpud_sender_destroy(&writer->sender);
-        gpud_frame_release(&writer->frame);
-    }
-    if (order == LIE)
-        lie(writer, lines);
-    if (order == MISUSE)
-        misuse(writer);
+    if (strncmp(route, "rdma", 4) == 0 && !peer_key())
+        copies_install();
 }
 
-static void write_frames(void)
+static void find_way(void)
 {
-    struct writer writer = {.context = NEW_CONTEXT()};
+    static char words[3][32];
+    const char *line = hear();
+    CHECK(line && sscanf(line, "%31s %31s %31s %31s", words[0], words[1], words[2], name) == 4,
+          "no way");
+    from = words[0];
+    to = words[1];
+    route = words[2];
+    test_alarm(600);
+    use_network();
+}
+
+static void play_writer(void)
+{
+    static const struct command commands[] = {
+        {"lines", write_lines}, {"release", release}, {"configure", configure_anew},
+        {"destroy", destroy},   {"lie", lie},         {"misuse", misuse},
+        {NULL, NULL},
+    };
+    find_way();
+    writer.context = NEW_CONTEXT();
     writer.sender = NEW_SENDER(writer.context, .address = peer_address(name),
                                .psk_file = peer_key(), .device = from, .route = route);
-    configure(&writer);
+    configure();
     WORKS(gpud_sender_wait(writer.sender, 2, PATIENCE, &e));
-    for (enum order order = NOTHING; order != LEAVE;) {
-        order = atomic_load(&board->order);
-        if (order == NOTHING) {
-            gpud_test_nap(1);
-            continue;
-        }
-        obey(&writer, order);
-        atomic_store(&board->order, NOTHING);
-    }
+    obey(commands);
     gpud_frame_release(&writer.frame);
     close_pixels(&writer.pixels);
     gpud_sender_destroy(&writer.sender);
     gpud_context_destroy(&writer.context);
-    _exit(0);
 }
 
 /* --- the readers ------------------------------------------------------------------------------ */
@@ -237,22 +247,22 @@ static struct readers {
     struct gpud_receiver *early, *whole;
     struct gpud_device *device; /* own: for their memory */
     struct pixels pixels;       /* of a GPU */
-    pid_t pid;
+    struct actor writer;
+    uint64_t number; /* of the frame that the writer has begun, as it said last */
 } readers;
 
 /* Without a wait for the writer. */
-static void ask(enum order order, uint32_t lines)
+static void ask(const char *order, unsigned lines)
 {
-    atomic_store(&board->lines, lines);
-    atomic_store(&board->order, order);
+    actor_tell(&readers.writer, "%s %u", order, lines);
 }
 
 static void await_order(void)
 {
-    PEER_UNTIL("the writer", 20000, atomic_load(&board->order) == NOTHING);
+    readers.number = actor_await_done(&readers.writer);
 }
 
-static void tell(enum order order, uint32_t lines)
+static void tell(const char *order, unsigned lines)
 {
     ask(order, lines);
     await_order();
@@ -260,28 +270,9 @@ static void tell(enum order order, uint32_t lines)
 
 static void start_writer(void)
 {
-    memset(board, 0, sizeof(*board));
-    readers.pid = fork();
-    CHECK(readers.pid >= 0, "no process");
-    if (readers.pid != 0)
-        return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    char fd[16];
-    snprintf(fd, sizeof(fd), "%d", board_fd);
-    /* Anew: a driver that was used before a fork() is of no use after it. */
-    execl("/proc/self/exe", "process-lines", from, to, route, own ? "own" : "", name, fd, NULL);
-    _exit(1);
-}
-
-static void end_writer(bool kill_it)
-{
-    int ended;
-    if (kill_it)
-        kill(readers.pid, SIGKILL);
-    else
-        tell(LEAVE, 0);
-    CHECK(waitpid(readers.pid, &ended, 0) == readers.pid, "no writer");
-    CHECK(kill_it || ended == 0, "the writer failed: %d", ended);
+    readers.number = 0;
+    actor_start(&readers.writer, "writer");
+    actor_tell(&readers.writer, "%s %s %s %s", from, to, route, name);
 }
 
 static enum gpud_status try(struct gpud_receiver *receiver, int64_t timeout,
@@ -322,7 +313,8 @@ static void check_rows(struct gpud_frame *frame, const uint8_t *data, uint32_t r
 {
     const struct gpud_plane *plane =
         &((struct gpud_layout)LAYOUT("UYVY", WIDTH, HEIGHT, 0)).plane[0];
-    uint64_t number = atomic_load(&board->number);
+    uint64_t number = INFO(frame, frame).offset;
+    CHECK(number >= readers.number, "frame %llu, an old one", (unsigned long long)number);
     for (uint32_t row = 0; row < rows; row++)
         for (uint32_t at = 0; at < plane->row_bytes; at++)
             CHECK(data[plane->offset + row * plane->stride + at] == value_of(number, row),
@@ -351,6 +343,12 @@ static void check_whole(struct gpud_frame **frame)
     gpud_frame_release(frame);
 }
 
+static void take_whole(void)
+{
+    struct gpud_frame *frame = ACQUIRE_FRAME(readers.whole, PATIENCE);
+    check_whole(&frame);
+}
+
 static void check_lost(struct gpud_frame **frame, uint32_t lines)
 {
     void *data;
@@ -364,7 +362,7 @@ static void check_lost(struct gpud_frame **frame, uint32_t lines)
 /* A frame of which the writer has written so much. */
 static struct gpud_frame *early_frame(uint32_t lines)
 {
-    ask(LINES, lines);
+    ask("lines", lines);
     struct gpud_frame *frame = ACQUIRE_FRAME(readers.early, PATIENCE);
     await_order();
     if (lines > 0 && has_steps()) /* until the devices are done */
@@ -396,7 +394,7 @@ static void by_lines(void)
         EXPECT(GPUD_INVALID, "lines", gpud_frame_wait_lines(frame, HEIGHT + 1, 0, &e));
         check_none_whole();
         for (uint32_t lines = 60; lines < HEIGHT; lines += 60) {
-            ask(LINES, lines);
+            ask("lines", lines);
             WORKS(gpud_frame_wait_lines(frame, lines, PATIENCE, &e));
             check_early_rows(frame, lines);
             await_order();
@@ -404,7 +402,7 @@ static void by_lines(void)
         check_none_whole();
         if (i % 3 == 2) /* enough of it */
             gpud_frame_release(&frame);
-        tell(LINES, HEIGHT);
+        tell("lines", HEIGHT);
         if (frame) {
             WORKS(gpud_frame_wait_lines(frame, HEIGHT, PATIENCE, &e));
             check_early_rows(frame, HEIGHT);
@@ -424,7 +422,7 @@ static void row_by_row(void)
     const _Atomic uint32_t *word = &rx->session->view.page->sender.lines[rx->entry];
     uint32_t seen = 0, steps = 0;
     for (uint32_t lines = 1; lines <= HEIGHT; lines++) {
-        tell(LINES, lines);
+        tell("lines", lines);
         struct gpud_error error;
         gpud_frame_wait_lines(frame, lines, 0, &error); /* there, or not yet */
         uint32_t now = rx->session->uploads ? rx->uploaded : atomic_load(word);
@@ -439,8 +437,7 @@ static void row_by_row(void)
     if (has_steps())
         CHECK(steps <= GPUD_LINES_STEPS, "%u steps", steps);
     check_whole(&frame);
-    frame = ACQUIRE_FRAME(readers.whole, PATIENCE);
-    check_whole(&frame);
+    take_whole();
 }
 
 /* The last row is waited for while the others are still written. */
@@ -448,7 +445,7 @@ static void waited_for_at_once(void)
 {
     struct gpud_frame *frame = early_frame(0);
     for (uint32_t lines = 20; lines <= HEIGHT; lines += 20) {
-        ask(LINES, lines);
+        ask("lines", lines);
         if (lines == HEIGHT)
             WORKS(gpud_frame_wait_lines(frame, HEIGHT, PATIENCE, &e));
         else
@@ -457,8 +454,7 @@ static void waited_for_at_once(void)
     }
     check_early_rows(frame, HEIGHT);
     check_whole(&frame);
-    frame = ACQUIRE_FRAME(readers.whole, PATIENCE);
-    check_whole(&frame);
+    take_whole();
 }
 
 static void whole_at_once(void)
@@ -466,27 +462,25 @@ static void whole_at_once(void)
     struct gpud_frame *frame = early_frame(HEIGHT);
     WORKS(gpud_frame_wait_lines(frame, HEIGHT, PATIENCE, &e));
     check_whole(&frame);
-    frame = ACQUIRE_FRAME(readers.whole, PATIENCE);
-    check_whole(&frame);
+    take_whole();
 }
 
 static void misused(void)
 {
     struct gpud_frame *frame = early_frame(90);
-    tell(MISUSE, 0);
+    tell("misuse", 0);
     check_whole(&frame);
-    frame = ACQUIRE_FRAME(readers.whole, PATIENCE);
-    check_whole(&frame);
+    take_whole();
 }
 
 static void stopped(void)
 {
     struct gpud_frame *frame = early_frame(90);
-    kill(readers.pid, SIGSTOP);
+    kill(readers.writer.pid, SIGSTOP);
     EXPECT(GPUD_TIMEOUT, "not yet", gpud_frame_wait_lines(frame, 91, 100 * GPUD_MSEC, &e));
     WORKS(gpud_frame_wait_lines(frame, 90, 0, &e));
-    kill(readers.pid, SIGCONT);
-    ask(LINES, HEIGHT);
+    kill(readers.writer.pid, SIGCONT);
+    ask("lines", HEIGHT);
     check_whole(&frame);
     frame = ACQUIRE_FRAME(readers.whole, PATIENCE);
     await_order();
@@ -512,9 +506,9 @@ static void send_until_both_follow(uint64_t sequence)
 {
     for (int64_t end = gpud_test_now() + PATIENCE; gpud_test_now() < end;) {
         bool early = false, whole = false;
-        ask(LINES, HEIGHT);
+        ask("lines", HEIGHT);
         sequence++;
-        for (int tries = 0; tries < 20 || atomic_load(&board->order) != NOTHING; tries++) {
+        for (int tries = 0; tries < 20 || !actor_has_line(&readers.writer); tries++) {
             early = takes(readers.early, sequence, early);
             whole = takes(readers.whole, sequence, whole);
             if (early && whole) {
@@ -528,13 +522,13 @@ static void send_until_both_follow(uint64_t sequence)
 }
 
 /* The writer releases the frame, or changes the format. */
-static void given_up(enum order how)
+static void given_up(const char *how)
 {
     struct gpud_frame *frame = early_frame(90);
     uint64_t before = INFO(frame, frame).sequence;
     tell(how, 0);
     check_lost(&frame, 91);
-    if (how == CONFIGURE) {
+    if (strcmp(how, "configure") == 0) {
         send_until_both_follow(before);
         return;
     }
@@ -570,7 +564,7 @@ static void next_writer(void)
 static void killed(void)
 {
     struct gpud_frame *frame = early_frame(90);
-    end_writer(true);
+    actor_kill(&readers.writer);
     WORKS(gpud_frame_wait_lines(frame, 90, PATIENCE, &e));
     check_lost(&frame, 91);
     next_writer();
@@ -579,9 +573,9 @@ static void killed(void)
 static void destroyed(void)
 {
     struct gpud_frame *frame = early_frame(90);
-    tell(DESTROY, 0);
+    tell("destroy", 0);
     check_lost(&frame, 91);
-    end_writer(false);
+    actor_finish(&readers.writer);
     next_writer();
 }
 
@@ -594,9 +588,9 @@ static void kept(void)
     WORKS(gpud_frame_wait_lines(frame, 90, PATIENCE, &e));
     check_early_rows(frame, 90);
     gpud_frame_wait_lines(frame, 150, 20 * GPUD_MSEC, &error); /* not to come, or not there */
-    tell(LINES, 150);
+    tell("lines", 150);
     gpud_frame_release(&frame);
-    tell(LINES, HEIGHT);
+    tell("lines", HEIGHT);
     whole = ACQUIRE_FRAME(readers.whole, PATIENCE);
     uint64_t sequence = INFO(frame, whole).sequence;
     check_whole(&whole);
@@ -608,11 +602,11 @@ static void lied_to(uint32_t lines)
 {
     struct gpud_frame *frame = early_frame(90);
     WORKS(gpud_frame_wait_lines(frame, 90, PATIENCE, &e));
-    tell(LIE, lines);
+    tell("lie", lines);
     EXPECT(GPUD_PEER, "valid lines", gpud_frame_wait_lines(frame, 91, PATIENCE, &e));
     check_lost(&frame, 91);
     ended(readers.early);
-    end_writer(true);
+    actor_kill(&readers.writer);
     ended(readers.whole);
     start_writer();
     connect_both();
@@ -621,25 +615,16 @@ static void lied_to(uint32_t lines)
 
 int main(int argc, char **argv)
 {
+    actor_main(argc, argv, "writer", play_writer);
     test_alarm(peer_key() ? 600 : 110);
-    bool writes = argc > 6;
     if (argc > 3) {
         from = argv[1];
         to = argv[2];
         route = argv[3];
         own = argc > 4 && strcmp(argv[4], "own") == 0;
     }
-    if (strncmp(route, "rdma", 4) == 0 && !peer_key())
-        copies_install(); /* what a network card would do */
+    use_network();
     snprintf(name, sizeof(name), "lines-%d", (int)getpid());
-    board_fd = writes ? atoi(argv[6]) : memfd_create("board", 0);
-    CHECK(writes || ftruncate(board_fd, sizeof(*board)) == 0, "no board");
-    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, board_fd, 0);
-    CHECK(board != MAP_FAILED, "no board");
-    if (writes) {
-        snprintf(name, sizeof(name), "%s", argv[5]);
-        write_frames();
-    }
     start_writer();
     readers.context = NEW_CONTEXT();
     if (own)
@@ -663,8 +648,8 @@ int main(int argc, char **argv)
     SAY("a writer that is stopped");
     stopped();
     SAY("a frame that is given up");
-    given_up(RELEASE);
-    given_up(CONFIGURE);
+    given_up("release");
+    given_up("configure");
     SAY("a writer that is killed, or leaves");
     killed();
     destroyed();
@@ -673,7 +658,7 @@ int main(int argc, char **argv)
     SAY("lines that are none");
     lied_to(HEIGHT + 1);
     lied_to(10);
-    end_writer(false);
+    actor_finish(&readers.writer);
     gpud_receiver_destroy(&readers.early);
     gpud_receiver_destroy(&readers.whole);
     close_pixels(&readers.pixels);
