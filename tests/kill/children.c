@@ -124,13 +124,8 @@ void children_dismiss(struct children *children)
 
 bool children_gone(struct children *children)
 {
-    int state = 0;
-    if (children->child.pid &&
-        waitpid(children->child.pid, &state, WNOHANG) == children->child.pid) {
-        CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 0, "the last child failed: state %#x",
-              state);
+    if (children->child.pid && spawned_has_ended(children->child.pid))
         children->child.pid = 0;
-    }
     return !children->child.pid;
 }
 

@@ -4,18 +4,18 @@
 /* A process of the same user fills the runtime directory with sockets and links, dead and living:
  * the channels of other processes are still listed, and the list says how many it leaves out. A
  * folder, or an address, can also be queried by name. */
+#include "actor.h"
 #include "support/check.h"
 #include "support/make.h"
 
 #include <gpudirect/gpudirect.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #define DEAD 3000
 #define LINKS 3000
@@ -49,36 +49,17 @@ static void make_link(unsigned number)
     CHECK(symlink(target, path) == 0, "symlink: %s", strerror(errno));
 }
 
-/* Returns a descriptor: closing it ends the crowd. */
-static int crowd(unsigned living, pid_t *pid)
+/* This many of which live. */
+static void crowd(const void *living)
 {
-    int ready[2], stay[2];
-    char byte;
-    CHECK(pipe2(ready, O_CLOEXEC) == 0 && pipe2(stay, O_CLOEXEC) == 0, "no pipes");
-    *pid = fork();
-    CHECK(*pid >= 0, "fork: %s", strerror(errno));
-    if (*pid == 0) {
-        close(stay[1]);
-        for (unsigned i = 0; i < DEAD; i++)
-            make_socket(i, false);
-        for (unsigned i = 0; i < LINKS; i++)
-            make_link(i);
-        for (unsigned i = 0; i < living; i++)
-            make_socket(i, true);
-        CHECK(write(ready[1], "", 1) == 1 && read(stay[0], &byte, 1) == 0, "pipes");
-        _exit(0);
-    }
-    close(ready[1]);
-    close(stay[0]);
-    CHECK(read(ready[0], &byte, 1) == 1, "the crowd does not come");
-    close(ready[0]);
-    return stay[1];
-}
-
-static struct gpud_sender *start_sender(const char *address)
-{
-    struct gpud_sender *sender = NEW_SENDER(context, .address = address);
-    return sender;
+    for (unsigned i = 0; i < DEAD; i++)
+        make_socket(i, false);
+    for (unsigned i = 0; i < LINKS; i++)
+        make_link(i);
+    for (unsigned i = 0; i < *(const unsigned *)living; i++)
+        make_socket(i, true);
+    say("ready");
+    stay();
 }
 
 /* --- what is listed --------------------------------------------------------------------------- */
@@ -119,7 +100,7 @@ static void test_crowd(void)
     char path[128], number[32], link[128];
     struct rlimit limit;
     struct stat st;
-    pid_t pid;
+    struct actor actor;
     CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
     limit.rlim_cur = limit.rlim_max;
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit: %s", strerror(errno));
@@ -127,9 +108,11 @@ static void test_crowd(void)
     CHECK(living > GPUD_CHANNELS_MAX, "only %u sockets", living);
 
     snprintf(path, sizeof(path), "unix:%s/cam2", folder);
-    struct gpud_sender *here = start_sender("cam1");
-    struct gpud_sender *elsewhere = start_sender(path);
-    int stay = crowd(living, &pid);
+    AUTO(gpud_sender_destroy)
+    struct gpud_sender *here = NEW_SENDER(context, .address = "cam1");
+    AUTO(gpud_sender_destroy) struct gpud_sender *elsewhere = NEW_SENDER(context, .address = path);
+    actor_fork(&actor, crowd, &living);
+    actor_await(&actor, "ready");
 
     struct listed listed = ask_until_answered("cam1", path);
     size_t omitted = listed.search.omitted;
@@ -141,14 +124,11 @@ static void test_crowd(void)
     snprintf(link, sizeof(link), "%s/gpudirect/.unix!nowhere!0", base);
     CHECK(lstat(link, &st) < 0, "links that lead nowhere stay");
 
-    close(stay);
-    CHECK(waitpid(pid, NULL, 0) == pid, "waitpid");
+    actor_finish(&actor);
     listed = ask_until_answered("cam1", path);
     CHECK(listed.count == 2 && listed.search.omitted == 0 && !listed.search.note[0],
           "of the dead %u are listed", listed.count - 2);
     gpud_channel_list_destroy(&listed.channels);
-    gpud_sender_destroy(&here);
-    gpud_sender_destroy(&elsewhere);
 }
 
 /* The process that sends at the only address in that folder; -1: none does. */
@@ -168,37 +148,42 @@ static int64_t user_in(const char *asked, const char *address)
     return count > 0 ? info.user : -1;
 }
 
-/* As root in another user's folder, too; the sender lives in a process of that user. */
+struct camera {
+    uid_t user;
+    const char *address;
+};
+
+/* In a process of that user. */
+static void send_as(const void *part)
+{
+    const struct camera *camera = part;
+    char path[100];
+    CHECK(setuid(camera->user) == 0, "setuid: %s", strerror(errno));
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    context = NEW_CONTEXT();
+    struct gpud_sender *sender = NEW_SENDER(context, .address = camera->address);
+    say("ready");
+    stay();
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    snprintf(path, sizeof(path), "%s/gpudirect", folder);
+    rmdir(path);
+}
+
+/* As root in another user's folder, too. */
 static void test_folder(uid_t user)
 {
-    char path[100], asked[80], byte;
-    int ready[2], stay[2];
+    char path[100], asked[80];
+    struct actor sender;
     snprintf(path, sizeof(path), "unix:%s/cam3", folder);
     snprintf(asked, sizeof(asked), "unix:%s/", folder);
-    CHECK(pipe2(ready, O_CLOEXEC) == 0 && pipe2(stay, O_CLOEXEC) == 0, "no pipes");
     CHECK(chown(folder, user, (gid_t)-1) == 0, "chown: %s", strerror(errno));
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(stay[1]);
-        CHECK(setuid(user) == 0, "setuid: %s", strerror(errno));
-        setenv("XDG_RUNTIME_DIR", folder, 1);
-        context = NEW_CONTEXT();
-        struct gpud_sender *sender = start_sender(path);
-        CHECK(write(ready[1], "", 1) == 1 && read(stay[0], &byte, 1) == 0, "pipes");
-        gpud_sender_destroy(&sender);
-        gpud_context_destroy(&context);
-        snprintf(path, sizeof(path), "%s/gpudirect", folder);
-        _exit(rmdir(path));
-    }
-    close(ready[1]);
-    close(stay[0]);
-    CHECK(read(ready[0], &byte, 1) == 1, "the sender does not come");
+    actor_fork(&sender, send_as, &(struct camera){user, path});
+    actor_await(&sender, "ready");
     CHECK(user_in(NULL, "") == -1, "another runtime directory is listed");
     CHECK_EQUAL(user_in(asked, path), user);
     CHECK_EQUAL(user_in(path, path), user);
-    close(ready[0]);
-    close(stay[1]);
-    CHECK(waitpid(pid, NULL, 0) == pid, "waitpid");
+    actor_finish(&sender);
     CHECK(user_in(asked, path) == -1, "a sender that is gone is listed");
 }
 

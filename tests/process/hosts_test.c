@@ -182,10 +182,11 @@ static void check_unknown(const struct board *board, const struct gpud_link_info
 /* false: this system allows no such receiver. */
 static bool send_to(enum place place, const char *path)
 {
-    int fd, state;
+    int fd;
     atomic_bool connected = false;
     struct gpud_link_info link = GPUD_INFO_INIT(link);
-    struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_sender_destroy)
     struct gpud_sender *sender =
         NEW_SENDER(context, .address = "hosts", .on_connect = note_receiver, .user = &connected);
     struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
@@ -204,10 +205,7 @@ static bool send_to(enum place place, const char *path)
     if (!refused)
         check_listed(&link);
     atomic_store(&board->leave, true);
-    CHECK(waitpid(pid, &state, 0) == pid && WIFEXITED(state) && WEXITSTATUS(state) == 0,
-          "the receiver failed");
-    gpud_sender_destroy(&sender);
-    gpud_context_destroy(&context);
+    spawned_await_end(pid, 0);
     if (!refused) {
         CHECK(strcmp(told.path, path) == 0, "by %s", told.path);
         if (place == HERE || place == BY_CARD)

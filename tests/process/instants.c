@@ -7,10 +7,7 @@
 #include "support/make.h"
 #include "support/media.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <time.h>
 
 static struct instants_board *own;
@@ -114,12 +111,7 @@ static void forget(struct instants *sender)
 
 void instants_kill(struct instants *sender)
 {
-    int state = 0;
-    kill(sender->pid, SIGKILL);
-    kill(sender->pid, SIGCONT);
-    CHECK(waitpid(sender->pid, &state, 0) == sender->pid, "waitpid: %s", strerror(errno));
-    CHECK(WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL,
-          "the sender had ended by itself before it was killed: state %#x", state);
+    spawned_kill(sender->pid);
     forget(sender);
 }
 
@@ -130,22 +122,15 @@ void instants_leave(struct instants *sender)
 
 bool instants_has_left(struct instants *sender)
 {
-    int state = 0;
-    pid_t got = waitpid(sender->pid, &state, WNOHANG);
-    CHECK(got == 0 || got == sender->pid, "waitpid: %s", strerror(errno));
-    if (got == 0)
+    if (!spawned_has_ended(sender->pid))
         return false;
-    CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 0, "the sender failed: state %#x", state);
     forget(sender);
     return true;
 }
 
 void instants_finish(struct instants *sender)
 {
-    int64_t until = gpud_test_now() + 30 * GPUD_SEC;
     instants_leave(sender);
-    while (!instants_has_left(sender)) {
-        CHECK(gpud_test_now() < until, "the sender hangs");
-        gpud_test_nap(1);
-    }
+    spawned_await_end(sender->pid, 0);
+    forget(sender);
 }

@@ -37,7 +37,7 @@ static void kill_senders(int rounds)
         CHECK(!(hold && gpu_is_idle(&scene.gpu)), "nothing waits for the one that is killed");
         outstanding += hold;
         int64_t killed = gpud_test_now();
-        victim_kill(victim);
+        spawned_kill(victim->pid);
         input_take_to_the_end(&input, &error);
         CHECK(gpu_ends(&scene.gpu, FREED / GPUD_MSEC),
               "round %d: the stream still waits for the dead", round);
@@ -80,7 +80,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
                 output_send(&output, 50 * GPUD_MSEC);
         }
         int64_t killed = gpud_test_now();
-        victim_kill(victim);
+        spawned_kill(victim->pid);
         for (int i = 0; i < 8; i++) /* at once, before the death is noticed */
             CHECK(output_send(&output, FREED), "round %d: the dead hold the sender up", round);
         CHECK(gpu_ends(&scene.gpu, FREED / GPUD_MSEC),

@@ -9,10 +9,7 @@
 #include "support/media.h"
 #include "support/peer.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 static struct victim_board *own;
 static struct gpu gpu;
@@ -173,32 +170,10 @@ void victim_start(struct victim *victim, const struct victim_orders *orders)
     victim->pid = peer_spawn("--victim", fd);
 }
 
-void victim_kill(struct victim *victim)
-{
-    int state = 0;
-    kill(victim->pid, SIGKILL);
-    kill(victim->pid, SIGCONT);
-    CHECK(waitpid(victim->pid, &state, 0) == victim->pid, "waitpid: %s", strerror(errno));
-    victim->pid = 0;
-    CHECK(WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL,
-          "the other process had ended by itself before it was killed: state %#x", state);
-}
-
 void victim_finish(struct victim *victim)
 {
-    int state = 0;
     atomic_store(&victim->board->leave, true);
-    int64_t until = gpud_test_now() + 30 * GPUD_SEC;
-    pid_t got;
-    while ((got = waitpid(victim->pid, &state, WNOHANG)) == 0 && gpud_test_now() < until)
-        gpud_test_nap(1);
-    if (got != victim->pid) {
-        kill(victim->pid, SIGKILL);
-        FAIL("the other process hangs");
-    }
-    victim->pid = 0;
-    CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 0, "the other process failed: state %#x",
-          state);
+    spawned_await_end(victim->pid, 0);
 }
 
 void victim_forget(struct victim *victim)

@@ -46,7 +46,6 @@ void victim_main(int argc, char **argv);
 void victim_layout(struct gpud_layout *layout);
 
 void victim_start(struct victim *victim, const struct victim_orders *orders);
-void victim_kill(struct victim *victim);
 /* It leaves in order. */
 void victim_finish(struct victim *victim);
 /* The board is readable until then. */
