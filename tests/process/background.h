@@ -14,10 +14,11 @@
 #define BACKGROUND_ADDRESS "background"
 
 struct background {
+    const char *device;        /* the sender's; NULL: the host */
+    struct gpud_layout layout; /* of its frames; of size 0: chosen here */
     struct baseline before;
     struct gpud_context *context;
     struct gpud_sender *sender;
-    struct gpud_layout layout;
     struct peer honest;
     pthread_t thread;
     atomic_bool stop;
@@ -27,11 +28,15 @@ struct background {
 };
 
 void background_start(struct background *background);
-/* The honest receiver got every frame, in order; the sender ends quickly; nothing is left open. */
+/* The honest receiver got every frame, in order; the sender ends quickly; on the host nothing is
+ * left open. */
 void background_stop(struct background *background);
 
 /* A new epoch of the same format, by the thread that submits. */
 void background_configure(struct background *background);
+
+/* Waits until the honest receiver has more than so many frames more. */
+void background_flows(struct background *background, unsigned frames);
 
 /* Waits until only the honest receiver is connected and its frames flow on. */
 void background_goes_on(struct background *background);
@@ -45,9 +50,9 @@ struct background_test {
 int background_main(struct background *background, const struct background_test *tests,
                     size_t count, int argc, char **argv);
 
-/* A lie was told on this connection: it ends, and the log says why. Closes it and clears the log.
- */
-void turned_out_at(const char *file, int line, struct raw *raw, const char *says);
-#define TURNED_OUT(raw, says) turned_out_at(__FILE__, __LINE__, raw, says)
+/* A lie was told on this connection: it ends within the time, and the log says why. Closes it and
+ * clears the log. */
+void turned_out_at(const char *file, int line, struct raw *raw, const char *says, int64_t patience);
+#define TURNED_OUT(raw, says) turned_out_at(__FILE__, __LINE__, raw, says, 3 * GPUD_SEC)
 
 #endif

@@ -215,8 +215,7 @@ static void places(void)
         raw_connect(&many[i], BACKGROUND_ADDRESS);
     CHECK(raw_log_says("as many connections as a process can have", GPUD_SEC),
           "no connection was refused");
-    unsigned long long at = atomic_load(&background.honest.board->frames);
-    PEER_UNTIL("frames flow on", 10000, atomic_load(&background.honest.board->frames) > at + 20);
+    background_flows(&background, 20);
     one_comes_and_goes(RAW_STREAMING); /* another process finds a place */
     for (int i = 0; i < GPUD_PLACES_A_PROCESS + 8; i++)
         raw_close(&many[i]);

@@ -53,15 +53,20 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *header, int flags)
 
 static uint64_t disconnects(void)
 {
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gpud_sender_get_info(background.sender, &info);
-    return info.disconnects;
+    return INFO(sender, background.sender).disconnects;
 }
 
 /* Another receiver, which streams for a while and leaves. */
 static void join(struct raw *raw)
 {
     raw_open(raw, BACKGROUND_ADDRESS, RAW_STREAMING);
+}
+
+/* The stream goes on without those that came and went. */
+static void settle(void)
+{
+    background_goes_on(&background);
+    raw_log_clear();
 }
 
 static void told_later(void)
@@ -81,8 +86,7 @@ static void told_later(void)
     CHECK_EQUAL(disconnects(), before);
     for (int i = 0; i < 3; i++)
         raw_close(&raw[i]);
-    background_goes_on(&background);
-    raw_log_clear();
+    settle();
 }
 
 static void refused_in_the_end(void)
@@ -100,8 +104,7 @@ static void refused_in_the_end(void)
     raw_close(&raw);
     atomic_store(&offers_in_vain, 0);
     CHECK_EQUAL(disconnects(), before);
-    background_goes_on(&background);
-    raw_log_clear();
+    settle();
 }
 
 /* All receivers are offered a new ring, and continue to stream. */
@@ -109,9 +112,8 @@ static void a_new_epoch(void)
 {
     uint64_t before = disconnects();
     atomic_store(&offers_in_vain, 5);
-    unsigned long long at = atomic_load(&background.honest.board->frames);
     background_configure(&background);
-    PEER_UNTIL("frames flow on", 10000, atomic_load(&background.honest.board->frames) > at + 20);
+    background_flows(&background, 20);
     CHECK_EQUAL(atomic_load(&offers_in_vain), 0);
     CHECK_EQUAL(disconnects(), before);
     raw_log_clear();
@@ -131,19 +133,19 @@ static void an_answer_that_is_overtaken(void)
     gpud_memory_unmap_pages(raw.page, sizeof(*raw.page));
     raw_to(&raw, RAW_OFFERED, RAW_STREAMING);
     raw_close(&raw);
-    background_goes_on(&background);
-    raw_log_clear();
+    settle();
 }
 
-/* Every link that maps the ring is told the number of remaining memories. */
-static uint32_t hear_shrink(struct raw *raw)
+/* The next of this kind. */
+static struct gpud_message hear_of(struct raw *raw, enum gpud_message_type type)
 {
     struct gpud_message message;
     do {
-        CHECK(raw_receive(raw->fd, &message, 20 * GPUD_SEC), "no SHRINK comes");
+        CHECK(raw_receive(raw->fd, &message, 20 * GPUD_SEC), "no %s comes",
+              gpud_message_name(type));
         gpud_message_close(&message);
-    } while (message.type != GPUD_MESSAGE_SHRINK);
-    return message.shrink;
+    } while (message.type != type);
+    return message;
 }
 
 /* The ring shrinks when receivers leave, while others continue; and it grows again. */
@@ -155,23 +157,22 @@ static void shrinks(void)
     background_goes_on(&background);
     raw_open(&stays, BACKGROUND_ADDRESS, RAW_READY_SENT);
     unsigned before = count_fds();
-    unsigned long long at = atomic_load(&background.honest.board->frames);
-    PEER_UNTIL("frames flow", 10000, atomic_load(&background.honest.board->frames) > at + 20);
+    background_flows(&background, 20);
     for (int turn = 0; turn < 2; turn++) {
         for (int i = 0; i < GUESTS; i++)
             raw_open(&raw[i], BACKGROUND_ADDRESS, RAW_STREAMING);
         for (int i = 0; i < GUESTS; i++)
             raw_close(&raw[i]);
         CHECK(count_fds() > before, "nothing grew");
-        while (hear_shrink(&stays) > 3) /* a share each for the sender and two receivers */
+        /* Every link that maps the ring is told the number of remaining memories. */
+        while (hear_of(&stays, GPUD_MESSAGE_SHRINK).shrink >
+               3) /* a share each for the sender and two receivers */
             ;
         PEER_UNTIL("the descriptors", 30000, count_fds() <= before);
-        at = atomic_load(&background.honest.board->frames);
-        PEER_UNTIL("frames flow", 10000, atomic_load(&background.honest.board->frames) > at + 20);
+        background_flows(&background, 20);
     }
     raw_close(&stays);
-    background_goes_on(&background);
-    raw_log_clear();
+    settle();
 }
 
 /* --- a neighbour that reads nothing ----------------------------------------------------------- */
@@ -248,8 +249,7 @@ static void a_deaf_neighbour(void)
     unsigned kicks = deaf_stop(&deaf);
     CHECK(kicks > 0 && kicks <= KICKS_MAX, "%u KICKs were sent to a receiver that reads none",
           kicks);
-    background_goes_on(&background);
-    raw_log_clear();
+    settle();
 }
 
 /* One that cannot be told of a larger ring ends, so that a new one can stream. */
@@ -269,32 +269,15 @@ static void a_full_connection(void)
     atomic_store(&own_are_full, false);
     raw_close(&deaf);
     raw_close(&newcomer);
-    background_goes_on(&background);
-    raw_log_clear();
+    settle();
 }
 
 /* --- slots that a receiver asks for ---------------------------------------------------------- */
-
-static uint32_t hear_slots(struct raw *raw)
-{
-    struct gpud_message message;
-    do {
-        CHECK(raw_receive(raw->fd, &message, 20 * GPUD_SEC), "no SLOTS comes");
-        gpud_message_close(&message);
-    } while (message.type != GPUD_MESSAGE_SLOTS);
-    return message.slots;
-}
 
 static void ask(struct raw *raw, uint32_t slots)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_SLOTS, .slots = slots};
     CHECK(raw_send_message(raw->fd, &message), "SLOTS cannot be sent");
-}
-
-static uint32_t slots_of(struct gpud_receiver *receiver)
-{
-    struct gpud_receiver_info info = INFO(receiver, receiver);
-    return info.slots;
 }
 
 /* Nothing is dropped for a receiver that holds the frames it may hold, also in the next format. */
@@ -305,17 +288,17 @@ static void asked_for(void)
     struct gpud_context *context = NEW_CONTEXT();
     struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = BACKGROUND_ADDRESS);
     struct gpud_frame *frame = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
-    uint32_t before = slots_of(receiver);
+    uint32_t before = INFO(receiver, receiver).slots;
     CHECK(before < WISH, "%u slots at first", before);
     CHECK_EQUAL(INFO(receiver, receiver).slots_max, GPUD_SLOTS_MAX);
     gpud_receiver_set_slots(receiver, WISH);
     for (int turn = 0; turn < 2; turn++) {
-        while (slots_of(receiver) < WISH) { /* the streaming thread hears of them */
+        while (INFO(receiver, receiver).slots < WISH) { /* the streaming thread hears of them */
             gpud_frame_release(&frame);
             frame = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
         }
         gpud_frame_release(&frame);
-        CHECK_EQUAL(slots_of(receiver), WISH);
+        CHECK_EQUAL(INFO(receiver, receiver).slots, WISH);
         for (int i = 0; i < WISH; i++)
             held[i] = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
         for (int i = 0; i < WISH; i++)
@@ -333,8 +316,7 @@ static void asked_for(void)
     gpud_frame_release(&frame);
     gpud_receiver_destroy(&receiver);
     gpud_context_destroy(&context);
-    background_goes_on(&background);
-    raw_log_clear();
+    settle();
 }
 
 /* However much receivers ask for, there is room for all the others, and a wish is heard once. */
@@ -349,7 +331,7 @@ static void asked_for_too_much(void)
         for (int k = 0; k < 100; k++)
             ask(&greedy[i], GPUD_SLOTS_MAX - k % 2);
         if (all + GPUD_SLOTS_MAX < 31 * 4) /* the memories that are to spare, of four slots each */
-            all += hear_slots(&greedy[i]) - 4;
+            all += hear_of(&greedy[i], GPUD_MESSAGE_SLOTS).slots - 4;
     }
     CHECK(all >= GPUD_SLOTS_MAX - 4, "%u slots", all);
     raw_open(&late, BACKGROUND_ADDRESS, RAW_STREAMING);
@@ -357,8 +339,7 @@ static void asked_for_too_much(void)
     raw_close(&late);
     for (int i = 0; i < GREEDY; i++)
         raw_close(&greedy[i]);
-    background_goes_on(&background);
-    raw_log_clear();
+    settle();
 }
 
 int main(int argc, char **argv)

@@ -49,7 +49,7 @@ static bool is_missed(void)
 
 static void client_dies(void)
 {
-    struct background background;
+    struct background background = {0};
     background_start(&background);
     for (enum raw_step step = 0; step < RAW_STEPS; step++)
         for (int turn = 0; turn < 3; turn++) {
@@ -148,7 +148,7 @@ static void client_is_silent(void)
         {RAW_ACCEPTED, "did not confirm the test of the link for 5 s", 5},
         {RAW_CANARY_GOT, "did not confirm the test of the link for 5 s", 5},
     };
-    struct background background;
+    struct background background = {0};
     struct raw raw[4];
     background_start(&background);
     raw_log_clear();

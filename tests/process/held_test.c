@@ -12,18 +12,6 @@
 
 static struct background background;
 
-static struct gpud_receiver *make_receiver(struct gpud_context *context)
-{
-    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = BACKGROUND_ADDRESS);
-    return receiver;
-}
-
-static void acquire_some(struct gpud_receiver *receiver, struct gpud_frame *frame[HELD])
-{
-    for (int i = 0; i < HELD; i++)
-        WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &frame[i], &e));
-}
-
 static bool is_whole(struct gpud_frame *frame)
 {
     uint32_t plane, row, byte;
@@ -34,31 +22,20 @@ static bool is_whole(struct gpud_frame *frame)
     return whole;
 }
 
-static bool is_flagged(struct gpud_frame *frame)
-{
-    return INFO(frame, frame).flags & GPUD_FRAME_CORRUPTED;
-}
-
-/* The honest receiver gets this many more frames: every free slot is written several times. */
-static void let_flow(unsigned frames)
-{
-    unsigned long long at = atomic_load(&background.honest.board->frames);
-    PEER_UNTIL("frames flow on", 20000,
-               atomic_load(&background.honest.board->frames) > at + frames);
-}
-
 static void held_past_the_receiver(void)
 {
     for (int round = 0; round < 5; round++) {
         struct gpud_frame *frame[HELD];
         struct gpud_context *context = NEW_CONTEXT();
-        struct gpud_receiver *receiver = make_receiver(context);
-        acquire_some(receiver, frame);
+        struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = BACKGROUND_ADDRESS);
+        for (int i = 0; i < HELD; i++)
+            frame[i] = ACQUIRE_FRAME(receiver, 5 * GPUD_SEC);
         gpud_receiver_destroy(&receiver);
-        let_flow(100);
+        background_flows(&background, 100); /* every free slot is written several times */
         for (int i = 0; i < HELD; i++) {
             CHECK(is_whole(frame[i]), "a frame that is held was overwritten");
-            CHECK(!is_flagged(frame[i]), "a frame that is whole is flagged");
+            CHECK(!(INFO(frame, frame[i]).flags & GPUD_FRAME_CORRUPTED),
+                  "a frame that is whole is flagged");
         }
         for (int i = 0; i < HELD; i++)
             gpud_frame_release(&frame[i]);
@@ -72,7 +49,7 @@ static void counted(void)
 {
     struct gpud_frame *frame[HELD];
     struct gpud_context *context = NEW_CONTEXT();
-    struct gpud_receiver *receiver = make_receiver(context);
+    struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = BACKGROUND_ADDRESS);
     CHECK_EQUAL(gpud_receiver_count_frames(receiver), 0);
     for (unsigned held = 0; held < HELD; held++) {
         frame[held] = ACQUIRE_FRAME(receiver, 5 * GPUD_SEC);
