@@ -25,17 +25,17 @@ static void *acquire(void *arg)
         enum gpud_status status =
             gpud_receiver_acquire(acquirer->receiver, ACQUIRE_TIMEOUT, &frame, &error);
         int64_t took = gpud_test_now() - start;
+        if (took > atomic_load(&acquirer->longest))
+            atomic_store(&acquirer->longest, took);
         if (status == GPUD_OK)
             take(acquirer, frame);
+        if (status == GPUD_OK || status == GPUD_TIMEOUT)
+            continue;
         pthread_mutex_lock(&acquirer->lock);
-        if (took > acquirer->longest)
-            acquirer->longest = took;
-        if (status != GPUD_OK && status != GPUD_TIMEOUT) {
-            acquirer->ends++;
-            acquirer->ends_of_stream += status == GPUD_CLOSED;
-            acquirer->status = status;
-            snprintf(acquirer->reason, sizeof(acquirer->reason), "%s", error.reason);
-        }
+        acquirer->status = status;
+        snprintf(acquirer->reason, sizeof(acquirer->reason), "%s", error.reason);
+        atomic_fetch_add(&acquirer->ends_of_stream, status == GPUD_CLOSED);
+        atomic_fetch_add(&acquirer->ends, 1);
         pthread_mutex_unlock(&acquirer->lock);
     }
     return NULL;
@@ -65,35 +65,10 @@ void acquirer_stop(struct acquirer *acquirer)
     pthread_mutex_destroy(&acquirer->lock);
 }
 
-unsigned acquirer_ends(struct acquirer *acquirer)
-{
-    pthread_mutex_lock(&acquirer->lock);
-    unsigned count = acquirer->ends;
-    pthread_mutex_unlock(&acquirer->lock);
-    return count;
-}
-
-unsigned acquirer_ends_of_stream(struct acquirer *acquirer)
-{
-    pthread_mutex_lock(&acquirer->lock);
-    unsigned count = acquirer->ends_of_stream;
-    pthread_mutex_unlock(&acquirer->lock);
-    return count;
-}
-
-int64_t acquirer_longest(struct acquirer *acquirer)
-{
-    pthread_mutex_lock(&acquirer->lock);
-    int64_t longest = acquirer->longest;
-    acquirer->longest = 0;
-    pthread_mutex_unlock(&acquirer->lock);
-    return longest;
-}
-
 void acquirer_ended_at(int line, struct acquirer *acquirer, unsigned before, const char *says)
 {
     int64_t until = gpud_test_now() + 4 * GPUD_SEC;
-    while (acquirer_ends(acquirer) <= before) {
+    while (atomic_load(&acquirer->ends) <= before) {
         CHECK(gpud_test_now() < until, "(line %d) the end is not noticed; \"%s\" was expected",
               line, says);
         gpud_test_nap(1);

@@ -18,22 +18,17 @@ struct acquirer {
     pthread_t thread;
     atomic_bool stop;
     atomic_ullong frames, formats;
+    atomic_uint ends;           /* statuses that were neither OK nor a time-out */
+    atomic_uint ends_of_stream; /* of them: GPUD_CLOSED */
+    atomic_llong longest;       /* that an acquire of ACQUIRE_TIMEOUT took, since the test set it */
     pthread_mutex_t lock;
-    unsigned ends;           /* statuses that were neither OK nor a time-out */
-    unsigned ends_of_stream; /* of them: GPUD_CLOSED */
-    enum gpud_status status; /* the last of them */
+    enum gpud_status status; /* of the last end */
     char reason[GPUD_REASON_MAX];
-    int64_t longest; /* that an acquire of ACQUIRE_TIMEOUT took */
 };
 
 /* Every frame is read, all of it. */
 void acquirer_start(struct acquirer *acquirer, struct gpud_context *context, const char *address);
 void acquirer_stop(struct acquirer *acquirer);
-
-unsigned acquirer_ends(struct acquirer *acquirer);
-unsigned acquirer_ends_of_stream(struct acquirer *acquirer);
-/* Since the last time. */
-int64_t acquirer_longest(struct acquirer *acquirer);
 
 /* After `before` ends there is another, which says the text, and is told as the sender's fault or
  * its end. */

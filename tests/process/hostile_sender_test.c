@@ -3,10 +3,12 @@
 
 /* A hostile sender tries every possible violation of the protocol against a receiver. Each is
  * refused with a reason, within a bounded time; the receiver then connects to the next sender,
- * and nothing is left open. */
+ * and nothing is left open. With the argument `stalling` it makes the receiver wait for something
+ * that will never arrive, or changes the format without notice. */
 #include "acquirer.h"
 #include "base/base.h"
 #include "support/encode.h"
+#include "support/make.h"
 #include "support/peer.h"
 
 #include <errno.h>
@@ -23,13 +25,30 @@ static struct raw_server server;
 
 static unsigned ends(void)
 {
-    return acquirer_ends(&acquirer);
+    return atomic_load(&acquirer.ends);
 }
 
 /* Up to a step with a fresh connection; drains what a refused one left behind. */
 static void serve(enum raw_server_step to)
 {
     raw_serve(&server, -1, to);
+}
+
+/* Where the receiver has given its page, it is told that a message comes. */
+static bool try_announced(struct gpud_message *message)
+{
+    if (!raw_send_message(server.fd, message))
+        return false;
+    if (server.page) {
+        gpud_page_count_message(&server.view);
+        gpud_page_notify(&server.view.end);
+    }
+    return true;
+}
+
+static void send_announced(struct gpud_message *message)
+{
+    CHECK(try_announced(message), "not sent");
 }
 
 /* The violation ends the connection: acquire's reason contains the text. */
@@ -265,11 +284,7 @@ static void out_of_turn(void)
                 message.accept.page = encode_page(page = raw_memfd(4096, SEALS));
             char says[64];
             snprintf(says, sizeof(says), "an unexpected %s", gpud_message_name(never[i]));
-            ENDS(says, {
-                CHECK(raw_send_message(server.fd, &message), "not sent");
-                if (server.page)
-                    gpud_page_count_message(&server.view), gpud_page_notify(&server.view.end);
-            });
+            ENDS(says, send_announced(&message));
             gpud_fd_close(&page);
         }
     }
@@ -303,10 +318,7 @@ static void shrinks(void)
     for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
         serve(RAW_SERVER_STREAMING);
         message.shrink = left[i];
-        ENDS("is to shrink to", {
-            CHECK(raw_send_message(server.fd, &message), "not sent");
-            gpud_page_count_message(&server.view), gpud_page_notify(&server.view.end);
-        });
+        ENDS("is to shrink to", send_announced(&message));
     }
     serve(RAW_SERVER_HELLO);
     ENDS("an unexpected SHRINK", raw_send_message(server.fd, &message));
@@ -339,13 +351,13 @@ static void early_ends(void)
     static const enum raw_server_step steps[] = {RAW_SERVER_ACCEPTED, RAW_SERVER_HELLO,
                                                  RAW_SERVER_OFFERED, RAW_SERVER_PAGE};
     struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
-    unsigned before = acquirer_ends_of_stream(&acquirer);
+    unsigned before = atomic_load(&acquirer.ends_of_stream);
     message.epoch = server.epoch;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         serve(steps[i]);
         ENDS("an unexpected EOS", raw_send_message(server.fd, &message));
     }
-    CHECK_EQUAL(acquirer_ends_of_stream(&acquirer), before);
+    CHECK_EQUAL(atomic_load(&acquirer.ends_of_stream), before);
 }
 
 /* --- the shared words, while frames flow ------------------------------------------------------ */
@@ -420,23 +432,17 @@ static void forged_words(void)
 static void flood(const char *what, struct gpud_message *message)
 {
     unsigned sent = 0, before = ends();
-    acquirer_longest(&acquirer);
+    atomic_store(&acquirer.longest, 0);
     int64_t until = gpud_test_now() + FLOOD_TIME;
-    while (gpud_test_now() < until && ends() == before) {
-        bool went = raw_send_message(server.fd, message);
-        sent += went;
-        if (server.page && went) {
-            gpud_page_count_message(&server.view);
-            gpud_page_notify(&server.view.end);
-        }
-    }
+    while (gpud_test_now() < until && ends() == before)
+        sent += try_announced(message);
     raw_hang_up(&server);
     until = gpud_test_now() + 20 * GPUD_SEC;
     while (ends() == before) {
         CHECK(gpud_test_now() < until, "the end of a flood of %s is not noticed", what);
         gpud_test_nap(1);
     }
-    int64_t longest = acquirer_longest(&acquirer);
+    int64_t longest = atomic_load(&acquirer.longest);
     SAY("  %u times %s: an acquire of 50 ms took %lld ms at most", sent, what,
         (long long)(longest / GPUD_MSEC));
     CHECK(longest < FLOOD_TIME - GPUD_SEC / 2, "acquire does not come back while %s flood it",
@@ -468,6 +474,154 @@ static void floods(void)
     flood("EOS", &message);
 }
 
+static void streaming(void)
+{
+    unsigned long long frames = atomic_load(&acquirer.frames);
+    serve(RAW_SERVER_STREAMING);
+    PEER_UNTIL("the first frame", 10000, atomic_load(&acquirer.frames) > frames);
+}
+
+/* A message positioned this many frames after the published ones. */
+static void say(enum gpud_message_type type, uint32_t ahead)
+{
+    struct gpud_message message = {.type = type, .position = server.view.head + ahead};
+    if (type == GPUD_MESSAGE_EOS)
+        message.epoch = server.epoch;
+    send_announced(&message);
+}
+
+/* --- places that are never reached ------------------------------------------------------------ */
+
+static void messages_that_are_never_due(void)
+{
+    for (uint32_t ahead = 1; ahead <= 4; ahead++) {
+        streaming();
+        say(GPUD_MESSAGE_EVENT, ahead);
+        gpud_test_nap(20); /* it is read, and waits */
+        ENDS("vanished", raw_hang_up(&server));
+    }
+    /* What was published before the death is still handed out. The end of the stream that was
+     * announced behind frames that died is none: they are missing. */
+    uint32_t entry;
+    streaming();
+    unsigned ended = ends();
+    unsigned long long frames = atomic_load(&acquirer.frames);
+    say(GPUD_MESSAGE_EOS, 3);
+    CHECK(raw_publish(&server, &entry) && raw_publish(&server, &entry), "no credit");
+    raw_hang_up(&server);
+    acquirer_ended_at(__LINE__, &acquirer, ended, "vanished");
+    CHECK_EQUAL(atomic_load(&acquirer.frames), frames + 2);
+    CHECK_EQUAL(atomic_load(&acquirer.ends_of_stream), 0);
+    /* Behind those that came it is one. */
+    streaming();
+    ended = ends();
+    say(GPUD_MESSAGE_EOS, 2);
+    CHECK(raw_publish(&server, &entry) && raw_publish(&server, &entry), "no credit");
+    raw_hang_up(&server);
+    acquirer_ended_at(__LINE__, &acquirer, ended + 1, "vanished");
+    CHECK_EQUAL(atomic_load(&acquirer.ends_of_stream), 1);
+
+    /* Further ahead than frames can be. */
+    static const uint32_t beyond[] = {5, 64, 1000, INT32_MAX};
+    for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
+        streaming();
+        ENDS("behind more frames than there are entries", say(GPUD_MESSAGE_EVENT, beyond[i]));
+    }
+}
+
+static void heads_that_are_nowhere(void)
+{
+    static const uint32_t ahead[] = {(UINT32_C(1) << 31) - 1, UINT32_C(1) << 31,
+                                     (UINT32_C(1) << 31) + 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
+        streaming();
+        ENDS("more frames waiting than entries", {
+            atomic_fetch_add(&server.page->sender.head, ahead[i]);
+            gpud_page_notify(&server.view.end);
+        });
+    }
+}
+
+static void frames_that_never_come(void)
+{
+    serve(RAW_SERVER_PAGE);
+    struct gpud_message message = {.type = GPUD_MESSAGE_CANARY};
+    message.canary.epoch = server.epoch;
+    CHECK(raw_send_message(server.fd, &message), "not sent");
+    gpud_test_nap(20);
+    atomic_store(&acquirer.longest, 0);
+    ENDS("vanished", raw_hang_up(&server));
+    CHECK(atomic_load(&acquirer.longest) < GPUD_SEC,
+          "acquire does not come back while the test frame is waited for");
+}
+
+/* --- formats ---------------------------------------------------------------------------------- */
+
+static void offer(const struct gpud_layout *layout, uint32_t rate)
+{
+    struct gpud_message message;
+    raw_offer(&server, &message);
+    message.offer.media.picture.layout = *layout;
+    message.offer.media.picture.rate = (struct gpud_fraction){rate, 1};
+    if (server.page)
+        message.position = server.view.head;
+    send_announced(&message);
+}
+
+static void formats_behind_the_back(void)
+{
+    struct gpud_layout smaller = LAYOUT("GRAY8", 32, 32, 0);
+    serve(RAW_SERVER_HELLO);
+    offer(&server.layout, 1);
+    raw_serve(&server, RAW_SERVER_OFFERED, RAW_SERVER_STREAMING);
+    unsigned long long formats = atomic_load(&acquirer.formats);
+    /* Once more the same, by another route, say: nothing to tell. */
+    offer(&server.layout, 1);
+    raw_serve(&server, RAW_SERVER_OFFERED, RAW_SERVER_STREAMING);
+    CHECK_EQUAL(atomic_load(&acquirer.formats), formats);
+    /* Another epoch is told, whatever its number. */
+    server.epoch = 77;
+    offer(&smaller, 2);
+    raw_serve(&server, RAW_SERVER_OFFERED, RAW_SERVER_READY);
+    PEER_UNTIL("word of the format", 10000, atomic_load(&acquirer.formats) == formats + 1);
+    /* The same epoch with another layout, or other media, is a lie. */
+    ENDS("another format, and the same epoch", offer(&server.layout, 2));
+    serve(RAW_SERVER_HELLO);
+    offer(&server.layout, 1);
+    raw_serve(&server, RAW_SERVER_OFFERED, RAW_SERVER_STREAMING);
+    ENDS("another format, and the same epoch", offer(&server.layout, 3));
+    /* So is an epoch that was never begun. */
+    server.epoch = 0;
+    serve(RAW_SERVER_HELLO);
+    ENDS("epochs count from 1", offer(&server.layout, 1));
+    server.epoch = 1;
+}
+
+/* --- times ------------------------------------------------------------------------------------ */
+
+static void times_from_nowhere(void)
+{
+    static const uint64_t times[] = {1, INT64_MAX, UINT64_C(1) << 63, (UINT64_C(1) << 63) + 1,
+                                     UINT64_MAX};
+    streaming();
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        unsigned long long frames = atomic_load(&acquirer.frames);
+        uint32_t entry, back;
+        while (gpud_page_reap(&server.view, &back) > 0)
+            ;
+        CHECK(gpud_page_take(&server.view, &entry), "no credit");
+        server.page->sender.descriptor[entry] = (struct gpud_descriptor){
+            .slot = entry, .sequence = ++server.sequence, .submit_time = times[i]};
+        gpud_page_publish(&server.view, entry);
+        gpud_page_notify(&server.view.end);
+        PEER_UNTIL("the frame", 10000, atomic_load(&acquirer.frames) > frames);
+    }
+    struct gpud_receiver_info info = INFO(receiver, acquirer.receiver);
+    CHECK(info.latency_max_ns <= UINT32_MAX, "a latency of %llu ns",
+          (unsigned long long)info.latency_max_ns);
+    ENDS("vanished", raw_hang_up(&server));
+}
+
 int main(int argc, char **argv)
 {
     test_alarm(110);
@@ -477,9 +631,11 @@ int main(int argc, char **argv)
     context = raw_context();
     raw_listen(&server, ADDRESS);
     acquirer_start(&acquirer, context, ADDRESS);
+    bool stalling = argc > 1 && strcmp(argv[1], "stalling") == 0;
     static const struct {
         const char *says;
         void (*test)(void);
+        bool stalls;
     } tests[] = {
         {"bent headers, lies about lengths, wrong descriptors", bent_bytes},
         {"other releases", other_versions},
@@ -491,9 +647,14 @@ int main(int argc, char **argv)
         {"ends of streams that did not begin", early_ends},
         {"shared words that lie", forged_words},
         {"floods", floods},
+        {"messages behind frames that never come", messages_that_are_never_due, true},
+        {"heads that are nowhere", heads_that_are_nowhere, true},
+        {"test frames that never come", frames_that_never_come, true},
+        {"formats that change behind the back", formats_behind_the_back, true},
+        {"times from nowhere", times_from_nowhere, true},
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
-        if (argc > 1 && atoi(argv[1]) != (int)i)
+        if (tests[i].stalls != stalling || (argc > 1 && !stalling && atoi(argv[1]) != (int)i))
             continue;
         SAY("%s", tests[i].says);
         tests[i].test();
