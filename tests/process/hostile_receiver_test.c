@@ -18,27 +18,56 @@
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static struct background background;
+static struct raw raw; /* the liar */
 
-struct bytes {
-    uint8_t data[GPUD_MESSAGE_MAX + 1];
-    int fds[GPUD_MESSAGE_HANDLES];
-    size_t size, fd_count;
-};
-
-static struct bytes good_hello(void)
+/* These bytes and descriptors, instead of a HELLO, end the connection; the log says why. */
+static void hello_at(int line, const void *bytes, size_t size, const int *fds, size_t fd_count,
+                     const char *says)
 {
-    struct bytes bytes = {.size = 0};
+    raw_connect(&raw, BACKGROUND_ADDRESS);
+    CHECK(raw_send(raw.fd, bytes, size, fds, fd_count), "(line %d) not sent: %s", line,
+          strerror(errno));
+    turned_out_at(__FILE__, line, &raw, says, 3 * GPUD_SEC);
+}
+#define HELLO(bytes, size, fds, fd_count, says) hello_at(__LINE__, bytes, size, fds, fd_count, says)
+
+static void turned_out_by(int line, struct gpud_message *message, const char *says)
+{
+    CHECK(raw_send_message(raw.fd, message), "(line %d) not sent", line);
+    turned_out_at(__FILE__, line, &raw, says, 3 * GPUD_SEC);
+}
+
+/* One bent field of a good HELLO, and of a good ACCEPT. */
+#define BENT_HELLO(says, ...)                  \
+    do {                                       \
+        struct gpud_message m;                 \
+        raw_connect(&raw, BACKGROUND_ADDRESS); \
+        raw_hello(&m);                         \
+        __VA_ARGS__;                           \
+        turned_out_by(__LINE__, &m, says);     \
+    } while (0)
+#define BENT_ACCEPT(says, ...)                           \
+    do {                                                 \
+        struct gpud_message m;                           \
+        raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED); \
+        raw_accept(&raw, &m);                            \
+        __VA_ARGS__;                                     \
+        turned_out_by(__LINE__, &m, says);               \
+    } while (0)
+
+static size_t good_hello(uint8_t bytes[GPUD_MESSAGE_MAX])
+{
     struct gpud_message message;
+    int fds[GPUD_MESSAGE_HANDLES];
+    size_t fd_count;
     raw_hello(&message);
-    bytes.size = encode_message(&message, bytes.data, bytes.fds, &bytes.fd_count);
-    return bytes;
+    return encode_message(&message, bytes, fds, &fd_count);
 }
 
 /* --- headers, lengths, truncations ------------------------------------------------------------ */
 
 static void bent_bytes(void)
 {
-    struct raw raw;
     static const struct {
         unsigned at;
         uint8_t by;
@@ -55,30 +84,21 @@ static void bent_bytes(void)
         {16, 200, "malformed"},         /* the name's length */
         {19, 255, "malformed"},
     };
+    static uint8_t hello[100000];
+    size_t whole = good_hello(hello);
     for (size_t i = 0; i < sizeof(bends) / sizeof(bends[0]); i++) {
-        struct bytes hello = good_hello();
-        hello.data[bends[i].at] = (uint8_t)(hello.data[bends[i].at] + bends[i].by);
-        raw_connect(&raw, BACKGROUND_ADDRESS);
-        CHECK(raw_send(raw.fd, hello.data, hello.size, NULL, 0), "not sent");
-        TURNED_OUT(&raw, bends[i].says);
+        uint8_t *byte = &hello[bends[i].at];
+        *byte = (uint8_t)(*byte + bends[i].by);
+        HELLO(hello, whole, NULL, 0, bends[i].says);
+        *byte = (uint8_t)(*byte - bends[i].by);
     }
-    struct bytes hello = good_hello();
-    for (size_t size = 1; size < hello.size; size += size < 20 ? 1 : 13) {
-        raw_connect(&raw, BACKGROUND_ADDRESS);
-        CHECK(raw_send(raw.fd, hello.data, size, NULL, 0), "not sent");
-        TURNED_OUT(&raw, size < 16 ? "not even a header" : "announced");
-    }
-    static uint8_t large[100000];
+    for (size_t size = 1; size < whole; size += size < 20 ? 1 : 13)
+        HELLO(hello, size, NULL, 0, size < 16 ? "not even a header" : "announced");
     static const size_t sizes[] = {GPUD_MESSAGE_MAX, GPUD_MESSAGE_MAX + 1, 40000, 100000};
-    for (size_t i = 0; i < 4; i++) {
-        memcpy(large, hello.data, hello.size);
-        raw_connect(&raw, BACKGROUND_ADDRESS);
-        CHECK(raw_send(raw.fd, large, sizes[i], NULL, 0), "not sent");
-        TURNED_OUT(&raw, sizes[i] > GPUD_MESSAGE_MAX ? "more than a message holds" : "announced");
-    }
-    raw_connect(&raw, BACKGROUND_ADDRESS);
-    CHECK(send(raw.fd, "", 0, MSG_NOSIGNAL) == 0, "not sent");
-    TURNED_OUT(&raw, "vanished");
+    for (size_t i = 0; i < 4; i++)
+        HELLO(hello, sizes[i], NULL, 0,
+              sizes[i] > GPUD_MESSAGE_MAX ? "more than a message holds" : "announced");
+    HELLO("", 0, NULL, 0, "vanished");
     /* A half-open connection: it will never say anything again. */
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_READY_SENT);
     shutdown(raw.fd, SHUT_WR);
@@ -91,7 +111,6 @@ static void other_versions(void)
     static const int versions[] = {GPUD_MESSAGE_VERSION - 1, GPUD_MESSAGE_VERSION + 1};
     static const enum gpud_message_type types[] = {GPUD_MESSAGE_HELLO, GPUD_MESSAGE_QUERY};
     for (int i = 0; i < 4; i++) {
-        struct raw raw;
         struct gpud_message message = {.type = types[i / 2]};
         uint8_t bytes[GPUD_MESSAGE_MAX];
         int fds[GPUD_MESSAGE_HANDLES];
@@ -117,52 +136,36 @@ static void other_versions(void)
 
 static void surplus_descriptors(void)
 {
-    struct raw raw;
-    struct bytes hello = good_hello();
+    uint8_t bytes[GPUD_MESSAGE_MAX];
+    size_t size = good_hello(bytes);
     static int fds[253];
     static const size_t counts[] = {1, 2, 64, 65, 66, 200, 250, 253};
     for (size_t i = 0; i < 253; i++)
         fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        raw_connect(&raw, BACKGROUND_ADDRESS);
-        CHECK(raw_send(raw.fd, hello.data, hello.size, fds, counts[i]), "not sent: %s",
-              strerror(errno));
-        TURNED_OUT(&raw, "descriptors with a HELLO that has 0");
-    }
-    /* Descriptors with nothing. */
-    raw_connect(&raw, BACKGROUND_ADDRESS);
-    CHECK(raw_send(raw.fd, "x", 1, fds, 253), "not sent");
-    TURNED_OUT(&raw, "not even a header");
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        HELLO(bytes, size, fds, counts[i], "descriptors with a HELLO that has 0");
+    HELLO("x", 1, fds, 253, "not even a header"); /* descriptors with nothing */
     for (size_t i = 0; i < 253; i++)
         close(fds[i]);
-
-    struct gpud_message message;
-    uint8_t bytes[GPUD_MESSAGE_MAX];
-    int out[GPUD_MESSAGE_HANDLES];
-    size_t count, size;
-    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
-    raw_accept(&raw, &message);
-    size = encode_message(&message, bytes, out, &count);
-    CHECK(raw_send(raw.fd, bytes, size, NULL, 0), "not sent");
-    TURNED_OUT(&raw, "0 descriptors with a ACCEPT that has 1");
-    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
-    raw_accept(&raw, &message);
-    size = encode_message(&message, bytes, out, &count);
-    out[1] = out[2] = out[0];
-    CHECK(raw_send(raw.fd, bytes, size, out, 3), "not sent");
-    TURNED_OUT(&raw, "3 descriptors with a ACCEPT that has 1");
+    for (size_t sent = 0; sent <= 3; sent += 3) {
+        struct gpud_message message;
+        int out[GPUD_MESSAGE_HANDLES];
+        size_t count;
+        raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
+        raw_accept(&raw, &message);
+        size = encode_message(&message, bytes, out, &count);
+        out[1] = out[2] = out[0];
+        CHECK(raw_send(raw.fd, bytes, size, out, sent), "not sent");
+        TURNED_OUT(&raw, sent ? "3 descriptors with a ACCEPT that has 1"
+                              : "0 descriptors with a ACCEPT that has 1");
+    }
 }
 
 /* What is sent in the place of a ring page. */
 static void accept_with(int page, const char *says)
 {
-    struct raw raw;
-    struct gpud_message message;
-    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
-    raw_accept(&raw, &message);
-    message.accept.page = encode_page(page);
-    CHECK(page >= 0 && raw_send_message(raw.fd, &message), "not sent");
-    TURNED_OUT(&raw, says);
+    CHECK(page >= 0, "no page that is \"%s\"", says);
+    BENT_ACCEPT(says, m.accept.page = encode_page(page));
     close(page);
 }
 
@@ -192,13 +195,7 @@ static int other_version(size_t size)
 /* What is sent in the place of memory for large metas. */
 static void large_metas_in(struct gpud_handle handle, const char *says)
 {
-    struct raw raw;
-    struct gpud_message message;
-    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
-    raw_accept(&raw, &message);
-    message.accept.large_metas = handle;
-    CHECK(raw_send_message(raw.fd, &message), "not sent");
-    TURNED_OUT(&raw, says);
+    BENT_ACCEPT(says, m.accept.large_metas = handle);
     if (handle.fd >= 0)
         close(handle.fd);
 }
@@ -241,7 +238,6 @@ static void wrong_pages(void)
     accept_with(shm, "not sealed against shrinking");
     /* Good, but read-only for everybody: it may be this route's fault, so the next one is offered.
      */
-    struct raw raw;
     struct gpud_message message;
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
@@ -262,31 +258,18 @@ static void wrong_pages(void)
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-static void bent_accepts(void)
+static void bent_values(void)
 {
-    struct raw raw;
     struct gpud_message message;
     static const uint32_t entries[] = {0, 3, 5, 65, UINT32_MAX};
-    for (size_t i = 0; i < 5; i++) {
-        raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
-        raw_accept(&raw, &message);
-        message.accept.entries = entries[i];
-        CHECK(raw_send_message(raw.fd, &message), "not sent");
-        TURNED_OUT(&raw, entries[i] == 3 || entries[i] == 5 ? "its ring page has 4" : "entries");
-    }
-    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
-    raw_accept(&raw, &message);
-    atomic_store(&raw.page->receiver.claimed, 1);
-    CHECK(raw_send_message(raw.fd, &message), "not sent");
-    TURNED_OUT(&raw, "used before");
+    for (size_t i = 0; i < 5; i++)
+        BENT_ACCEPT(entries[i] == 3 || entries[i] == 5 ? "its ring page has 4" : "entries",
+                    m.accept.entries = entries[i]);
+    BENT_ACCEPT("used before", atomic_store(&raw.page->receiver.claimed, 1));
     /* A ring where there should be none. */
-    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
-    raw_accept(&raw, &message);
-    message.accept.ring.memories = 1;
-    message.accept.ring.handle[0] =
-        (struct gpud_handle){.type = GPUD_HANDLE_LOCAL, .fd = -1, .size = 1 << 20};
-    CHECK(raw_send_message(raw.fd, &message), "not sent");
-    TURNED_OUT(&raw, "sent a ring although ours is used");
+    BENT_ACCEPT("sent a ring although ours is used", m.accept.ring.memories = 1;
+                m.accept.ring.handle[0] =
+                    (struct gpud_handle){.type = GPUD_HANDLE_LOCAL, .fd = -1, .size = 1 << 20});
     /* Another epoch's answers are not for us: then nothing comes, and that has its end. */
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
@@ -302,33 +285,17 @@ static void bent_accepts(void)
         uint32_t slots;
         uint8_t slow;
     } hellos[] = {{65, 0}, {UINT32_MAX, 0}, {4, 4}, {4, 255}};
-    for (size_t i = 0; i < 4; i++) {
-        raw_connect(&raw, BACKGROUND_ADDRESS);
-        raw_hello(&message);
-        message.hello.slots = hellos[i].slots;
-        message.hello.slow_receiver = hellos[i].slow;
-        CHECK(raw_send_message(raw.fd, &message), "not sent");
-        TURNED_OUT(&raw, "requests something that does not exist");
-    }
-    /* Another machine's, and one that claims to live in the sender's own process: it gets no
-     * pointers. */
-    raw_connect(&raw, BACKGROUND_ADDRESS);
-    raw_hello(&message);
-    memset(message.hello.host, 0xee, 16);
-    CHECK(raw_send_message(raw.fd, &message), "not sent");
-    TURNED_OUT(&raw, "different machines");
+    for (size_t i = 0; i < 4; i++)
+        BENT_HELLO("requests something that does not exist", m.hello.slots = hellos[i].slots;
+                   m.hello.slow_receiver = hellos[i].slow);
+    BENT_HELLO("different machines", memset(m.hello.host, 0xee, 16));
     /* What is printed of it is harmless. */
-    raw_connect(&raw, BACKGROUND_ADDRESS);
-    raw_hello(&message);
-    strcpy(message.hello.name, "\x1b]0;evil\x07\nname");
-    message.hello.slots = GPUD_SLOTS_MAX + 1;
-    CHECK(raw_send_message(raw.fd, &message), "not sent");
-    TURNED_OUT(&raw, "?]0;evil??name");
+    BENT_HELLO("?]0;evil??name", strcpy(m.hello.name, "\x1b]0;evil\x07\nname");
+               m.hello.slots = GPUD_SLOTS_MAX + 1);
 }
 
 static void out_of_turn(void)
 {
-    struct raw raw;
     struct gpud_message message;
     for (int step = RAW_CONNECTED; step <= RAW_READY_SENT; step++) {
         if (step == RAW_HELLO_SENT || step == RAW_HELLO_GOT)
@@ -377,7 +344,7 @@ int main(int argc, char **argv)
         {"surplus and missing descriptors", surplus_descriptors},
         {"ring pages that are none", wrong_pages},
         {"no memory for large metas", wrong_large_metas},
-        {"values that cannot be", bent_accepts},
+        {"values that cannot be", bent_values},
         {"messages out of turn", out_of_turn},
     };
     return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
