@@ -6,14 +6,230 @@
  * a word (I1, I2, I3), nothing leaks (I4). Every cell runs in a process of its own, some at a time;
  * at the end a table says how often each point was died at, and after how many ms at most frames
  * came again. */
-#include "cell.h"
+#include "kill.h"
+
 #include "support/check.h"
 #include "support/copies.h"
+#include "support/make.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+
+/* --- points ----------------------------------------------------------------------------------- */
+
+#define MAP_GPU (WAY_CUDA | WAY_HIP)
+#define PEER_GPU (WAY_PEER | WAY_HIP_PEER)
+#define STAGED (WAY_STAGED | WAY_UP | WAY_DOWN)
+#define TAKES_BACK (WAY_HOST | WAY_VULKAN | MAP_GPU | PEER_GPU | STAGED | WAY_DIRECTGMA | WAY_PUSH)
+#define ALL (TAKES_BACK | WAY_RDMA)
+/* What dies is the main sender of a group, or the group. */
+#define GROUPED (ALL | WAYS_OF_GROUPS)
+/* Of a sender that dies: where another one stands by, too. */
+#define MAY_STAND_BY (GROUPED | WAY_STANDBY)
+#define SHARED (WAY_HOST | WAY_VULKAN | MAP_GPU | STAGED) /* a ring of the sender's */
+#define SIGNALLED (MAP_GPU | PEER_GPU | WAY_DIRECTGMA)    /* words that the devices write */
+#define BY_QUEUE (MAP_GPU | PEER_GPU)                     /* and that the page holds */
+
+const struct point points[] = {
+    {"sender: connection accepted", BY_CONNECTING, MAY_STAND_BY},
+    {"sender: HELLO read", BY_CONNECTING, MAY_STAND_BY},
+    {"sender: OFFER sent", BY_CONNECTING, MAY_STAND_BY},
+    {"sender: ACCEPT read", BY_CONNECTING, MAY_STAND_BY},
+    {"sender: test frame published", BY_CONNECTING, MAY_STAND_BY},
+    {"sender: CANARY sent", BY_CONNECTING, MAY_STAND_BY},
+    {"sender: READY read", BY_CONNECTING, MAY_STAND_BY},
+    {"sender: before a credit is taken", BY_FRAMES, MAY_STAND_BY},
+    {"sender: credit taken", BY_FRAMES, MAY_STAND_BY},
+    {"sender: described", BY_FRAMES, MAY_STAND_BY},
+    {"sender: signal posted", BY_FRAMES, SIGNALLED},
+    {"sender: copy enqueued", BY_FRAMES, MAY_STAND_BY},
+    {"sender: published", BY_FRAMES, MAY_STAND_BY},
+    {"sender: reaped", BY_FRAMES, MAY_STAND_BY},
+    {"sender: wait enqueued", BY_A_HELD_GPU, BY_QUEUE},
+    {"sender: revoked", BY_SLOWNESS, TAKES_BACK | WAY_STANDBY | WAYS_OF_GROUPS},
+    {"sender: frame waits", BY_SLOWNESS, WAY_RDMA},
+    {"sender: waiting frame published", BY_SLOWNESS, WAY_RDMA},
+    {"sender: message sent, not counted", BY_EVENTS, MAY_STAND_BY},
+    {"sender: event sent", BY_EVENTS, MAY_STAND_BY},
+    {"sender: EOS sent", BY_ENDS, MAY_STAND_BY},
+    {"sender: new epoch's OFFER sent", BY_EPOCHS, MAY_STAND_BY},
+    {"sender: GROW sent", BY_GROWTH, SHARED | WAY_STANDBY | WAYS_OF_GROUPS},
+    {"sender: BYE sent", BY_LEAVING, GROUPED},
+    {"receiver: HELLO sent", BY_CONNECTING, GROUPED},
+    {"receiver: OFFER read", BY_CONNECTING, GROUPED},
+    {"receiver: ring imported", BY_CONNECTING, GROUPED},
+    {"receiver: ACCEPT sent", BY_CONNECTING, GROUPED},
+    {"receiver: test frame claimed", BY_CONNECTING, GROUPED},
+    {"receiver: READY sent", BY_CONNECTING, GROUPED},
+    {"receiver: claimed, descriptor not read", BY_FRAMES, GROUPED},
+    {"receiver: descriptor read", BY_FRAMES, GROUPED},
+    {"receiver: upload enqueued", BY_FRAMES, WAY_STAGED | WAY_UP | WAY_PUSH},
+    {"receiver: frame handed out", BY_FRAMES, GROUPED},
+    {"receiver: wait enqueued", BY_FRAMES, SIGNALLED},
+    {"receiver: release posted", BY_FRAMES, BY_QUEUE},
+    {"receiver: before giving back", BY_FRAMES, GROUPED},
+    {"receiver: given back", BY_FRAMES, GROUPED},
+    {"receiver: event handled", BY_EVENTS, GROUPED},
+    {"receiver: EOS read", BY_ENDS, GROUPED},
+    {"receiver: new epoch's OFFER read", BY_EPOCHS, GROUPED},
+    {"receiver: GROW imported", BY_GROWTH, SHARED | WAYS_OF_GROUPS},
+    {"receiver: BYE sent", BY_LEAVING, GROUPED},
+};
+const int point_count = sizeof(points) / sizeof(points[0]);
+
+bool point_is_the_senders(const struct point *point)
+{
+    return strncmp(point->name, "sender: ", 8) == 0;
+}
+
+/* --- a cell ----------------------------------------------------------------------------------- */
+
+#define A_SEGMENT                                                                  \
+    100 /* kills with one honest receiver, which lives no longer than some minutes \
+         */
+#define SLACK_REAL ((size_t)64 << 20) /* what others may take on a GPU that is not ours alone */
+#define SLACK_RSS 8192                /* KiB that an allocator may keep */
+
+const struct way ways[WAYS] = {
+    {"map host", WAY_HOST, "host", "host", "map"},
+    {"map cuda", WAY_CUDA, "cuda:0", "cuda:0", "map"},
+    {"peer", WAY_PEER, "cuda:0", "cuda:1", "peer"},
+    {"staged", WAY_STAGED, "cuda:0", "cuda:1", "staged"},
+    {"staged up", WAY_UP, "host", "vulkan:0", "staged"},
+    {"staged down", WAY_DOWN, "vulkan:0", "host", "staged"},
+    {"directgma", WAY_DIRECTGMA, "opencl:0", "opencl:0", "directgma"},
+    {"map hip", WAY_HIP, "hip:0", "hip:0", "map"},
+    {"peer hip", WAY_HIP_PEER, "hip:0", "hip:1", "peer"},
+    {"staged push", WAY_PUSH, "hip:0", "hip:1", "staged-push"},
+    {"map vulkan", WAY_VULKAN, "vulkan:0", "vulkan:0", "map"},
+    {"rdma host", WAY_RDMA, "host", "host", "rdma-host"},
+    {"standby", WAY_STANDBY, "host", "host", "map"},
+    {"group", WAY_GROUP, "host", "host", "map"},
+    {"group of sound", WAY_SOUND, "host", "host", "map"},
+};
+
+void honest_start(struct peer *honest, const struct cell *cell)
+{
+    struct peer_orders orders = {0};
+    snprintf(orders.address, sizeof(orders.address), "%s", peer_address(KILL_NAME));
+    snprintf(orders.device, sizeof(orders.device), "%s", cell->way->to);
+    peer_start(honest, &orders);
+}
+
+void honest_finish(struct peer *honest)
+{
+    PEER_FINISH(honest);
+    peer_forget(honest);
+}
+
+static int64_t survive(const struct cell *cell, int kills, enum gpud_slow_receiver policy)
+{
+    if (!point_is_the_senders(cell->point))
+        return survive_sending(cell, kills, policy);
+    return cell->way->bit & WAYS_OF_GROUPS ? survive_grouped(cell, kills)
+                                           : survive_receiving(cell, kills, policy);
+}
+
+/* --- leaks ------------------------------------------------------------------------------------ */
+
+/* KiB; under a sanitizer, which keeps what is freed, nothing. */
+static long resident(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return 0;
+#else
+    long total, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    CHECK(file && fscanf(file, "%ld %ld", &total, &pages) == 2, "no /proc/self/statm");
+    fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+#endif
+}
+
+/* What is in use on the GPUs of this way; 0 on others. */
+static size_t gpu_memory(const struct way *way)
+{
+    const char *names[] = {way->from, way->to};
+    size_t used = 0;
+    if (!gpu_is_behind(way->from))
+        return 0;
+    struct gpud_context *context = NEW_CONTEXT();
+    for (int i = 0; i < 2; i++) {
+        struct gpu gpu;
+        struct gpud_device *device = OPEN_DEVICE(context, names[i]);
+        gpu_open(&gpu, names[i], VIEW_FRAME_MIN);
+        used += gpu_used(&gpu);
+        gpu_close(&gpu);
+        gpud_device_close(&device);
+    }
+    gpud_context_destroy(&context);
+    return used;
+}
+
+static void gpu_memory_is_back(const struct way *way, size_t before)
+{
+    /* An account of our own is exact; see cell_run(). */
+    size_t slack = getenv("GPUD_FAKE_CUDA_STRICT") ? 0 : SLACK_REAL, now = before;
+    for (int64_t until = gpud_test_now() + 5 * GPUD_SEC; gpud_test_now() < until;
+         gpud_test_nap(20)) {
+        now = gpu_memory(way);
+        if (now <= before + slack)
+            return;
+    }
+    FAIL("I4: memory of GPUs leaks: %zu bytes were in use, %zu are", before, now);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+/* For this process, and for those to come: what takes a network card's place, or the card of an
+ * address of this host, on a port of the cell's own. */
+static void choose_network(const struct cell *cell)
+{
+    const char *host = getenv("GPUD_TEST_HOST");
+    char address[108];
+    if (host) {
+        snprintf(address, sizeof(address), "rdma://%s:%d", host,
+                 7200 + (int)(cell->point - points));
+        setenv("GPUD_TEST_ADDRESS", address, 1);
+    } else {
+        setenv("GPUD_TEST_COPIES", "1", 1);
+        copies_install();
+    }
+}
+
+void cell_run(struct cell *cell)
+{
+    char account[128];
+    if (cell->way->bit == WAY_RDMA)
+        choose_network(cell);
+    runtime_make();
+    snprintf(account, sizeof(account), "%s/account", getenv("XDG_RUNTIME_DIR"));
+    setenv("GPUD_FAKE_CUDA_ACCOUNT", account, 1);
+
+    /* What drivers and allocators keep they have after the first one. */
+    gpu_memory(cell->way);
+    cell->worst = survive(cell, 1, GPUD_SLOW_BLOCK);
+    struct baseline before = baseline_take();
+    size_t used = gpu_memory(cell->way);
+    long kib = resident();
+    for (int left = cell->kills - 1, segment = 0; left; segment++) {
+        int kills = segment == 0 ? (left + 1) / 2 : left;
+        kills = kills < A_SEGMENT ? kills : A_SEGMENT;
+        int64_t took = survive(cell, kills, segment % 2 ? GPUD_SLOW_BLOCK : GPUD_SLOW_DROP_OLDEST);
+        cell->worst = took > cell->worst ? took : cell->worst;
+        left -= kills;
+    }
+    BASELINE_CHECK(before);
+    gpu_memory_is_back(cell->way, used);
+    /* An emulator's own memory, which it translates into, counts as the program's. */
+    CHECK(getenv("MESON_EXE_WRAPPER") || resident() <= kib + SLACK_RSS,
+          "I4: %ld KiB were resident, %ld are", kib, resident());
+    unlink(account);
+    /* A sender that was killed last leaves its socket behind, and the next one takes it over. */
+    runtime_done();
+}
 
 #define JOBS_MAX 16
 #define POINTS_MAX 64
@@ -34,7 +250,7 @@ static struct job {
 } jobs[JOBS_MAX];
 static int running, failed;
 
-/* --- one cell --------------------------------------------------------------------------------- */
+/* --- cells at a time -------------------------------------------------------------------------- */
 
 /* Whether the way's devices are there at all; in a process of its own, as drivers do not like to be
  * forked. */

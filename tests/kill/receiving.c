@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The survivors receive: senders die, this process and an honest receiver in another one see it. */
-#include "cell.h"
+#include "kill.h"
+
 #include "support/check.h"
 #include "support/make.h"
 
@@ -14,11 +15,12 @@ struct receiving {
     struct gpud_receiver *receiver;
     struct gpu gpu;
     struct view view;
-    unsigned since;      /* frames by this connection */
-    unsigned seen;       /* the child whose frames came last */
-    unsigned ends, sent; /* EOS that came, and that children before this one sent */
+    unsigned since; /* frames by this connection */
+    unsigned seen;  /* the child whose frames came last */
+    unsigned ends;  /* EOS that came */
     uint64_t lost;
     struct peer honest;
+    struct peer more; /* another one, for a while */
     struct children children;
 };
 
@@ -57,7 +59,7 @@ static void receive(struct receiving *r)
         view_end_link(&r->view);
         r->lost++;
     } else if (status == GPUD_CLOSED) {
-        CHECK(++r->ends <= r->sent + atomic_load(&r->children.child.board->ends),
+        CHECK(++r->ends <= r->children.ends + atomic_load(&r->children.child.board->ends),
               "a crash is told as the end of the stream");
     } else {
         CHECK(status == GPUD_TIMEOUT, "acquire says \"%s\": %s", gpud_status_string(status),
@@ -67,9 +69,16 @@ static void receive(struct receiving *r)
 
 /* --- what goes on until the point ------------------------------------------------------------- */
 
-static void provoke(struct receiving *r)
+static void receive_to_the_death(void *survivor)
 {
+    struct receiving *r = survivor;
     switch (r->cell->point->provoke) {
+    case BY_GROWTH:
+        if (atomic_load(&r->more.board->frames) <= EVERY)
+            break;
+        honest_finish(&r->more); /* it found the room of one that has just left */
+        honest_start(&r->more, r->cell);
+        break;
     case BY_CONNECTING:
         if (r->since >= EVERY)
             connect_anew(r);
@@ -85,13 +94,7 @@ static void provoke(struct receiving *r)
     default:
         break;
     }
-}
-
-static void calm_down(struct receiving *r)
-{
-    if (r->view.all_by_stream)
-        gpu_let_go(&r->gpu);
-    r->view.all_by_stream = false;
+    receive(r);
 }
 
 /* --- deaths ----------------------------------------------------------------------------------- */
@@ -120,32 +123,17 @@ static int64_t one_death(struct receiving *r, int round)
 {
     for (int more = round % 4; more; more--)
         receive(r);
-    struct peer more;
-    bool grows = r->cell->point->provoke == BY_GROWTH;
     children_arm(&r->children);
-    if (grows) /* one receiver more: the ring grows, and the others hear of it */
-        honest_start(&more, r->cell);
-    int64_t until = gpud_test_now() + REACHED_MAX;
-    while (children_armed(&r->children)) {
-        provoke(r);
-        receive(r);
-        if (grows && atomic_load(&more.board->frames) > EVERY) {
-            honest_finish(&more); /* it found the room of one that has just left */
-            honest_start(&more, r->cell);
-        }
-        CHECK(gpud_test_now() < until || !children_armed(&r->children),
-              "the point was not reached, %u of %u times",
-              atomic_load(&r->children.child.board->passings),
-              r->children.child.board->orders.passing);
-    }
-    calm_down(r);
-    int64_t killed = atomic_load(&r->children.killed);
-    r->sent += atomic_load(&r->children.child.board->ends);
-    children_advance(&r->children);
+    if (r->cell->point->provoke == BY_GROWTH) /* the ring grows, and the others hear of it */
+        honest_start(&r->more, r->cell);
+    int64_t killed = children_die(&r->children, receive_to_the_death, r);
+    if (r->view.all_by_stream)
+        gpu_let_go(&r->gpu);
+    r->view.all_by_stream = false;
     receive_from_child(r, AGAIN_MAX);
     int64_t took = gpud_test_now() - killed;
-    if (grows)
-        honest_finish(&more);
+    if (r->more.board)
+        honest_finish(&r->more);
     return took;
 }
 
@@ -155,7 +143,8 @@ static void check_honest(struct receiving *r, int kills)
     PEER_UNTIL("the honest receiver notices every end of a link", 20000,
                atomic_load(&board->lost) > (unsigned)kills);
     PEER_FINISH(&r->honest);
-    CHECK(atomic_load(&board->ends) <= r->sent + atomic_load(&r->children.child.board->ends),
+    CHECK(atomic_load(&board->ends) <=
+              r->children.ends + atomic_load(&r->children.child.board->ends),
           "a crash is told to the honest receiver as the end of the stream");
     peer_forget(&r->honest);
 }
@@ -199,5 +188,150 @@ int64_t survive_receiving(const struct cell *cell, int kills, enum gpud_slow_rec
     CHECK(!r.view.wrong[0], "%s", r.view.wrong);
     children_close(&r.children);
     gpud_context_destroy(&r.context);
+    return worst;
+}
+
+/* --- a group ---------------------------------------------------------------------------------- */
+
+/* The survivor is a group of a main and a backup sender, of which the main ones die in turn. Each
+ * picture of the programme is handed on once, whichever has it. */
+#define SLOWNESS (20 * GPUD_MSEC) /* after each picture: four more are due meanwhile */
+
+struct grouped {
+    const struct cell *cell;
+    struct gpud_context *context;
+    struct pair pair;
+    struct children children; /* the main ones */
+    struct child backup;
+    struct peer more; /* another receiver of the main one, for a while */
+};
+
+static void take_instant(struct grouped *g)
+{
+    if (pair_take(&g->pair, 5 * GPUD_MSEC) < 0)
+        return;
+    CHECK(!g->pair.wrong[0], "child %u: %s", g->children.number, g->pair.wrong);
+    /* Where nothing is dropped nothing is missing after any death; but a member that connects anew
+     * begins in the present, for which a busy machine's backup may be too late. */
+    enum provoke provoke = g->cell->point->provoke;
+    if (provoke != BY_SLOWNESS && provoke != BY_CONNECTING)
+        CHECK(!g->pair.missing && !g->pair.corrupted,
+              "I2, I3: %llu pictures or samples are missing, %llu broken, before picture %llu, and "
+              "the "
+              "backup has them",
+              (unsigned long long)g->pair.missing, (unsigned long long)g->pair.corrupted,
+              (unsigned long long)g->pair.last);
+    struct child *senders[] = {&g->backup, &g->children.child, &g->children.next};
+    for (int i = 0; i < 3; i++)
+        if (senders[i]->board)
+            atomic_store(&senders[i]->board->handed, g->pair.last);
+}
+
+#define TAKE_UNTIL(g, within, what, condition)                                               \
+    do {                                                                                     \
+        int64_t until_ = gpud_test_now() + (within);                                         \
+        while (!(condition)) {                                                               \
+            take_instant(g);                                                                 \
+            CHECK(gpud_test_now() < until_, "child %u, after picture %llu: not in time: %s", \
+                  (g)->children.number, (unsigned long long)(g)->pair.last, what);           \
+        }                                                                                    \
+    } while (0)
+
+static void start_backup(struct grouped *g)
+{
+    struct child_orders orders = g->children.orders;
+    orders.sends = orders.backup = true;
+    orders.number = 0;
+    child_start(&g->backup, &orders);
+    atomic_store(&g->backup.board->go, true);
+}
+
+/* What goes on until the point. */
+static void take_to_the_death(void *survivor)
+{
+    struct grouped *g = survivor;
+    switch (g->cell->point->provoke) {
+    case BY_CONNECTING:
+        if (g->pair.by_main < EVERY)
+            break;
+        pair_close(&g->pair);
+        pair_open(&g->pair, g->context);
+        break;
+    case BY_GROWTH:
+        if (atomic_load(&g->more.board->frames) <= EVERY)
+            break;
+        honest_finish(&g->more); /* it found the room of one that has just left */
+        honest_start(&g->more, g->cell);
+        break;
+    case BY_SLOWNESS:
+        gpud_test_nap(SLOWNESS / GPUD_MSEC);
+        break;
+    default:
+        break;
+    }
+    take_instant(g);
+}
+
+/* Pictures of the main one must have come, before the next one may come into its place. */
+static int64_t one_death_grouped(struct grouped *g, int round)
+{
+    uint64_t wanted = g->pair.last + (uint64_t)round % 4;
+    TAKE_UNTIL(g, AGAIN_MAX, "pictures", g->pair.last >= wanted);
+    children_arm(&g->children);
+    if (g->cell->point->provoke == BY_GROWTH)
+        honest_start(&g->more, g->cell);
+    int64_t killed = children_die(&g->children, take_to_the_death, g);
+    struct gpud_group_info info = GPUD_INFO_INIT(info);
+    TAKE_UNTIL(g, AGAIN_MAX, "a picture of the next main sender",
+               atomic_load(&g->children.child.board->frames) > 0);
+    g->pair.of_main = 0;
+    /* The stream goes on; a busy machine's main sender may be the later one for a while. */
+    TAKE_UNTIL(g, START_MAX, "the main sender is taken again", g->pair.of_main > 1);
+    gpud_group_get_info(g->pair.group, MAIN, &info);
+    CHECK(info.connected, "the main sender delivers, and counts as missing: %s", info.reason);
+    int64_t took = gpud_test_now() - killed;
+    if (g->more.board) {
+        TAKE_UNTIL(g, START_MAX, "a frame at the receiver that has joined",
+                   atomic_load(&g->more.board->frames) > 0);
+        honest_finish(&g->more);
+    }
+    return took;
+}
+
+/* The backup is the last to go: the stream goes on until then. */
+static void finish_grouped(struct grouped *g)
+{
+    children_dismiss(&g->children);
+    TAKE_UNTIL(g, AGAIN_MAX, "the last main sender leaves", children_gone(&g->children));
+    uint64_t wanted = g->pair.last + 3;
+    TAKE_UNTIL(g, AGAIN_MAX, "pictures of the backup", g->pair.last >= wanted);
+    struct children rest = {.child = g->backup};
+    children_dismiss(&rest);
+    /* It may wait for a slot until then. */
+    TAKE_UNTIL(g, AGAIN_MAX, "the backup leaves", children_gone(&rest));
+    children_close(&rest);
+}
+
+int64_t survive_grouped(const struct cell *cell, int kills)
+{
+    bool slow = cell->point->provoke == BY_SLOWNESS;
+    struct grouped g = {.cell = cell};
+    int64_t worst = 0;
+    g.context = NEW_CONTEXT();
+    g.pair.sound = cell->way->bit == WAY_SOUND;
+    pair_open(&g.pair, g.context);
+    g.children.orders.programme = gpud_test_now();
+    children_open(&g.children, cell, slow ? GPUD_SLOW_DROP_OLDEST : GPUD_SLOW_BLOCK);
+    start_backup(&g);
+    TAKE_UNTIL(&g, START_MAX, "pictures of both",
+               g.pair.of_main > 0 && atomic_load(&g.backup.board->frames) > 0);
+    for (int round = 0; round < kills; round++) {
+        int64_t took = one_death_grouped(&g, round);
+        worst = took > worst ? took : worst;
+    }
+    finish_grouped(&g);
+    pair_close(&g.pair);
+    children_close(&g.children);
+    gpud_context_destroy(&g.context);
     return worst;
 }

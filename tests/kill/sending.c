@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The survivor sends: receivers die beside an honest one. */
-#include "cell.h"
-#include "programme.h"
+#include "kill.h"
+
 #include "support/check.h"
 #include "support/make.h"
 
@@ -179,32 +179,28 @@ static void join_one_more(struct sending *s)
     s->joined++;
 }
 
+static void send_to_the_death(void *survivor)
+{
+    struct sending *s = survivor;
+    send(s);
+    if (s->more.board && atomic_load(&s->more.board->frames) > EVERY) {
+        honest_finish(&s->more); /* it found the room of one that has just left */
+        join_one_more(s);
+    }
+}
+
 /* Until the child is dead, and then until the next one has a frame: so long did it take. */
 static int64_t one_death(struct sending *s, int round)
 {
-    bool grows = s->cell->point->provoke == BY_GROWTH;
     children_arm(&s->children);
-    if (grows)
+    if (s->cell->point->provoke == BY_GROWTH)
         join_one_more(s);
-    int64_t until = gpud_test_now() + REACHED_MAX;
-    while (children_armed(&s->children)) {
-        send(s);
-        if (grows && atomic_load(&s->more.board->frames) > EVERY) {
-            honest_finish(&s->more); /* it found the room of one that has just left */
-            join_one_more(s);
-        }
-        CHECK(gpud_test_now() < until || !children_armed(&s->children),
-              "the point was not reached, %u of %u times",
-              atomic_load(&s->children.child.board->passings),
-              s->children.child.board->orders.passing);
-    }
-    int64_t killed = atomic_load(&s->children.killed);
-    children_advance(&s->children);
+    int64_t killed = children_die(&s->children, send_to_the_death, s);
     s->epoch_frames = 0;
     send(s); /* at once, before the death is noticed */
     send_until(s, &s->children.child.board->frames, 1, AGAIN_MAX, "a frame at the next receiver");
     int64_t took = gpud_test_now() - killed;
-    if (grows) {
+    if (s->more.board) {
         send_until(s, &s->more.board->frames, 1, START_MAX,
                    "a frame at the receiver that has joined");
         honest_finish(&s->more);

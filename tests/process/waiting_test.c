@@ -267,8 +267,7 @@ static void the_new_format_comes_all_the_same(void)
     CHECK_EQUAL(info_of(&scene).dropped, 1);
 }
 
-/* --- giving way
- * ------------------------------------------------------------------------------------ */
+/* --- giving way ------------------------------------------------------------------------------- */
 
 static void interrupted(void)
 {
@@ -419,8 +418,7 @@ static void beside_a_poll(void)
     close_scene(&scene);
 }
 
-/* --- beside others
- * -------------------------------------------------------------------------------- */
+/* --- beside others ---------------------------------------------------------------------------- */
 
 static void beside_a_fast_one(void)
 {
