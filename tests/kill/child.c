@@ -124,7 +124,7 @@ static void play_programme(struct gpud_context *context)
     struct child_format format;
     unsigned epoch = 0;
     struct gpud_sender *sender = make_sender(context);
-    struct gpud_device *host = OPEN_DEVICE(context, "host");
+    AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, "host");
     child_format(&format, &own->orders, epoch);
     WORKS(gpud_sender_configure(sender, &format.media, &e));
     /* Beside the group there is the receiver for which the last one's ring grew. */
@@ -147,7 +147,6 @@ static void play_programme(struct gpud_context *context)
         }
     }
     gpud_sender_destroy(&sender);
-    gpud_device_close(&host);
 }
 
 static void play_sender(struct gpud_context *context)
@@ -156,7 +155,7 @@ static void play_sender(struct gpud_context *context)
     unsigned epoch = 0;
     uint64_t number = (uint64_t)own->orders.number * CHILD_NUMBERS;
     struct gpud_sender *sender = make_sender(context);
-    struct gpud_device *host = OPEN_DEVICE(context, "host");
+    AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, "host");
     child_format(&format, &own->orders, epoch);
     WORKS(gpud_sender_configure(sender, &format.media, &e));
     if (own->orders.standby)
@@ -174,7 +173,6 @@ static void play_sender(struct gpud_context *context)
         gpud_test_nap(1);
     }
     gpud_sender_destroy(&sender);
-    gpud_device_close(&host);
 }
 
 /* --- receiving -------------------------------------------------------------------------------- */

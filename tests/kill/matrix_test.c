@@ -155,7 +155,7 @@ static size_t gpu_memory(const struct way *way)
     size_t used = 0;
     if (!gpu_is_behind(way->from))
         return 0;
-    struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     for (int i = 0; i < 2; i++) {
         struct gpu gpu;
         struct gpud_device *device = OPEN_DEVICE(context, names[i]);
@@ -164,7 +164,6 @@ static size_t gpu_memory(const struct way *way)
         gpu_close(&gpu);
         gpud_device_close(&device);
     }
-    gpud_context_destroy(&context);
     return used;
 }
 

@@ -152,7 +152,7 @@ static uint64_t frames_taken(struct gpud_sender *sender)
 /* A receiver's counters go on with its next ring page, also before its first frame. */
 static void a_new_format(void)
 {
-    struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     struct gpud_sender *sender = NEW_SENDER(context, .address = "formats");
     struct gpud_layout layout = LAYOUT("UYVY", 320, 180, 0);
     struct peer_orders orders = {.address = "formats"};
@@ -174,7 +174,6 @@ static void a_new_format(void)
     PEER_FINISH(&peer);
     peer_forget(&peer);
     gpud_sender_destroy(&sender);
-    gpud_context_destroy(&context);
 }
 
 /* A program of an older release has a smaller struct. */

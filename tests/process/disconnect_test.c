@@ -31,7 +31,7 @@ static struct gpud_receiver *make_receiver(struct gpud_context *context, struct 
 
 static void end_of_stream(void)
 {
-    struct gpud_context *context = raw_context();
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     struct gpud_frame *frame;
     struct raw_server server;
     struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
@@ -65,13 +65,12 @@ static void end_of_stream(void)
            gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
     gpud_receiver_destroy(&receiver);
     raw_server_close(&server);
-    gpud_context_destroy(&context);
 }
 
 /* A sender that blocks for slow receivers must not wait for one that is gone. */
 static void frames_kept(void)
 {
-    struct gpud_context *context = raw_context();
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     struct gpud_frame *frame;
     struct raw_server server;
     struct gpud_receiver *receiver = make_receiver(context, &server);
@@ -95,7 +94,6 @@ static void frames_kept(void)
     CHECK(raw_wait_hangup(server.fd, GPUD_SEC), "the last frame is back, and the sender waits on");
     gpud_receiver_destroy(&receiver);
     raw_server_close(&server);
-    gpud_context_destroy(&context);
 }
 
 static struct gpud_sender *make_sender(struct gpud_context *context)

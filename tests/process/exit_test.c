@@ -123,8 +123,7 @@ static const char *sentence(int signal)
 
 static void take_frame(struct gpud_receiver *from)
 {
-    struct gpud_frame *frame = ACQUIRE_FRAME(from, 20 * GPUD_SEC);
-    gpud_frame_release(&frame);
+    AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_FRAME(from, 20 * GPUD_SEC);
 }
 
 /* By this signal; 0: by exit(). reaped: the goodbye is read after the process has ended; else while

@@ -318,13 +318,13 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 static void *receive(void *arg)
 {
     struct stage *stage = arg;
-    struct gpud_context *context = open_context(stage);
+    AUTO(gpud_context_destroy) struct gpud_context *context = open_context(stage);
     if (!context) {
         atomic_fetch_add(&stage->lost, 1);
         return NULL;
     }
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_receiver *receiver = NULL;
+    AUTO(gpud_receiver_destroy) struct gpud_receiver *receiver = NULL;
     struct gpud_error error = {.reason = ""};
     params.address = stage->address;
     params.device = stage->to;
@@ -349,8 +349,6 @@ static void *receive(void *arg)
             gpud_test_nap(10);
         }
     }
-    gpud_receiver_destroy(&receiver);
-    gpud_context_destroy(&context);
     return NULL;
 }
 

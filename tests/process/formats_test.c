@@ -197,7 +197,7 @@ static int64_t used(void)
 
 static void a_standby_that_failed(void)
 {
-    struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     struct gpud_sender *first = NULL, *standby = NULL, *next = NULL;
     struct rlimit limit, none;
     CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
@@ -224,7 +224,6 @@ static void a_standby_that_failed(void)
     gpud_sender_destroy(&next);
     PEER_UNTIL("the standby has the address", 30000, !INFO(sender, standby).stands_by);
     gpud_sender_destroy(&standby);
-    gpud_context_destroy(&context);
 }
 
 int main(void)

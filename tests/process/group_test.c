@@ -320,14 +320,13 @@ static void refusals(void)
 static void refuse_freeze(const char *device)
 {
     struct gpud_group *group = NULL;
-    struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     struct gpud_receiver *receiver =
         NEW_RECEIVER(context, .address = "none-a", .device = device, .slots = 5);
     EXPECT(GPUD_UNSUPPORTED, "receive on the host",
            gpud_group_create(context, PARAMS(.mode = GPUD_GROUP_ANY, .freeze_timeout_ns = GPUD_SEC),
                              &receiver, 1, &group, &e));
     gpud_receiver_destroy(&receiver);
-    gpud_context_destroy(&context);
 }
 
 static struct gpud_group *waiting;
@@ -422,8 +421,8 @@ static void poll_beside_a_slow_one(void)
 {
     struct gpud_receiver *receivers[2];
     struct instants senders[2];
-    struct gpud_context *context = NEW_CONTEXT();
-    struct gpud_device *host = OPEN_DEVICE(context, "host");
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, "host");
     receivers[0] = NEW_RECEIVER(context, .address = "camera-0");
     receivers[1] = NEW_RECEIVER(context, .address = "camera-1", .alloc = alloc_late, .user = host);
     struct gpud_group *group;
@@ -471,8 +470,6 @@ static void poll_beside_a_slow_one(void)
         gpud_receiver_destroy(&receivers[i]);
         instants_finish(&senders[i]);
     }
-    gpud_device_close(&host);
-    gpud_context_destroy(&context);
 }
 
 /* A group that ends while its members connect, over and over. */

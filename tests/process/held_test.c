@@ -48,7 +48,7 @@ static void held_past_the_receiver(void)
 static void counted(void)
 {
     struct gpud_frame *frame[HELD];
-    struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = BACKGROUND_ADDRESS);
     CHECK_EQUAL(gpud_receiver_count_frames(receiver), 0);
     for (unsigned held = 0; held < HELD; held++) {
@@ -58,7 +58,6 @@ static void counted(void)
     for (unsigned i = 0; i < HELD; i++)
         gpud_frame_release(&frame[i]);
     gpud_receiver_destroy(&receiver);
-    gpud_context_destroy(&context);
 }
 
 /* A stuck receiver's frames must not stop the stream: its sender ends the link, and the frames are

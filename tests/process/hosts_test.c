@@ -48,7 +48,7 @@ static void note_sender(void *user, enum gpud_event event, const void *data)
 
 static void receive_frames(struct board *board)
 {
-    struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     struct gpud_receiver *receiver =
         NEW_RECEIVER(context, .address = "hosts", .on_event = note_sender, .user = board);
     while (!atomic_load(&board->leave)) {
@@ -68,7 +68,6 @@ static void receive_frames(struct board *board)
         atomic_fetch_add(&board->frames, 1);
     }
     gpud_receiver_destroy(&receiver);
-    gpud_context_destroy(&context);
 }
 
 static bool write_file(const char *path, const char *text)

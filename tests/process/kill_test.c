@@ -7,7 +7,7 @@
 #include "support/make.h"
 #include "support/media.h"
 #include "support/peer.h"
-#include "support/picture.h"
+#include "support/tally.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -16,13 +16,6 @@
 #define WIDTH 320
 #define HEIGHT 181
 #define AGAIN (2 * GPUD_SEC)
-
-static unsigned random_below(unsigned limit)
-{
-    static uint32_t state = 12345;
-    state = state * 1664525 + 1013904223;
-    return (state >> 8) % limit;
-}
 
 /* --- the receiver dies ------------------------------------------------------------------------ */
 
@@ -41,7 +34,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
         peer_start(&peer, &orders);
         /* In the middle of it: while frames are submitted, after a number of them that is never the
          * same. */
-        unsigned wanted = 1 + random_below(20);
+        unsigned wanted = 1 + tally_random_below(20);
         int64_t until = gpud_test_now() + AGAIN;
         while (atomic_load(&peer.board->frames) == 0) {
             SEND_LENT(sender, &layout, ++number);
@@ -95,7 +88,7 @@ static void kill_senders(int rounds)
     for (int round = 0; round < rounds; round++) {
         struct peer peer;
         peer_start(&peer, &orders);
-        unsigned wanted = 1 + random_below(20), got = 0;
+        unsigned wanted = 1 + tally_random_below(20), got = 0;
         int64_t until = gpud_test_now() + AGAIN;
         uint64_t last = 0;
         while (got < wanted) {
@@ -173,8 +166,8 @@ static void bury(struct peer *peer, pid_t child)
 
 static void kill_parent_that_receives(enum peer_child how)
 {
-    struct gpud_context *context = NEW_CONTEXT();
-    struct gpud_sender *sender = NEW_SENDER(context, .address = "kill");
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_sender_destroy) struct gpud_sender *sender = NEW_SENDER(context, .address = "kill");
     struct gpud_layout layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
     struct peer_orders orders = {.address = "kill"};
     struct peer peer;
@@ -187,8 +180,6 @@ static void kill_parent_that_receives(enum peer_child how)
                (gpud_sender_get_info(sender, &info), info.disconnects == 1));
     CHECK_EQUAL(info.receivers, 0);
     bury(&peer, child);
-    gpud_sender_destroy(&sender);
-    gpud_context_destroy(&context);
 }
 
 /* Acquires until the status differs from `usual` and a time-out; by_poll: when the descriptor for
@@ -215,7 +206,7 @@ static enum gpud_status acquire_until_not(enum gpud_status usual, struct gpud_re
 
 static void kill_parent_that_sends(enum peer_child how, bool by_poll)
 {
-    struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = "kill");
     struct gpud_sender *standby = NULL;
     struct gpud_layout layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
@@ -252,7 +243,6 @@ static void kill_parent_that_sends(enum peer_child how, bool by_poll)
     bury(&peer, child);
     gpud_sender_destroy(&standby);
     gpud_receiver_destroy(&receiver);
-    gpud_context_destroy(&context);
 }
 
 static void kill_parents(void)

@@ -490,13 +490,12 @@ static void stopped(void)
 /* Whether the receiver has, or had before, the frame with this sequence; drops earlier ones. */
 static bool takes(struct gpud_receiver *receiver, uint64_t sequence, bool before)
 {
-    struct gpud_frame *frame = NULL;
+    AUTO(gpud_frame_release) struct gpud_frame *frame = NULL;
     if (before || try(receiver, 5 * GPUD_MSEC, &frame) != GPUD_OK)
         return before;
     bool latest = INFO(frame, frame).sequence == sequence;
     if (latest)
         check_whole(&frame);
-    gpud_frame_release(&frame);
     return latest;
 }
 

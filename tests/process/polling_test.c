@@ -79,7 +79,7 @@ static void polling_sender(void)
 {
     static struct acquirer acquirer;
     static struct raw_server server;
-    struct gpud_context *context = raw_context();
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     struct gpud_message message, kick = {.type = GPUD_MESSAGE_KICK};
     uint32_t entry;
     raw_listen(&server, ADDRESS);
@@ -103,7 +103,6 @@ static void polling_sender(void)
     raw_hang_up(&server);
     acquirer_stop(&acquirer);
     raw_server_close(&server);
-    gpud_context_destroy(&context);
 }
 
 /* The thread sanitizer watches: another thread acquires when the descriptor is made. */
@@ -111,7 +110,7 @@ static void descriptor_beside_acquire(void)
 {
     static struct acquirer acquirer;
     static struct raw_server server;
-    struct gpud_context *context = raw_context();
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     raw_listen(&server, ADDRESS);
     for (int i = 0; i < 20; i++) {
         int fd, again;
@@ -129,7 +128,6 @@ static void descriptor_beside_acquire(void)
         raw_hang_up(&server);
     }
     raw_server_close(&server);
-    gpud_context_destroy(&context);
 }
 
 int main(int argc, char **argv)

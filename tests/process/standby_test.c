@@ -269,13 +269,12 @@ static void open_drivers(void)
 {
     struct gpud_error why;
     struct gpud_device *opened;
-    struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     for (int i = 0; i < 2; i++) {
         if (gpud_device_open(context, devices[i], &opened, &why) != GPUD_OK)
             SKIP("%s", why.reason);
         gpud_device_close(&opened);
     }
-    gpud_context_destroy(&context);
 }
 
 /* standby_test [rounds [device of the main [and of the backup]]] */

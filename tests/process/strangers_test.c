@@ -59,7 +59,7 @@ static void send_all(const void *access)
 static void receive_all(const void *unused)
 {
     become(OWNER, 0);
-    struct gpud_context *context = raw_context();
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = address);
     uint64_t last = 0;
     for (unsigned got = 0, wanted = 0;;) {
@@ -80,7 +80,6 @@ static void receive_all(const void *unused)
             say("%u", got);
     }
     gpud_receiver_destroy(&receiver);
-    gpud_context_destroy(&context);
 }
 
 static struct actor sender, receiver;
@@ -156,7 +155,7 @@ static void leave_group(const void *unused)
     struct gpud_receiver *first, *second;
     gid_t own = MEMBER;
     become_a_member_that_can_leave();
-    struct gpud_context *context = raw_context();
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     connect_as_member(&first, context, GPUD_OK, "");
     CHECK(setgroups(1, &own) == 0, "setgroups: %s", strerror(errno));
     for (unsigned i = 0; i < 50; i++) {
@@ -166,7 +165,6 @@ static void leave_group(const void *unused)
     connect_as_member(&second, context, GPUD_NO_ACCESS, "does not let in");
     gpud_receiver_destroy(&second);
     gpud_receiver_destroy(&first);
-    gpud_context_destroy(&context);
 }
 
 /* --- what a stranger cannot ------------------------------------------------------------------- */

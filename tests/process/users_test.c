@@ -125,7 +125,7 @@ static const char *device = "host"; /* of both ends */
 static void send_as_nobody(const void *access)
 {
     become(NOBODY, 0);
-    struct gpud_context *context = raw_context();
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     struct gpud_sender *sender =
         NEW_SENDER(context, .address = address, .device = device, .access = access,
                    .slow_receiver = GPUD_SLOW_DROP_OLDEST);
@@ -143,7 +143,6 @@ static void send_as_nobody(const void *access)
         say(said ? "logged" : "not logged");
     }
     gpud_sender_destroy(&sender);
-    gpud_context_destroy(&context);
 }
 
 static struct actor start_sender(const char *access)
@@ -166,7 +165,7 @@ static void receive_as_other(const void *part)
     struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
     become(OTHER, receiving->group);
-    struct gpud_context *context = raw_context();
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     struct gpud_receiver *receiver =
         NEW_RECEIVER(context, .address = address, .device = device, .access = receiving->access);
     enum gpud_status status = gpud_receiver_acquire(receiver, 20 * GPUD_SEC, &frame, &error);
@@ -174,7 +173,6 @@ static void receive_as_other(const void *part)
         gpud_frame_release(&frame);
     say("%s: %s", gpud_status_string(status), error.reason);
     gpud_receiver_destroy(&receiver);
-    gpud_context_destroy(&context);
 }
 
 static void expect_from(struct actor *sender, gid_t group, const char *access,
