@@ -63,16 +63,13 @@ static void on_event(void *user, uint32_t member, enum gpud_event event, const v
 
 void pair_open(struct pair *pair, struct gpud_context *context)
 {
-    struct gpud_group_params params = GPUD_PARAMS_INIT(params);
-    params.mode = GPUD_GROUP_ANY;
-    params.on_event = on_event;
-    params.user = pair;
     for (int i = 0; i < 2; i++) {
         struct child_orders orders = {.backup = i == BACKUP};
         pair->receivers[i] = NEW_RECEIVER(context, .address = child_address(&orders));
         pair->members[i].epoch = 0;
     }
-    WORKS(gpud_group_create(context, &params, pair->receivers, 2, &pair->group, &e));
+    pair->group = NEW_GROUP(context, pair->receivers, 2, .mode = GPUD_GROUP_ANY,
+                            .on_event = on_event, .user = pair);
     pair->begun = false;
     pair->of_main = pair->by_main = 0;
 }

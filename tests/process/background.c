@@ -106,9 +106,7 @@ int background_main(struct background *background, const struct background_test 
                     size_t count, int argc, char **argv)
 {
     peer_main(argc, argv);
-    test_alarm(110);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
+    test_begin(110);
     background_start(background);
     for (size_t i = 0; i < count; i++) {
         if (argc > 1 && atoi(argv[1]) != (int)i)
@@ -118,6 +116,5 @@ int background_main(struct background *background, const struct background_test 
         background_goes_on(background);
     }
     background_stop(background);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

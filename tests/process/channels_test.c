@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Listing channels: all are found, also those on other paths; those that are stopped, hang or lie
- * are listed with a reason, and delay no query; and queries do not disturb a stream. */
+ * are listed with a reason, and delay no query; and queries do not disturb a stream. With the
+ * argument `events`: new, closed and reformatted channels cause events in their directory. */
 #include "actor.h"
 #include "background.h"
 #include "frame/frame.h"
@@ -15,7 +16,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -494,6 +497,71 @@ static void a_channel_received_from_a_network(void)
     CHECK(system(path) != 0, "the note of a process that was killed stays");
 }
 
+/* --- events in the directory of channels -------------------------------------------------------
+ */
+
+static int watch(uint32_t events)
+{
+    int fd = inotify_init1(IN_CLOEXEC);
+    CHECK(fd >= 0 && inotify_add_watch(fd, asked.directory, events) >= 0, "%m");
+    return fd;
+}
+
+/* Waits for the next events and says whether one is about the entry. */
+static bool await(int fd, const char *entry, const char *what)
+{
+    _Alignas(struct inotify_event) char buffer[4096];
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    bool seen = false;
+    CHECK(poll(&wait, 1, (int)(PATIENCE / GPUD_MSEC)) == 1, "no event: %s", what);
+    ssize_t length = read(fd, buffer, sizeof(buffer));
+    for (ssize_t at = 0; at < length;) {
+        const struct inotify_event *event = (const void *)(buffer + at);
+        seen |= event->len && strcmp(event->name, entry) == 0;
+        at += (ssize_t)(sizeof(*event) + event->len);
+    }
+    return seen;
+}
+
+static void a_format(void)
+{
+    uint32_t epoch = expect(BACKGROUND_ADDRESS)->epoch;
+    int fd = watch(IN_ATTRIB);
+    background_configure(&background);
+    while (!await(fd, BACKGROUND_ADDRESS, "another format"))
+        ;
+    CHECK(expect(BACKGROUND_ADDRESS)->epoch > epoch, "the event came before the format");
+    close(fd);
+}
+
+/* In a folder elsewhere, or here. */
+static void one_comes_and_goes(const char *prefix, const char *name)
+{
+    char address[256], entry[256];
+    const char *elsewhere = getenv("XDG_RUNTIME_DIR");
+    snprintf(address, sizeof(address), "%s%s%s%s", prefix, prefix[0] ? elsewhere : "",
+             prefix[0] ? "/" : "", name);
+    snprintf(entry, sizeof(entry), "%s%s%s%s", prefix[0] ? ".unix" : "", prefix[0] ? elsewhere : "",
+             prefix[0] ? "/" : "", name);
+    for (char *at = entry; *at; at++)
+        *at = *at == '/' ? '!' : *at;
+    ask(NULL, PATIENCE);
+    int fd = watch(IN_CREATE | IN_DELETE);
+    struct gpud_sender *sender = NEW_SENDER(background.context, .address = address);
+    while (!await(fd, entry, "it comes"))
+        ;
+    gpud_sender_destroy(&sender);
+    while (!await(fd, entry, "it goes"))
+        ;
+    close(fd);
+}
+
+static void coming_and_going(void)
+{
+    one_comes_and_goes("", "here");
+    one_comes_and_goes("unix:", "elsewhere");
+}
+
 int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
@@ -507,6 +575,12 @@ int main(int argc, char **argv)
         {"senders that lie", those_that_lie},
         {"a channel that is received from a network", a_channel_received_from_a_network},
     };
+    static const struct background_test events[] = {
+        {"another format", a_format},
+        {"channels that come and go", coming_and_going},
+    };
+    if (argc == 2 && strcmp(argv[1], "events") == 0)
+        return background_main(&background, events, 2, 1, argv);
     int result = background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
     rmdir(folder);
     return result;

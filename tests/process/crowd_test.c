@@ -196,6 +196,5 @@ int main(int argc, char **argv)
     waitpid(receiver, NULL, 0);
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

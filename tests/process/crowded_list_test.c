@@ -206,10 +206,8 @@ int main(void)
     snprintf(folder, sizeof(folder), "/tmp/gpudirect-crowd-XXXXXX");
     CHECK(mkdtemp(base) && mkdtemp(folder), "no folders: %s", strerror(errno));
     setenv("XDG_RUNTIME_DIR", base, 1);
-    SAY("an address or a folder where there is nothing");
-    test_nothing_there();
-    SAY("a sender with another runtime directory");
-    test_folder(geteuid());
+    CASE("an address or a folder where there is nothing", test_nothing_there());
+    CASE("a sender with another runtime directory", test_folder(geteuid()));
     if (geteuid() == 0) {
         SAY("and of another user, asked by root");
         test_folder(65534);

@@ -172,21 +172,13 @@ static void impostor(void)
 
 int main(void)
 {
-    test_alarm(60);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
+    test_begin(60);
     struct baseline before = baseline_take();
-    SAY("the end of the stream, before a reset");
-    end_of_stream();
-    SAY("a connection that is given up while frames of it are held");
-    frames_kept();
-    SAY("a receiver's goodbye, before a reset");
-    goodbye();
-    SAY("a link that the submitting thread ends");
-    hung_up_by_listener();
-    SAY("a token proves nothing by itself");
-    impostor();
+    CASE("the end of the stream, before a reset", end_of_stream());
+    CASE("a connection that is given up while frames of it are held", frames_kept());
+    CASE("a receiver's goodbye, before a reset", goodbye());
+    CASE("a link that the submitting thread ends", hung_up_by_listener());
+    CASE("a token proves nothing by itself", impostor());
     BASELINE_CHECK(before);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

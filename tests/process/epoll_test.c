@@ -193,6 +193,5 @@ int main(int argc, char **argv)
     if (strcmp(sender_device, "host") == 0 && strcmp(receiver_device, "host") == 0)
         BASELINE_CHECK(before); /* a driver has threads of its own */
     gpud_context_destroy(&loop.context);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

@@ -184,15 +184,12 @@ int main(int argc, char **argv)
     actor_main(argc, argv, "sender", play_sender);
     actor_main(argc, argv, "receiver", play_receiver);
     actor_main(argc, argv, "receiver-with-callback", play_receiver_with_callback);
-    test_alarm(110);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
+    test_begin(110);
     struct baseline before = baseline_take();
     SAY("a sender that ends by exit()");
     sender_ends(0, true, false);
     sender_ends(0, false, false);
-    SAY("a child of a sender ends by exit(), and then the sender");
-    sender_ends(0, true, true);
+    CASE("a child of a sender ends by exit(), and then the sender", sender_ends(0, true, true));
     SAY("a sender that is ended by a signal");
     sender_ends(SIGTERM, true, false);
     sender_ends(SIGKILL, true, false);
@@ -211,6 +208,5 @@ int main(int argc, char **argv)
     sender = NEW_SENDER(context, .address = ADDRESS);
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

@@ -230,19 +230,13 @@ int main(void)
 {
     test_alarm(110);
     runtime_make();
-    SAY("a new format is prepared beside the old frames");
-    beside_the_old_frames();
-    SAY("in a loop of the application's");
-    by_descriptor();
+    CASE("a new format is prepared beside the old frames", beside_the_old_frames());
+    CASE("in a loop of the application's", by_descriptor());
     SAY("more frames than can wait");
     more_than_can_wait(GPUD_SLOW_DROP_OLDEST);
     more_than_can_wait(GPUD_SLOW_DROP_NEWEST);
-    SAY("the end behind a format that was not taken");
-    the_end_behind_it();
-    SAY("line by line, a frame of the pool before");
-    lines_of_the_pool_before();
-    SAY("a standby that failed once rests");
-    a_standby_that_failed();
-    runtime_done();
-    return 0;
+    CASE("the end behind a format that was not taken", the_end_behind_it());
+    CASE("line by line, a frame of the pool before", lines_of_the_pool_before());
+    CASE("a standby that failed once rests", a_standby_that_failed());
+    return runtime_done();
 }

@@ -18,6 +18,7 @@
 #define STOPS 3
 
 static const struct gpud_fraction rate = {50, 1};
+static const char *const cameras[MEMBERS] = {"camera-0", "camera-1", "camera-2", "camera-3"};
 
 static struct {
     struct gpud_context *context;
@@ -127,20 +128,15 @@ static void scene_open(const char *const devices[MEMBERS], uint32_t slots, uint3
     scene.context = NEW_CONTEXT();
     int64_t base = gpud_test_now();
     for (int i = 0; i < MEMBERS; i++) {
-        struct instants_orders *orders = &scene.senders[i].orders;
-        *orders =
-            (struct instants_orders){.rate = rate, .base = base, .width = 64 + 2 * (unsigned)i};
-        orders->delay = i == LATE ? 30 * GPUD_MSEC : 0;
-        snprintf(orders->address, sizeof(orders->address), "camera-%d", i);
-        snprintf(orders->device, sizeof(orders->device), "%s", devices[MEMBERS - 1 - i]);
-        scene.receivers[i] = NEW_RECEIVER(scene.context, .address = orders->address,
+        struct instants *sender = &scene.senders[i];
+        *sender = instants_of(cameras[i], devices[MEMBERS - 1 - i], rate, base);
+        sender->orders.width += 2 * (unsigned)i;
+        sender->orders.delay = i == LATE ? 30 * GPUD_MSEC : 0;
+        scene.receivers[i] = NEW_RECEIVER(scene.context, .address = cameras[i],
                                           .device = devices[i], .slots = slots);
     }
-    struct gpud_group_params params = GPUD_PARAMS_INIT(params);
-    params.history = history;
-    params.on_event = on_event;
-    params.user = &scene;
-    WORKS(gpud_group_create(scene.context, &params, scene.receivers, MEMBERS, &scene.group, &e));
+    scene.group = NEW_GROUP(scene.context, scene.receivers, MEMBERS, .history = history,
+                            .on_event = on_event, .user = &scene);
 }
 
 static void start_all(void)
@@ -162,31 +158,26 @@ static void scene_close(void)
 
 /* --- cases ------------------------------------------------------------------------------------ */
 
-static struct gpud_group_info info_of(uint32_t member)
-{
-    struct gpud_group_info info = GPUD_INFO_INIT(info);
-    gpud_group_get_info(scene.group, member, &info);
-    return info;
-}
-
 static void late_and_stopped(const char *const devices[MEMBERS])
 {
     scene_open(devices, 0, 0);
     start_all();
     take_complete("all four", 10);
     SAY("  the late one comes %.1f ms behind the first",
-        (double)info_of(LATE).behind_ns / GPUD_MSEC);
+        (double)group_info(scene.group, LATE).behind_ns / GPUD_MSEC);
 
     kill(scene.senders[STOPS].pid, SIGSTOP);
-    uint64_t missed = info_of(STOPS).missed;
-    TAKE_UNTIL("instants without the stopped one", info_of(STOPS).missed >= missed + 10);
-    CHECK(info_of(STOPS).connected, "a stopped sender is taken for a dead one");
+    uint64_t missed = group_info(scene.group, STOPS).missed;
+    TAKE_UNTIL("instants without the stopped one",
+               group_info(scene.group, STOPS).missed >= missed + 10);
+    CHECK(group_info(scene.group, STOPS).connected, "a stopped sender is taken for a dead one");
     kill(scene.senders[STOPS].pid, SIGCONT);
     take_complete("all four again", 5);
 
     instants_kill(&scene.senders[STOPS]);
-    TAKE_UNTIL("the death is noticed", !info_of(STOPS).connected);
-    CHECK(strstr(info_of(STOPS).reason, "camera-3") || info_of(STOPS).reason[0],
+    TAKE_UNTIL("the death is noticed", !group_info(scene.group, STOPS).connected);
+    CHECK(strstr(group_info(scene.group, STOPS).reason, "camera-3") ||
+              group_info(scene.group, STOPS).reason[0],
           "no reason for a missing member");
     instants_start(&scene.senders[STOPS], scene.last);
     take_complete("all four with a new sender", 5);
@@ -197,7 +188,7 @@ static void late_and_stopped(const char *const devices[MEMBERS])
     atomic_store(&scene.senders[0].board->other_at, scene.last + 3);
     TAKE_UNTIL("another format", scene.formats[0] > formats);
     take_complete("all four with another format", 3);
-    struct gpud_group_info info = info_of(0);
+    struct gpud_group_info info = group_info(scene.group, 0);
     CHECK(info.instants >= info.incomplete + scene.complete, "the counters are wrong");
     CHECK_EQUAL(info.members, MEMBERS);
     scene_close();
@@ -228,7 +219,7 @@ static void read_history(const char *const devices[MEMBERS])
         }
         take_complete("the senders do not starve", 10);
     }
-    CHECK(info_of(0).held <= 6, "more is held than was asked for");
+    CHECK(group_info(scene.group, 0).held <= 6, "more is held than was asked for");
     struct gpud_group_request old = {.size = sizeof(old), .select = GPUD_GROUP_AT};
     struct gpud_group_instant got = GPUD_INFO_INIT(got);
     old.time_ns = instants_time(rate, 1);
@@ -305,8 +296,7 @@ static void refusals(void)
     /* Without senders the error names the missing members. */
     EXPECT(GPUD_TIMEOUT, "member 1", gpud_group_acquire(group, NULL, 300 * GPUD_MSEC, &got, &e));
     EXPECT(GPUD_TIMEOUT, "none-a", gpud_group_acquire(group, NULL, 0, &got, &e));
-    struct gpud_group_info info = GPUD_INFO_INIT(info);
-    gpud_group_get_info(group, 5, &info);
+    struct gpud_group_info info = group_info(group, 5);
     CHECK(info.members == 2 && !info.connected, "the info of no member");
     gpud_group_destroy(&group);
     gpud_group_destroy(&group);
@@ -342,7 +332,6 @@ static void *wait_long(void *arg)
 static void interrupts(void)
 {
     struct gpud_group_instant got = GPUD_INFO_INIT(got);
-    struct gpud_group_info info = GPUD_INFO_INIT(info);
     gpud_receiver_interrupt(pair[1], true);
     WORKS(create(PARAMS(.mode = GPUD_GROUP_ANY), 2, &waiting, &e));
     EXPECT(GPUD_AGAIN, "interrupted", gpud_group_acquire(waiting, NULL, GPUD_SEC, &got, &e));
@@ -359,8 +348,7 @@ static void interrupts(void)
     gpud_receiver_interrupt(pair[1], false);
     EXPECT(GPUD_TIMEOUT, "member 1: no", gpud_group_acquire(waiting, NULL, 0, &got, &e));
     /* The descriptor, too. */
-    gpud_group_get_info(waiting, 0, &info);
-    struct pollfd fd = {.fd = info.fd, .events = POLLIN};
+    struct pollfd fd = {.fd = group_info(waiting, 0).fd, .events = POLLIN};
     gpud_receiver_interrupt(pair[0], true);
     CHECK(poll(&fd, 1, 30000) == 1, "an interrupt does not wake the loop");
     EXPECT(GPUD_AGAIN, "interrupted", gpud_group_acquire(waiting, NULL, 0, &got, &e));
@@ -402,11 +390,10 @@ static void count_formats(void *user, uint32_t member, enum gpud_event event, co
 static void join_again(struct gpud_context *context, struct gpud_receiver *receivers[2])
 {
     unsigned formats[2] = {0};
-    struct gpud_group *group;
     struct gpud_group_instant got = GPUD_INFO_INIT(got);
     uint64_t connects = INFO(receiver, receivers[0]).connects;
-    WORKS(gpud_group_create(context, PARAMS(.on_event = count_formats, .user = formats), receivers,
-                            2, &group, &e));
+    struct gpud_group *group =
+        NEW_GROUP(context, receivers, 2, .on_event = count_formats, .user = formats);
     int64_t until = gpud_test_now() + 60 * GPUD_SEC;
     while (formats[0] < 2 || formats[1] < 2) {
         CHECK(gpud_test_now() < until, "not within a minute: the formats");
@@ -425,18 +412,12 @@ static void poll_beside_a_slow_one(void)
     AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, "host");
     receivers[0] = NEW_RECEIVER(context, .address = "camera-0");
     receivers[1] = NEW_RECEIVER(context, .address = "camera-1", .alloc = alloc_late, .user = host);
-    struct gpud_group *group;
-    WORKS(gpud_group_create(context, PARAMS(.mode = GPUD_GROUP_ALL), receivers, 2, &group, &e));
-    memset(senders, 0, sizeof(senders));
+    struct gpud_group *group = NEW_GROUP(context, receivers, 2, .mode = GPUD_GROUP_ALL);
     for (int i = 0; i < 2; i++) {
-        senders[i].orders =
-            (struct instants_orders){.rate = rate, .base = gpud_test_now(), .width = 64};
-        snprintf(senders[i].orders.address, sizeof(senders[i].orders.address), "camera-%d", i);
+        senders[i] = instants_of(cameras[i], "", rate, gpud_test_now());
         instants_start(&senders[i], 0);
     }
-    struct gpud_group_info info = GPUD_INFO_INIT(info);
-    gpud_group_get_info(group, 0, &info);
-    struct pollfd fd = {.fd = info.fd, .events = POLLIN};
+    struct pollfd fd = {.fd = group_info(group, 0).fd, .events = POLLIN};
     unsigned beside = 0, together = 0, turns = 0;
     uint64_t last = 0;
     int64_t until = gpud_test_now() + 60 * GPUD_SEC;
@@ -462,8 +443,8 @@ static void poll_beside_a_slow_one(void)
     CHECK(beside >= 10, "nothing was handed on while a member connected");
     /* Not a turn without need for each one with it: at most one for each frame, and its deadline.
      */
-    gpud_group_get_info(group, 0, &info);
-    SAY("  %u turns of the loop for %llu instants", turns, (unsigned long long)info.instants);
+    SAY("  %u turns of the loop for %llu instants", turns,
+        (unsigned long long)group_info(group, 0).instants);
     gpud_group_destroy(&group);
     join_again(context, receivers);
     for (int i = 0; i < 2; i++) {
@@ -475,16 +456,14 @@ static void poll_beside_a_slow_one(void)
 /* A group that ends while its members connect, over and over. */
 static void start_and_stop(void)
 {
-    struct instants sender = {.orders = {.address = "camera-0", .rate = rate, .width = 64}};
-    sender.orders.base = gpud_test_now();
+    struct instants sender = instants_of("camera-0", "", rate, gpud_test_now());
     instants_start(&sender, 0);
     for (int i = 0; i < 20; i++) {
         struct gpud_context *context = NEW_CONTEXT();
         struct gpud_receiver *receivers[2] = {NEW_RECEIVER(context, .address = "camera-0"),
                                               NEW_RECEIVER(context, .address = "camera-none")};
-        struct gpud_group *group;
+        struct gpud_group *group = NEW_GROUP(context, receivers, 2, .mode = GPUD_GROUP_ANY);
         struct gpud_group_instant got = GPUD_INFO_INIT(got);
-        WORKS(gpud_group_create(context, PARAMS(.mode = GPUD_GROUP_ANY), receivers, 2, &group, &e));
         gpud_test_nap(i);
         if (i % 2)
             WORKS(gpud_group_acquire(group, NULL, 30 * GPUD_SEC, &got, &e));
@@ -541,7 +520,7 @@ static void cost(unsigned instants)
         scene.last = INFO(frame, got.frames[got.member]).offset;
         release(&got);
         for (uint32_t i = 0; i < MEMBERS; i++)
-            behind += i == LATE ? 0 : info_of(i).behind_ns;
+            behind += i == LATE ? 0 : group_info(scene.group, i).behind_ns;
     }
     double together = (double)(cpu_time() - begun) / (double)(frames_of_all() - frames);
     gpud_group_destroy(&scene.group);
@@ -570,9 +549,7 @@ int main(int argc, char **argv)
 {
     const char *devices[MEMBERS] = {"host", "host", "host", "host"};
     instants_main(argc, argv);
-    test_alarm(110);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
+    test_begin(110);
     if (argc == 3 && strcmp(argv[1], "cost") == 0) {
         cost((unsigned)atoi(argv[2]));
         runtime_done();
@@ -593,10 +570,8 @@ int main(int argc, char **argv)
         }
         gpud_context_destroy(&context);
     }
-    SAY("four cameras, one 30 ms late, one that stops");
-    late_and_stopped(devices);
-    SAY("what is kept, at its time");
-    read_history(devices);
+    CASE("four cameras, one 30 ms late, one that stops", late_and_stopped(devices));
+    CASE("what is kept, at its time", read_history(devices));
     if (argc == 1) {
         struct baseline before = baseline_take();
         SAY("what is refused; interrupts");
@@ -607,6 +582,5 @@ int main(int argc, char **argv)
         start_and_stop();
         BASELINE_CHECK(before);
     }
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

@@ -280,22 +280,14 @@ static void refusal_is_remembered(void)
 int main(int argc, char **argv)
 {
     peer_main(argc, argv);
-    test_alarm(100);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
-    SAY("pictures of before");
-    earlier_pictures();
-    SAY("a refusal is remembered");
-    refusal_is_remembered();
-    SAY("a receiver dies at each step");
-    client_dies();
-    SAY("a sender dies at each step");
-    server_dies();
-    SAY("a receiver is silent at each step");
-    client_is_silent();
+    test_begin(100);
+    CASE("pictures of before", earlier_pictures());
+    CASE("a refusal is remembered", refusal_is_remembered());
+    CASE("a receiver dies at each step", client_dies());
+    CASE("a sender dies at each step", server_dies());
+    CASE("a receiver is silent at each step", client_is_silent());
     SAY("a sender is silent at each step");
     server_is_silent(RAW_SERVER_ACCEPTED, 3 * GPUD_SEC, "does not answer");
     server_is_silent(RAW_SERVER_PAGE, 7 * GPUD_SEC, "does not answer");
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

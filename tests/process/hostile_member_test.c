@@ -103,67 +103,58 @@ static void take(void)
         gpud_frame_release(&got.frames[i]);
 }
 
-static struct gpud_group_info info_of(uint32_t member)
-{
-    struct gpud_group_info info = GPUD_INFO_INIT(info);
-    gpud_group_get_info(scene.group, member, &info);
-    return info;
-}
-
-#define TAKE_UNTIL(what, condition)                                                  \
-    do {                                                                             \
-        int64_t until_ = gpud_test_now() + 60 * GPUD_SEC;                            \
-        for (scene.row = 0; !(condition); take())                                    \
-            CHECK(gpud_test_now() < until_,                                          \
-                  "not within a minute: %s: %u instants in a row, %u "               \
-                  "lies, \"%s\"",                                                    \
-                  what, scene.row, atomic_load(&scene.told), info_of(LIAR).warning); \
+#define TAKE_UNTIL(what, condition)                                    \
+    do {                                                               \
+        int64_t until_ = gpud_test_now() + 60 * GPUD_SEC;              \
+        for (scene.row = 0; !(condition); take())                      \
+            CHECK(gpud_test_now() < until_,                            \
+                  "not within a minute: %s: %u instants in a row, %u " \
+                  "lies, \"%s\"",                                      \
+                  what, scene.row, atomic_load(&scene.told),           \
+                  group_info(scene.group, LIAR).warning);              \
     } while (0)
 
 /* first: the liar is there before the others. */
 static void lie_to(enum gpud_group_mode mode, const struct lie *lie, bool first)
 {
-    struct gpud_group_params params = GPUD_PARAMS_INIT(params);
     memset(&scene, 0, sizeof(scene));
     scene.context = NEW_CONTEXT();
     scene.base = gpud_test_now();
     scene.lie = lie;
-    params.mode = mode;
     for (int i = 0; i < MEMBERS; i++)
         scene.receivers[i] = NEW_RECEIVER(scene.context, .address = addresses[i], .device = "host");
-    WORKS(gpud_group_create(scene.context, &params, scene.receivers, MEMBERS, &scene.group, &e));
+    scene.group = NEW_GROUP(scene.context, scene.receivers, MEMBERS, .mode = mode);
     if (first) {
         scene.thread = NEW_THREAD(tell_lies, NULL);
-        TAKE_UNTIL("the first lie", info_of(LIAR).frames > 0);
+        TAKE_UNTIL("the first lie", group_info(scene.group, LIAR).frames > 0);
     }
     for (int i = 0; i < LIAR; i++) {
-        struct instants_orders *orders = &scene.honest[i].orders;
-        *orders = (struct instants_orders){.rate = rate,
-                                           .base = scene.base,
-                                           .width = 64,
-                                           .apart = 3600 * GPUD_SEC,
-                                           .slow_receiver = GPUD_SLOW_BLOCK};
-        snprintf(orders->address, sizeof(orders->address), "%s", addresses[i]);
+        scene.honest[i] = instants_of(addresses[i], "", rate, scene.base);
+        scene.honest[i].orders.apart = 3600 * GPUD_SEC;
+        scene.honest[i].orders.slow_receiver = GPUD_SLOW_BLOCK;
         instants_start(&scene.honest[i], 0);
     }
     if (!first) {
         TAKE_UNTIL("the honest ones", scene.row >= 10);
         scene.thread = NEW_THREAD(tell_lies, NULL);
     }
-    TAKE_UNTIL("a lie", info_of(LIAR).frames > 0);
+    TAKE_UNTIL("a lie", group_info(scene.group, LIAR).frames > 0);
     /* Longer than any instant waits. */
     int64_t lied = gpud_test_now() + 3 * GPUD_SEC / 2;
     unsigned told = atomic_load(&scene.told);
     TAKE_UNTIL("lies", gpud_test_now() > lied && atomic_load(&scene.told) > told);
     TAKE_UNTIL("a row beside a liar", scene.row >= ROW);
-    TAKE_UNTIL("a warning", !lie->warning[0] || strstr(info_of(LIAR).warning, lie->warning) ||
+    TAKE_UNTIL("a warning", !lie->warning[0] ||
+                                strstr(group_info(scene.group, LIAR).warning, lie->warning) ||
                                 (mode == GPUD_GROUP_ALL && strcmp(lie->warning, "ahead") == 0));
-    CHECK(!info_of(0).warning[0] && !info_of(1).warning[0], "an honest one is blamed");
+    CHECK(!group_info(scene.group, 0).warning[0] && !group_info(scene.group, 1).warning[0],
+          "an honest one is blamed");
     atomic_store(&scene.over, true);
     pthread_join(scene.thread, NULL);
-    TAKE_UNTIL("it has left", !info_of(LIAR).connected);
+    TAKE_UNTIL("it has left", !group_info(scene.group, LIAR).connected);
     TAKE_UNTIL("a row after a liar", scene.row >= ROW);
-    CHECK(info_of(0).tolerance_ns > 9 * GPUD_MSEC && info_of(0).latency_ns <= 40 * GPUD_MSEC,
+    CHECK(group_info(scene.group, 0).tolerance_ns > 9 * GPUD_MSEC &&
+              group_info(scene.group, 0).latency_ns <= 40 * GPUD_MSEC,
           "what a liar said counts after it has left");
     gpud_group_destroy(&scene.group);
     for (int i = 0; i < MEMBERS; i++)
@@ -184,6 +175,5 @@ int main(int argc, char **argv)
         SAY("%s; %s, %s", lie->what, any ? "ANY" : "ALL", first ? "first" : "later");
         lie_to(any ? GPUD_GROUP_ANY : GPUD_GROUP_ALL, lie, first);
     }
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

@@ -624,9 +624,7 @@ static void times_from_nowhere(void)
 
 int main(int argc, char **argv)
 {
-    test_alarm(110);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
+    test_begin(110);
     struct baseline before = baseline_take();
     context = raw_context();
     raw_listen(&server, ADDRESS);
@@ -670,6 +668,5 @@ int main(int argc, char **argv)
     raw_server_close(&server);
     gpud_context_destroy(&context);
     BASELINE_CHECK(before);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

@@ -222,18 +222,14 @@ int main(int argc, char **argv)
         play_receiver(board);
     test_alarm(110);
     runtime_make();
-    SAY("two processes of one host");
-    send_to(HERE, "map");
+    CASE("two processes of one host", send_to(HERE, "map"));
     SAY("a container with a time of its own%s",
         send_to(CONTAINER, "map") ? "" : ": none can be made here");
     copies_install();
     SAY("one host, by its network card");
     send_to(BY_CARD, "rdma-host");
     copies_install_hosts(SENDER_HOST, RECEIVER_HOST);
-    SAY("two hosts");
-    send_to(OTHER_HOST, "rdma-host");
-    SAY("two that were made of one snapshot");
-    send_to(SNAPSHOT, "rdma-host");
-    runtime_done();
-    return 0;
+    CASE("two hosts", send_to(OTHER_HOST, "rdma-host"));
+    CASE("two that were made of one snapshot", send_to(SNAPSHOT, "rdma-host"));
+    return runtime_done();
 }

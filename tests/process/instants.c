@@ -93,6 +93,22 @@ void instants_main(int argc, char **argv)
 
 /* --- the test's side -------------------------------------------------------------------------- */
 
+struct instants instants_of(const char *address, const char *device, struct gpud_fraction rate,
+                            int64_t base)
+{
+    struct instants sender = {.orders = {.rate = rate, .base = base, .width = 64}};
+    snprintf(sender.orders.address, sizeof(sender.orders.address), "%s", address);
+    snprintf(sender.orders.device, sizeof(sender.orders.device), "%s", device);
+    return sender;
+}
+
+struct gpud_group_info group_info(struct gpud_group *group, uint32_t member)
+{
+    struct gpud_group_info info = GPUD_INFO_INIT(info);
+    gpud_group_get_info(group, member, &info);
+    return info;
+}
+
 void instants_start(struct instants *sender, uint64_t handed)
 {
     int fd;

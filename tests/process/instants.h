@@ -44,6 +44,12 @@ struct instants {
 /* For main(), first of all. */
 void instants_main(int argc, char **argv);
 
+/* One of small pictures that has not been started; the device "": the default. */
+struct instants instants_of(const char *address, const char *device, struct gpud_fraction rate,
+                            int64_t base);
+
+struct gpud_group_info group_info(struct gpud_group *group, uint32_t member);
+
 uint64_t instants_time(struct gpud_fraction rate, uint64_t instant);
 
 /* Starts it with its orders; `handed`: the instant that was handed on last. */

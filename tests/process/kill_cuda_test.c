@@ -726,9 +726,7 @@ int main(int argc, char **argv)
     scene.here = "cuda:0";
     scene.other = argc > 2 ? argv[2] : "cuda:0";
     scene.route = argc > 3 ? argv[3] : strcmp(scene.here, scene.other) ? "peer" : "map";
-    test_alarm(rounds <= 20 ? 115 : 880);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
+    test_begin(rounds <= 20 ? 115 : 880);
     struct gpud_device *device;
     struct gpud_error error = {.reason = ""};
     struct gpud_context *context = NEW_CONTEXT();
@@ -754,8 +752,7 @@ int main(int argc, char **argv)
     all(1);
     struct baseline before = baseline_take();
     all(rounds);
-    SAY("a sender that lives, and whose device does not finish what it announced");
-    lying_sender();
+    CASE("a sender that lives, and whose device does not finish what it announced", lying_sender());
     SAY("a receiver that lives, and whose device does not finish with what it gave back");
     lying_receiver();
     SAY("a receiver that is stopped while its device still reads, the newest frames are dropped");
@@ -765,6 +762,5 @@ int main(int argc, char **argv)
     memory_is_back(&scene.far, far_used, scene.other);
     gpu_close(&scene.far);
     gpu_close(&scene.gpu);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

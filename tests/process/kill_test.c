@@ -261,22 +261,17 @@ int main(int argc, char **argv)
 {
     peer_main(argc, argv);
     int rounds = argc > 1 ? atoi(argv[1]) : 50;
-    test_alarm(rounds <= 50 ? 110 : 3000);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
+    test_begin(rounds <= 50 ? 110 : 3000);
     SAY("receivers that are killed, the sender blocks for slow ones");
     kill_receivers(rounds, GPUD_SLOW_BLOCK);
     SAY("receivers that are killed, the oldest frames are dropped");
     kill_receivers(rounds / 2, GPUD_SLOW_DROP_OLDEST);
-    SAY("senders that are killed");
-    kill_senders(rounds);
-    SAY("senders and receivers whose children live on");
-    kill_parents();
+    CASE("senders that are killed", kill_senders(rounds));
+    CASE("senders and receivers whose children live on", kill_parents());
     /* The last sender could not clean up: the next one to listen does. */
     struct gpud_context *context = NEW_CONTEXT();
     struct gpud_sender *sender = NEW_SENDER(context, .address = "kill");
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

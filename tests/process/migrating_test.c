@@ -88,11 +88,8 @@ static void come_back(int which, bool in_order)
     gpud_sender_destroy(&scene.senders[which]);
     exchange(5);
     open_sender(which);
-    for (int64_t until = gpud_test_now() + 20 * GPUD_SEC;
-         gpud_sender_wait(scene.senders[which], 1, 0, NULL) != GPUD_OK;) {
-        CHECK(gpud_test_now() < until, "the group does not come back");
-        gpud_test_nap(5);
-    }
+    PEER_UNTIL("the group comes back", 20000,
+               gpud_sender_wait(scene.senders[which], 1, 0, NULL) == GPUD_OK);
     exchange(5);
     await(which);
 }
@@ -113,14 +110,12 @@ int main(int argc, char **argv)
         gpud_device_close(&opened);
         scene.layouts[i] = LAYOUT("UYVY", 64, 36, 0);
     }
-    struct gpud_group_params params = GPUD_PARAMS_INIT(params);
-    params.mode = GPUD_GROUP_ANY;
     for (int i = 0; i < 2; i++) {
         open_sender(i);
         scene.receivers[i] = NEW_RECEIVER(scene.context, .address = addresses[i],
                                           .device = scene.devices[1], .slots = 6);
     }
-    WORKS(gpud_group_create(scene.context, &params, scene.receivers, 2, &scene.group, &e));
+    scene.group = NEW_GROUP(scene.context, scene.receivers, 2, .mode = GPUD_GROUP_ANY);
     for (int i = 0; i < 2; i++)
         await(i);
     exchange(10);
@@ -141,6 +136,5 @@ int main(int argc, char **argv)
         gpud_sender_destroy(&scene.senders[i]);
     }
     gpud_context_destroy(&scene.context);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

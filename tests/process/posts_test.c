@@ -95,6 +95,5 @@ int main(int argc, char **argv)
     gpud_device_close(&device);
     gpud_context_destroy(&receiving);
     gpud_context_destroy(&sending);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

@@ -160,6 +160,5 @@ int main(int argc, char **argv)
         close_channel(&channels[i]);
     for (int i = 0; i < 2; i++)
         gpud_context_destroy(&contexts[i]);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

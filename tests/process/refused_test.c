@@ -152,12 +152,9 @@ int main(int argc, char **argv)
     WORKS(gpud_device_open(context, name, &device, &e));
     gpu_open(&gpu, name, 4096);
     WORKS(gpud_queue_wrap(device, gpu.stream, &queue, &e));
-    SAY("the record is refused, and the stream is held up");
-    held_up(&queue, 2);
-    SAY("the post is refused, and the stream is held up");
-    held_up(&queue, 1);
-    SAY("nothing is refused, and the stream is held up");
-    held_up(&queue, 0);
+    CASE("the record is refused, and the stream is held up", held_up(&queue, 2));
+    CASE("the post is refused, and the stream is held up", held_up(&queue, 1));
+    CASE("nothing is refused, and the stream is held up", held_up(&queue, 0));
     SAY("the record is refused, and the stream goes on");
     not_held_up(&queue);
     gpu_close(&gpu);

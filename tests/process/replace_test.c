@@ -121,6 +121,5 @@ int main(int argc, char **argv)
     gpud_sender_destroy(&next);
     gpud_context_destroy(&context);
     BASELINE_CHECK(before);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

@@ -105,15 +105,10 @@ static void scene_open(struct gpud_context *context, struct gpud_fraction rate)
     scene.rate = rate;
     int64_t base = gpud_test_now();
     for (int i = 0; i < 2; i++) {
-        struct instants_orders *orders = &scene.senders[i].orders;
-        *orders = (struct instants_orders){.rate = rate, .base = base, .width = 64};
-        snprintf(orders->device, sizeof(orders->device), "%s", devices[i]);
-        snprintf(orders->address, sizeof(orders->address), "%s", addresses[i]);
+        scene.senders[i] = instants_of(addresses[i], devices[i], rate, base);
         scene.receivers[i] = NEW_RECEIVER(context, .address = addresses[i], .device = devices[i]);
     }
-    struct gpud_group_params params = GPUD_PARAMS_INIT(params);
-    params.mode = GPUD_GROUP_ANY;
-    WORKS(gpud_group_create(context, &params, scene.receivers, 2, &scene.group, &e));
+    scene.group = NEW_GROUP(context, scene.receivers, 2, .mode = GPUD_GROUP_ANY);
     start(MAIN);
     await(MAIN);
     start(BACKUP);
@@ -134,9 +129,8 @@ static void scene_close(void)
 /* A line of the table, and its verdict. */
 static void report(const char *what, unsigned times)
 {
-    struct gpud_group_info info = GPUD_INFO_INIT(info);
-    gpud_group_get_info(scene.group, 0, &info);
-    tally_print(&scene.tally, (double)scene.rate.num / scene.rate.den, what, times, info.switches);
+    tally_print(&scene.tally, (double)scene.rate.num / scene.rate.den, what, times,
+                group_info(scene.group, 0).switches);
     CHECK(scene.tally.lost == 0 && scene.tally.repeated == 0, "instants are lost or repeated");
     CHECK(scene.corrupted == 0, "a broken picture, and the other one was whole");
 }
@@ -285,9 +279,7 @@ int main(int argc, char **argv)
     unsigned rounds = argc > 1 ? (unsigned)atoi(argv[1]) : 5;
     for (int i = 0; i < 2 && argc > 2; i++)
         devices[i] = argv[argc > 3 ? 2 + i : 2];
-    test_alarm(rounds < 50 ? 110 : 7200);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
+    test_begin(rounds < 50 ? 110 : 7200);
     open_drivers();
     tally_print_header();
     for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
@@ -318,6 +310,5 @@ int main(int argc, char **argv)
         gpud_sender_destroy(&sender);
         gpud_context_destroy(&context);
     }
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

@@ -271,18 +271,14 @@ static void paused_change(enum gpud_slow_receiver policy)
 int main(int argc, char **argv)
 {
     peer_main(argc, argv);
-    test_alarm(110);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
+    test_begin(110);
     SAY("one of four is stopped, the newest frames are dropped for it");
     one_of_four(GPUD_SLOW_DROP_NEWEST);
     SAY("one of four is stopped, the oldest frames are dropped for it");
     one_of_four(GPUD_SLOW_DROP_OLDEST);
-    SAY("a receiver that blocks: time-out, interruption, death");
-    blocking();
+    CASE("a receiver that blocks: time-out, interruption, death", blocking());
     SAY("the format changes three times while a receiver does not look");
     paused_change(GPUD_SLOW_DROP_NEWEST);
     paused_change(GPUD_SLOW_DROP_OLDEST);
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

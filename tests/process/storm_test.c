@@ -200,6 +200,5 @@ int main(int argc, char **argv)
         atomic_load(&frames_sent), atomic_load(&frames_got), atomic_load(&refusals),
         atomic_load(&listed));
     CHECK(atomic_load(&frames_sent) > 0, "nothing was sent");
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

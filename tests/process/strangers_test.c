@@ -345,8 +345,7 @@ int main(void)
         act(leave_group);
         finish();
     }
-    SAY("a name that a stranger took first, in a folder that all may write");
-    squatters();
+    CASE("a name that a stranger took first, in a folder that all may write", squatters());
     CHECK(rmdir(folder) == 0, "something is left in %s", folder);
     return 0;
 }

@@ -502,6 +502,5 @@ int main(int argc, char **argv)
         SAY("%s", tests[i].says);
         tests[i].test();
     }
-    runtime_done();
-    return 0;
+    return runtime_done();
 }

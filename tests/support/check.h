@@ -39,6 +39,13 @@
         exit(77);            \
     } while (0)
 
+/* A case of a test: says what it shows, and shows it. */
+#define CASE(says, show) \
+    do {                 \
+        SAY("%s", says); \
+        show;            \
+    } while (0)
+
 #define CHECK(condition, ...)                                                     \
     do {                                                                          \
         if (!(condition)) {                                                       \

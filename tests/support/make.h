@@ -36,6 +36,11 @@
     GIVEN(struct gpud_receiver *,  \
           gpud_receiver_create(context, WITH_SIZE(gpud_receiver_params, __VA_ARGS__), &given, &e))
 
+#define NEW_GROUP(context, receivers, count, ...)                                                 \
+    GIVEN(struct gpud_group *,                                                                    \
+          gpud_group_create(context, WITH_SIZE(gpud_group_params, __VA_ARGS__), receivers, count, \
+                            &given, &e))
+
 /* In a file that includes <pthread.h>. */
 #define NEW_THREAD(run, argument)                                               \
     ({                                                                          \

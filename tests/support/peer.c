@@ -511,7 +511,14 @@ void runtime_make(void)
     setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
 }
 
-void runtime_done(void)
+void test_begin(unsigned seconds)
+{
+    test_alarm(seconds);
+    setenv("GPUDIRECT_LOG", "error", 0);
+    runtime_make();
+}
+
+int runtime_done(void)
 {
     char sockets[80];
     snprintf(sockets, sizeof(sockets), "%s/gpudirect", runtime_dir);
@@ -519,6 +526,7 @@ void runtime_done(void)
     CHECK(left == 0, "%u sockets or lock files are left in %s", left, sockets);
     rmdir(sockets);
     rmdir(runtime_dir);
+    return 0;
 }
 
 const char *peer_address(const char *name)

@@ -134,7 +134,10 @@ void *peer_board_open(const char *word, int argc, char **argv, size_t size);
 /* A runtime directory of the test's own; removed by runtime_done(), which fails if sockets are left
  * in it. */
 void runtime_make(void);
-void runtime_done(void);
+int runtime_done(void); /* 0, which main() may return */
+
+/* For main(): so many seconds for the test, a log of errors alone, and such a directory. */
+void test_begin(unsigned seconds);
 
 /* Sends picture number `number`: in a lent slot, or from memory of the application with other
  * strides. */
