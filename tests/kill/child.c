@@ -2,17 +2,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 #include "kill.h"
-
 #include "base/base.h"
-#include "support/check.h"
-#include "support/make.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define EVERY 4 /* frames, between two things that are not frames */
 

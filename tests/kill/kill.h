@@ -6,13 +6,19 @@
 #ifndef GPUD_TESTS_KILL_H
 #define GPUD_TESTS_KILL_H
 
+#include "support/check.h"
 #include "support/gpu.h"
+#include "support/make.h"
 #include "support/peer.h"
 
 #include <gpudirect/gpudirect.h>
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 /* --- points ----------------------------------------------------------------------------------- */
 

@@ -7,15 +7,9 @@
  * at the end a table says how often each point was died at, and after how many ms at most frames
  * came again. */
 #include "kill.h"
-
-#include "support/check.h"
 #include "support/copies.h"
-#include "support/make.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 
 /* --- points ----------------------------------------------------------------------------------- */
 

@@ -4,9 +4,6 @@
 /* The survivors receive: senders die, this process and an honest receiver in another one see it. */
 #include "kill.h"
 
-#include "support/check.h"
-#include "support/make.h"
-
 #define EVERY 4 /* frames of one connection, where it is made anew again and again */
 
 struct receiving {

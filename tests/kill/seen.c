@@ -2,9 +2,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 #include "kill.h"
-
-#include "support/check.h"
-#include "support/make.h"
 #include "support/picture.h"
 
 /* The first thing that must not be. */

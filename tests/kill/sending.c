@@ -4,9 +4,6 @@
 /* The survivor sends: receivers die beside an honest one. */
 #include "kill.h"
 
-#include "support/check.h"
-#include "support/make.h"
-
 #define EVERY 4 /* frames, between two things that are not frames */
 
 struct sending {

@@ -2,7 +2,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 #include "acquirer.h"
-#include "support/make.h"
 
 static void take(struct acquirer *acquirer, struct gpud_frame *frame)
 {

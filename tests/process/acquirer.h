@@ -5,11 +5,7 @@
 #ifndef GPUD_TESTS_ACQUIRER_H
 #define GPUD_TESTS_ACQUIRER_H
 
-#include "support/check.h"
-#include "support/peer.h"
-#include "support/raw.h"
-
-#include <pthread.h>
+#include "process.h"
 
 #define ACQUIRE_TIMEOUT (50 * GPUD_MSEC)
 

@@ -3,17 +3,11 @@
 
 #include "actor.h"
 
-#include "support/check.h"
-#include "support/peer.h"
-
-#include <errno.h>
 #include <grp.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #define PATIENCE_MS 60000
 

@@ -7,8 +7,7 @@
 #ifndef GPUD_TESTS_ACTOR_H
 #define GPUD_TESTS_ACTOR_H
 
-#include <stdbool.h>
-#include <sys/types.h>
+#include "process.h"
 
 struct actor {
     pid_t pid;

@@ -3,10 +3,6 @@
 
 #include "background.h"
 
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-
 static void *stream(void *arg)
 {
     struct background *background = arg;

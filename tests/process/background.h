@@ -7,9 +7,7 @@
 #ifndef GPUD_TESTS_BACKGROUND_H
 #define GPUD_TESTS_BACKGROUND_H
 
-#include "support/peer.h"
-#include "support/raw.h"
-#include <pthread.h>
+#include "process.h"
 
 #define BACKGROUND_ADDRESS "background"
 

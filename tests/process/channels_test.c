@@ -8,22 +8,15 @@
 #include "background.h"
 #include "frame/frame.h"
 #include "stream/sender/sender.h"
-#include "support/check.h"
 #include "support/encode.h"
-#include "support/make.h"
-#include "support/raw.h"
 #include "wire/unix/unix.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define PATIENCE (20 * GPUD_SEC)
 

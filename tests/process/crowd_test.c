@@ -7,19 +7,13 @@
  * shows that of the machine alone.
  *
  *     process-crowd [DEVICE [PROCESSES [SECONDS]]] */
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
-#include "support/raw.h"
+#include "process.h"
 #include "wire/unix/unix.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #define ADDRESS "crowd"

@@ -5,17 +5,11 @@
  * the channels of other processes are still listed, and the list says how many it leaves out. A
  * folder, or an address, can also be queried by name. */
 #include "actor.h"
-#include "support/check.h"
-#include "support/make.h"
 
-#include <gpudirect/gpudirect.h>
-
-#include <errno.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #define DEAD 3000
 #define LINKS 3000

@@ -7,11 +7,6 @@
 #include "actor.h"
 #include "base/base.h"
 #include "stream/sender/sender.h"
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
-#include "support/raw.h"
 
 /* A receiver that streams from a sender which this process plays. */
 static struct gpud_receiver *make_receiver(struct gpud_context *context, struct raw_server *server)

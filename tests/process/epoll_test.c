@@ -4,15 +4,11 @@
 /* Both ends in loops of the application's: nothing is called with a timeout, and what there is to
  * do is shown by a descriptor alone. Nothing is lost, no side misses an event, and none wakes
  * repeatedly without one. epoll_test [device of the sender] [device of the receiver] */
+#include "process.h"
 #include "base/base.h"
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
 #include "support/picture.h"
 
 #include <poll.h>
-#include <pthread.h>
 
 #define ADDRESS "looped"
 #define FRAMES 400

@@ -5,15 +5,6 @@
  * whatever other threads do at that moment and wherever exit() is called; a forked child sends
  * none. If a signal ends the process, the other side reports that. */
 #include "actor.h"
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
-#include "support/raw.h"
-
-#include <pthread.h>
-#include <signal.h>
-#include <sys/wait.h>
 
 #define ADDRESS "exit"
 #define LAST_FRAMES 3

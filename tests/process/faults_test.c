@@ -7,27 +7,20 @@
  * is lost without a word, and the core breaks none of the driver's rules.
  *
  *     faults_test cuda|libc FROM TO [every]: the calls 1, 4, 16… of each function, or every one */
+#include "process.h"
 #include "device/cuda/driver.h"
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
 #include "support/picture.h"
 #include "support/spawn_again.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 
 extern char **environ;
 
@@ -267,11 +260,13 @@ static void on_log(void *user, enum gpud_log_level level, const char *area, cons
 
 static struct gpud_context *open_context(struct stage *stage)
 {
-    struct gpud_context_params params = GPUD_PARAMS_INIT(params);
+    const struct gpud_context_params params = {
+        .size = sizeof(params),
+        .log = on_log,
+        .log_user = stage,
+        .log_level = GPUD_LOG_WARNING /* whatever the environment says */
+    };
     struct gpud_context *context;
-    params.log = on_log;
-    params.log_user = stage;
-    params.log_level = GPUD_LOG_WARNING; /* whatever the environment says */
     struct gpud_error error = {.reason = ""};
     if (gpud_context_create(&params, &context, &error) == GPUD_OK)
         return context;
@@ -323,13 +318,13 @@ static void *receive(void *arg)
         atomic_fetch_add(&stage->lost, 1);
         return NULL;
     }
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     AUTO(gpud_receiver_destroy) struct gpud_receiver *receiver = NULL;
     struct gpud_error error = {.reason = ""};
-    params.address = stage->address;
-    params.device = stage->to;
-    params.on_event = on_event;
-    params.user = stage;
+    const struct gpud_receiver_params params = {.size = sizeof(params),
+                                                .address = stage->address,
+                                                .device = stage->to,
+                                                .on_event = on_event,
+                                                .user = stage};
     if (gpud_receiver_create(context, &params, &receiver, &error) != GPUD_OK) {
         atomic_fetch_add(&stage->lost, 1);
         told(stage, "the receiver", &error);
@@ -450,16 +445,15 @@ static void wait_for_frames(struct stage *stage)
 
 static void send_all(struct stage *stage, const char *from, struct gpud_context *context)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     AUTO(gpud_device_close) struct gpud_device *device = NULL;
     AUTO(gpud_sender_destroy) struct gpud_sender *sender = NULL;
     struct gpud_error error = {.reason = ""};
-    params.address = stage->address;
-    params.device = from;
     struct gpud_layout layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
     enum gpud_status status = gpud_device_open(context, from, &device, &error);
     if (status == GPUD_OK)
-        status = gpud_sender_create(context, &params, &sender, &error);
+        status = gpud_sender_create(
+            context, WITH_SIZE(gpud_sender_params, .address = stage->address, .device = from),
+            &sender, &error);
     if (status == GPUD_OK)
         status = gpud_sender_configure(sender, PICTURE(&layout), &error);
     if (status == GPUD_OK)

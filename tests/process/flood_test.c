@@ -7,15 +7,11 @@
 #include "actor.h"
 #include "background.h"
 #include "stream/sender/sender.h"
-#include "support/check.h"
-#include "support/raw.h"
 #include "wire/unix/unix.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 static struct background background;
 

@@ -5,10 +5,7 @@
  * old one's last frames, in calls and by the descriptor; what cannot wait has a count of its own; a
  * frame of the format before is still the sender's. And what a sender does while an address is not
  * to be had. Every route is in conformance/route_change.c. */
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
+#include "process.h"
 
 #include <poll.h>
 #include <sys/resource.h>
@@ -38,7 +35,7 @@ static void change_format(void)
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
 }
 
-static void send(unsigned frames)
+static void send_frames(unsigned frames)
 {
     while (frames--)
         SEND_LENT(sender, &layout, ++number);
@@ -72,7 +69,7 @@ static void open_ends(enum gpud_slow_receiver policy, uint32_t slots)
     PEER_UNTIL("a connection", 30000,
                (gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, NULL),
                 gpud_sender_wait(sender, 1, 0, NULL) == GPUD_OK));
-    send(1);
+    send_frames(1);
     take(1);
 }
 
@@ -88,9 +85,9 @@ static void close_ends(void)
 static void beside_the_old_frames(void)
 {
     open_ends(GPUD_SLOW_DROP_OLDEST, SLOTS);
-    send(SLOTS);
+    send_frames(SLOTS);
     change_format();
-    send(2);
+    send_frames(2);
     unsigned old = 0;
     do {
         CHECK(++old < SLOTS, "the new ring is ready only behind the last old frame");
@@ -114,9 +111,9 @@ static void by_descriptor(void)
     open_ends(GPUD_SLOW_DROP_NEWEST, SLOTS);
     WORKS(gpud_receiver_get_fd(receiver, &loop.fd, &e));
     for (unsigned round = 0; round < 40; round++) {
-        send(round % 4);
+        send_frames(round % 4);
         change_format();
-        send(2);
+        send_frames(2);
         for (int64_t until = gpud_test_now() + PATIENCE; taken < number;) {
             struct gpud_frame *frame;
             CHECK(gpud_test_now() < until, "round %u: frame %llu does not come", round,
@@ -138,7 +135,7 @@ static void more_than_can_wait(enum gpud_slow_receiver policy)
     struct gpud_link_info link = {.size = sizeof(link)};
     open_ends(policy, 4);
     change_format();
-    send(4 + 3);
+    send_frames(4 + 3);
     CHECK_EQUAL(gpud_sender_list_links(sender, &link, 1), 1);
     CHECK_EQUAL(link.dropped, 3);
     CHECK_EQUAL(link.dropped_format, 3);
@@ -159,7 +156,7 @@ static void the_end_behind_it(void)
 {
     struct gpud_frame *frame;
     open_ends(GPUD_SLOW_DROP_OLDEST, 4);
-    send(2);
+    send_frames(2);
     change_format();
     WORKS(gpud_sender_send_eos(sender, &e));
     gpud_sender_destroy(&sender);

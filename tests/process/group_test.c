@@ -6,12 +6,7 @@
  * long costs the others nothing; and what a group refuses. */
 #include "instants.h"
 
-#include "support/check.h"
-#include "support/make.h"
-
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 
 #define MEMBERS 4
 #define LATE 2

@@ -6,13 +6,9 @@
  * refused; streaming receivers lose nothing. Linked with --wrap=sendmsg. */
 #include "background.h"
 #include "base/base.h"
-#include "support/check.h"
 #include "support/count.h"
-#include "support/make.h"
 
-#include <errno.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 static struct background background;
 

@@ -6,13 +6,6 @@
 #include "actor.h"
 #include "background.h"
 #include "base/base.h"
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/raw.h"
-
-#include <signal.h>
-#include <sys/wait.h>
 
 #define ADDRESS_SILENT "silent"
 

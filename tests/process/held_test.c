@@ -4,8 +4,6 @@
 /* Frames that outlive their receiver: they are unchanged until they are released, and their slots
  * are returned then; if the sender must reclaim a slot, the frame is flagged. */
 #include "background.h"
-#include "support/check.h"
-#include "support/make.h"
 #include "support/picture.h"
 
 #define HELD 3

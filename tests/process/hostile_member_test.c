@@ -6,12 +6,6 @@
  * is not used as meant. */
 #include "instants.h"
 
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-
-#include <pthread.h>
-
 #define MEMBERS 3
 #define LIAR 2
 /* Instants in a row that show that nothing is lost. */

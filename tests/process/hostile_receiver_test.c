@@ -6,11 +6,8 @@
  * the honest one loses no frame, nothing hangs, nothing is left open. */
 #include "background.h"
 #include "base/base.h"
-#include "support/check.h"
 #include "support/encode.h"
-#include "support/raw.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

@@ -8,10 +8,7 @@
 #include "acquirer.h"
 #include "base/base.h"
 #include "support/encode.h"
-#include "support/make.h"
-#include "support/peer.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 

@@ -5,16 +5,11 @@
  * where they come by a network card; one on another host, or in a container with a time of its own,
  * does not, nor does one on a host of the same boot id, and only the receiver itself gets a figure.
  * Each end reports the other's host. */
-#include "support/check.h"
+#include "process.h"
 #include "support/copies.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/wait.h>
 
 #define FRAMES 20
 #define SENDER_HOST "192.0.2.1"

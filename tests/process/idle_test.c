@@ -3,12 +3,9 @@
 
 /* A receiver between frames: over a network card it writes and sends nothing, and does not wake up
  * to check whether the sender lives, as the connection would report that. */
+#include "process.h"
 #include "base/base.h"
-#include "support/check.h"
 #include "support/copies.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
 
 #define ADDRESS "idle"
 #define FRAMES 10
@@ -20,11 +17,6 @@ static struct gpud_context *contexts[2];
 static struct gpud_sender *sender;
 static struct gpud_receiver *receiver;
 
-static struct gpud_receiver_info receiver_info(void)
-{
-    return INFO(receiver, receiver);
-}
-
 static void expect_nothing(int64_t timeout)
 {
     struct gpud_frame *frame;
@@ -33,21 +25,19 @@ static void expect_nothing(int64_t timeout)
 
 static void open_ends(void)
 {
-    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
-    struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
     struct gpud_frame *frame;
-    sends.address = receives.address = ADDRESS;
     for (int i = 0; i < 2; i++)
-        WORKS(gpud_context_create(NULL, &contexts[i], &e));
-    WORKS(gpud_sender_create(contexts[0], &sends, &sender, &e));
+        contexts[i] = NEW_CONTEXT();
+    sender = NEW_SENDER(contexts[0], .address = ADDRESS);
     struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
-    WORKS(gpud_receiver_create(contexts[1], &receives, &receiver, &e));
-    PEER_UNTIL(
-        "a connection", 30000,
-        (gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, NULL), receiver_info().connected));
+    receiver = NEW_RECEIVER(contexts[1], .address = ADDRESS);
+    PEER_UNTIL("a connection", 30000,
+               (gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, NULL),
+                INFO(receiver, receiver).connected));
     WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
-    CHECK(strcmp(receiver_info().path, "rdma-host") == 0, "the path is %s", receiver_info().path);
+    CHECK(strcmp(INFO(receiver, receiver).path, "rdma-host") == 0, "the path is %s",
+          INFO(receiver, receiver).path);
 }
 
 static void close_ends(void)
@@ -100,9 +90,9 @@ static void test_sleeps(void)
 {
     send_frames();
     copies_set_ask_after(100 * GPUD_SEC);
-    uint64_t before = receiver_info().waits_cpu;
+    uint64_t before = INFO(receiver, receiver).waits_cpu;
     expect_nothing(IDLE);
-    uint64_t sleeps = receiver_info().waits_cpu - before;
+    uint64_t sleeps = INFO(receiver, receiver).waits_cpu - before;
     copies_set_ask_after(0);
     CHECK(sleeps >= 1 && sleeps <= SLEEPS_MAX, "it slept %llu times", (unsigned long long)sleeps);
     send_frames();

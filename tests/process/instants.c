@@ -3,10 +3,6 @@
 
 #include "instants.h"
 
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-
 #include <sys/mman.h>
 #include <time.h>
 

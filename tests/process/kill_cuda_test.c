@@ -5,15 +5,10 @@
  * process will never write. The survivor's stream still completes, exactly the incomplete frames
  * are flagged, it streams with the next peer, and neither descriptors nor threads nor a GPU's
  * memory leak. Then live peers that do not keep their promises. */
-#include "support/check.h"
+#include "process.h"
 #include "support/gpu.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
-#include "support/raw.h"
 #include "support/tally.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 
 #define ADDRESS "kill-cuda"

@@ -3,15 +3,10 @@
 
 /* kill −9 in mid-stream, over and over: the survivor streams again with the next peer within 2 s, a
  * crash is never taken for the end of the stream, and nothing leaks. */
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
+#include "process.h"
 #include "support/tally.h"
 
 #include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
 
 #define WIDTH 320
 #define HEIGHT 181
@@ -55,9 +50,9 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
         PEER_CHECK(&peer);
         peer_forget(&peer);
     }
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     PEER_UNTIL("the last death is noticed", 10000,
-               (gpud_sender_get_info(sender, &info), info.disconnects == (uint64_t)rounds));
+               INFO(sender, sender).disconnects == (uint64_t)rounds);
+    struct gpud_sender_info info = INFO(sender, sender);
     CHECK_EQUAL(info.connects, rounds);
     CHECK_EQUAL(info.receivers, 0);
     gpud_sender_destroy(&sender);
@@ -175,10 +170,8 @@ static void kill_parent_that_receives(enum peer_child how)
     peer_start(&peer, &orders);
     WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
     pid_t child = kill_parent(&peer, how);
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    PEER_UNTIL("the death is noticed", NOTICED_MS,
-               (gpud_sender_get_info(sender, &info), info.disconnects == 1));
-    CHECK_EQUAL(info.receivers, 0);
+    PEER_UNTIL("the death is noticed", NOTICED_MS, INFO(sender, sender).disconnects == 1);
+    CHECK_EQUAL(INFO(sender, sender).receivers, 0);
     bury(&peer, child);
 }
 

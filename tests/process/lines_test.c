@@ -10,13 +10,7 @@
 #include "frame/frame.h"
 #include "stream/receiver/receiver.h"
 #include "stream/sender/sender.h"
-#include "support/check.h"
 #include "support/copies.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
-
-#include <signal.h>
 
 #define WIDTH 320
 #define HEIGHT 180

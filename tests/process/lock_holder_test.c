@@ -6,10 +6,8 @@
  * line of the log and each callback checks that its thread does not hold the lock. */
 #include "background.h"
 #include "stream/sender/sender.h"
-#include "support/check.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

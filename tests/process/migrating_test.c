@@ -5,9 +5,7 @@
  * route migrate): the main one ends, comes back and changes its format while its slots are away,
  * and no instant is lost or repeated.
  *     migrating_test SENDERS RECEIVER */
-#include "support/check.h"
-#include "support/make.h"
-#include "support/peer.h"
+#include "process.h"
 
 #define INSTANT (20 * GPUD_MSEC)
 #define HELD 2 /* frames that stay with the application: their slots are away */
@@ -32,7 +30,7 @@ static void open_sender(int which)
     WORKS(gpud_sender_configure(scene.senders[which], PICTURE(&scene.layouts[which]), &e));
 }
 
-static void send(int which)
+static void send_frames(int which)
 {
     struct gpud_frame *frame = ACQUIRE_SLOT(scene.senders[which], 60 * GPUD_SEC);
     frame_write(frame, &scene.layouts[which], scene.number);
@@ -67,7 +65,7 @@ static void exchange(unsigned count)
         scene.number++;
         for (int i = 0; i < 2; i++)
             if (scene.senders[i])
-                send(i);
+                send_frames(i);
         take();
     }
 }

@@ -5,7 +5,6 @@
  * when it has proved that it has the key, which may take longer than the deadline. Here the channel
  * of a Unix socket takes that long. */
 #include "background.h"
-#include "support/check.h"
 #include "wire/unix/unix.h"
 
 #define PROOF (3 * GPUD_SEC) /* a HELLO has 2 s */

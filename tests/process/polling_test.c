@@ -5,7 +5,6 @@
  * nothing, and a flood of them ends the link. */
 #include "acquirer.h"
 #include "background.h"
-#include "support/check.h"
 
 #define ADDRESS "polled"
 

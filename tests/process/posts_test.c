@@ -7,25 +7,15 @@
  * the stream reads: the driver of tests/fakes ends a process that does.
  *
  * posts_test [device of the sender] [device of the receiver] */
+#include "process.h"
 #include "base/base.h"
-#include "support/check.h"
 #include "support/gpu.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
 
 #define ADDRESS "posts"
 #define SLOTS 2
 #define ROUNDS 3
 
 static struct gpud_layout layout;
-
-static struct gpud_receiver *open_receiver(struct gpud_context *context, const char *device)
-{
-    struct gpud_receiver *receiver =
-        NEW_RECEIVER(context, .address = ADDRESS, .device = device, .slots = SLOTS);
-    return receiver;
-}
 
 static void send_one(struct gpud_sender *sender)
 {
@@ -44,7 +34,8 @@ static void read_by_stream(struct gpud_receiver *receiver, struct gpu *gpu, unsi
 static void round_trip(struct gpud_sender *sender, struct gpud_context *context,
                        const char *receiver_device, struct gpu *gpu)
 {
-    struct gpud_receiver *receiver = open_receiver(context, receiver_device);
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = ADDRESS, .device = receiver_device, .slots = SLOTS);
     struct gpud_frame *frame;
     struct gpud_error error;
     CHECK(gpud_receiver_acquire(receiver, 0, &frame, &error) == GPUD_TIMEOUT, "a frame");
@@ -60,13 +51,8 @@ static void round_trip(struct gpud_sender *sender, struct gpud_context *context,
         send_one(sender); /* its queue waits for those that the stream reads */
     gpud_receiver_destroy(&receiver);
 
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    int64_t until = gpud_test_now() + 10 * GPUD_SEC;
-    do {
-        gpud_sender_get_info(sender, &info);
-        CHECK(gpud_test_now() < until, "the sender does not see that its receiver is gone");
-        gpud_test_nap(1);
-    } while (info.receivers > 0);
+    PEER_UNTIL("the sender sees that its receiver is gone", 10000,
+               INFO(sender, sender).receivers == 0);
     gpud_test_nap(200); /* in which both ends see to what is left of the link */
     CHECK(!gpu_is_idle(gpu), "the stream is not held up");
     gpu_let_go(gpu);
@@ -77,8 +63,7 @@ int main(int argc, char **argv)
 {
     const char *from = argc > 1 ? argv[1] : "cuda:0", *to = argc > 2 ? argv[2] : "cuda:0";
     struct gpu gpu;
-    runtime_make();
-    setenv("GPUDIRECT_LOG", "error", 0);
+    test_begin(55);
     layout = LAYOUT("UYVY", 320, 180, 0);
     struct gpud_context *sending = NEW_CONTEXT();
     struct gpud_context *receiving = NEW_CONTEXT();

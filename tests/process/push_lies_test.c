@@ -7,10 +7,7 @@
  * own link with a reason; removing its memory in mid-stream harms only itself. */
 #include "background.h"
 #include "device/device.h"
-#include "support/check.h"
-#include "support/make.h"
 
-#include <errno.h>
 #include <fcntl.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)

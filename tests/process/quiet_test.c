@@ -2,14 +2,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Channels without frames: no thread of either side wakes up, and the next frame wakes both. */
+#include "process.h"
 #include "base/base.h"
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
 
 #include <dirent.h>
-#include <pthread.h>
 
 #define CHANNELS 16
 #define ROUNDS 2
@@ -41,16 +37,12 @@ static void *receive(void *arg)
 
 static void open_channel(struct channel *channel, int number)
 {
-    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
-    struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
     snprintf(channel->address, sizeof(channel->address), "quiet%d", number);
-    sends.address = receives.address = channel->address;
-    sends.device = receives.device = device;
-    WORKS(gpud_sender_create(contexts[0], &sends, &channel->sender, &e));
+    channel->sender = NEW_SENDER(contexts[0], .address = channel->address, .device = device);
     struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
     WORKS(gpud_sender_configure(channel->sender, PICTURE(&layout), &e));
-    WORKS(gpud_receiver_create(contexts[1], &receives, &channel->receiver, &e));
-    CHECK_EQUAL(pthread_create(&channel->thread, NULL, receive, channel), 0);
+    channel->receiver = NEW_RECEIVER(contexts[1], .address = channel->address, .device = device);
+    channel->thread = NEW_THREAD(receive, channel);
     WORKS(gpud_sender_wait(channel->sender, 1, 30 * GPUD_SEC, &e));
 }
 
@@ -92,17 +84,9 @@ static DIR *open_tasks(void)
     return tasks;
 }
 
-static void *do_nothing(void *arg)
-{
-    return arg;
-}
-
-/* A sanitizer starts its thread with the program's first one. */
 static void note_others(void)
 {
-    pthread_t first;
-    CHECK_EQUAL(pthread_create(&first, NULL, do_nothing, NULL), 0);
-    pthread_join(first, NULL);
+    baseline_take(); /* a sanitizer starts its thread with the program's first one */
     DIR *tasks = open_tasks();
     for (struct dirent *task; (task = readdir(tasks)) && others_count < 16;)
         if (task->d_name[0] != '.')
@@ -145,7 +129,7 @@ int main(int argc, char **argv)
     device = argc > 1 ? argv[1] : "host";
     runtime_make();
     for (int i = 0; i < 2; i++)
-        WORKS(gpud_context_create(NULL, &contexts[i], &e));
+        contexts[i] = NEW_CONTEXT();
     for (int i = 0; i < CHANNELS; i++)
         open_channel(&channels[i], i);
     SAY("%d channels on %s without a frame become quiet", CHANNELS, device);

@@ -7,9 +7,8 @@
  * that the stream has yet to write must stay.
  *
  * refused_test [device] */
-#include "support/check.h"
+#include "process.h"
 #include "support/gpu.h"
-#include "support/peer.h"
 #include "base/base.h"
 #include "stream/shared/shared.h"
 #include "wire/unix/unix.h"

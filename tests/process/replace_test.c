@@ -3,9 +3,7 @@
 
 /* A sender replaces another one of its process on their address: receivers find the new one, also
  * those that connect meanwhile, and one that stands by does not get the address. */
-#include "support/check.h"
-#include "support/make.h"
-#include "support/peer.h"
+#include "process.h"
 
 #define ADDRESS "replace"
 
@@ -29,13 +27,11 @@ static void on_disconnect(void *user, const struct gpud_peer_info *peer)
 static enum gpud_status create(const char *address, struct gpud_sender **replaces,
                                struct gpud_sender **sender, struct gpud_error *error)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = address;
-    params.replaces = replaces;
-    params.on_connect = on_connect;
-    params.on_disconnect = on_disconnect;
-    params.user = &number;
-    return gpud_sender_create(context, &params, sender, error);
+    return gpud_sender_create(context,
+                              WITH_SIZE(gpud_sender_params, .address = address,
+                                        .replaces = replaces, .on_connect = on_connect,
+                                        .on_disconnect = on_disconnect, .user = &number),
+                              sender, error);
 }
 
 static void configure(struct gpud_sender *sender)

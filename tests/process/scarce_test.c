@@ -5,16 +5,12 @@
  * runtime directory. What does not fit is refused with a reason, nothing hangs, no
  * signal ends the process, and another receiver of the same sender loses no frame. */
 #include "background.h"
-#include "support/check.h"
-#include "support/media.h"
 
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #define KIB UINT64_C(1024)
 #define MIB (1024 * KIB)
@@ -35,8 +31,6 @@ static void check_reason(const char *text)
 
 static void on_log(void *user, enum gpud_log_level level, const char *area, const char *text)
 {
-    (void)user;
-    (void)area;
     check_reason(text);
     if (level <= GPUD_LOG_WARNING && strlen(text) > 10)
         atomic_fetch_add(&sentences, 1);
@@ -78,11 +72,11 @@ static void limit_address_space(uint64_t more)
 static int receive_some(struct gpud_context *context, const char *address)
 {
     struct gpud_receiver *receiver;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_error error = {.reason = ""};
     unsigned got = 0;
-    params.address = address;
-    if (!is_good("create", gpud_receiver_create(context, &params, &receiver, &error), &error))
+    enum gpud_status created = gpud_receiver_create(
+        context, WITH_SIZE(gpud_receiver_params, .address = address), &receiver, &error);
+    if (!is_good("create", created, &error))
         return REFUSED;
     /* A sender that could not serve it says so, and it tries again: that is not waited for. */
     for (unsigned tries = 0; got < FRAMES && tries < 100; tries++) {
@@ -111,11 +105,11 @@ static int send_some(struct gpud_context *context, const char *address)
 {
     struct gpud_sender *sender;
     struct gpud_layout layout;
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_error error = {.reason = ""};
     int result = 0;
-    params.address = address;
-    if (!is_good("create", gpud_sender_create(context, &params, &sender, &error), &error)) {
+    enum gpud_status created = gpud_sender_create(
+        context, WITH_SIZE(gpud_sender_params, .address = address), &sender, &error);
+    if (!is_good("create", created, &error)) {
         SAY("  %s", error.reason);
         return REFUSED;
     }
@@ -137,14 +131,13 @@ static int send_some(struct gpud_context *context, const char *address)
 /* Ends with 0 or REFUSED, after it has closed everything. */
 static int be_short(const char *what, uint64_t more)
 {
-    struct gpud_context_params params = GPUD_PARAMS_INIT(params);
+    const struct gpud_context_params params = {
+        .size = sizeof(params), .log = on_log, .log_level = GPUD_LOG_WARNING};
     struct gpud_context *context;
     struct gpud_error error = {.reason = ""};
     test_alarm(60);
     struct baseline before = baseline_take();
     limit_address_space(more);
-    params.log = on_log;
-    params.log_level = GPUD_LOG_WARNING;
     if (!is_good("context", gpud_context_create(&params, &context, &error), &error))
         return REFUSED;
     int result = strcmp(what, "receive") == 0 ? receive_some(context, BACKGROUND_ADDRESS)
@@ -211,11 +204,10 @@ static void senders(void)
 
 static int with_few_descriptors(unsigned left)
 {
-    struct gpud_context_params params = GPUD_PARAMS_INIT(params);
+    const struct gpud_context_params params = {
+        .size = sizeof(params), .log = on_log, .log_level = GPUD_LOG_INFO};
     struct gpud_context *context;
     test_alarm(60);
-    params.log = on_log;
-    params.log_level = GPUD_LOG_INFO;
     WORKS(gpud_context_create(&params, &context, &e));
     use_up_descriptors(left);
     int result = receive_some(context, BACKGROUND_ADDRESS);

@@ -5,12 +5,7 @@
  * cost no instant, repeat none, and the preferred one is taken again without a step. How long each
  * took is printed; a slow machine fails nothing. */
 #include "instants.h"
-
-#include "support/check.h"
-#include "support/make.h"
 #include "support/tally.h"
-
-#include <signal.h>
 
 #define MAIN 0
 #define BACKUP 1

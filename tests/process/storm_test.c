@@ -5,13 +5,7 @@
  * context and in contexts of their own, at any step of each other's handshakes, while others list
  * channels, read statistics and interrupt them. It ends after a number of rounds with nothing left
  * open; data races are left to the thread sanitizer. */
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
-#include "support/raw.h"
-
-#include <pthread.h>
+#include "process.h"
 
 #define ADDRESSES 3
 #define DEADLINE (30 * GPUD_SEC)

@@ -5,16 +5,9 @@
  * receiver of the sender's own user loses no frame. Group membership is checked on connect: a user
  * that leaves the group keeps the link until it ends, and cannot reconnect. */
 #include "actor.h"
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/peer.h"
-#include "support/raw.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -24,7 +17,6 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #define OWNER 4301
 #define MEMBER 4302

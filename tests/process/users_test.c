@@ -8,20 +8,14 @@
 #include "actor.h"
 #include "background.h"
 #include "stream/sender/sender.h"
-#include "support/check.h"
-#include "support/make.h"
-#include "support/media.h"
-#include "support/raw.h"
 #include "wire/unix/unix.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #define NOBODY 65534
 #define OTHER 4242
