@@ -96,13 +96,6 @@ static void leave_and_return(struct gpud_context *context, struct gpud_sender **
     WORKS(gpud_sender_wait(*sender, 1, 10 * GPUD_SEC, &e));
 }
 
-static void stand_by(struct gpud_sender *sender)
-{
-    atomic_store(&own->ready, true);
-    while (INFO(sender, sender).stands_by && !atomic_load(&own->leave))
-        gpud_test_nap(1);
-}
-
 static void wait_for_receivers(struct gpud_sender *sender, uint32_t count)
 {
     while (gpud_sender_wait(sender, count, 20 * GPUD_MSEC, NULL) != GPUD_OK)
@@ -151,8 +144,11 @@ static void play_sender(struct gpud_context *context)
     AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, "host");
     child_format(&format, &own->orders, epoch);
     WORKS(gpud_sender_configure(sender, &format.media, &e));
-    if (own->orders.standby)
-        stand_by(sender);
+    if (own->orders.standby) {
+        atomic_store(&own->ready, true);
+        while (INFO(sender, sender).stands_by && !atomic_load(&own->leave))
+            gpud_test_nap(1);
+    }
     while (!atomic_load(&own->leave)) {
         /* Some frames lie in memory of the application's, and are copied on every way. */
         if (++number % 3)

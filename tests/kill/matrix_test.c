@@ -383,17 +383,6 @@ static void print_output(int fd)
     fflush(stdout);
 }
 
-/* At the very end: of a long log it is the end that people see. */
-static void print_failures(void)
-{
-    for (int point = 0; point < point_count; point++)
-        for (int way = 0; way < WAYS; way++)
-            if (table->at[point][way].result == FAILED) {
-                SAY("\n%s, %s:", points[point].name, ways[way].name);
-                print_output(table->at[point][way].output);
-            }
-}
-
 /* --- how long it takes ------------------------------------------------------------------------ */
 
 /* What else runs on the machine decides how long a stream stays away, so that a limit holds for an
@@ -556,7 +545,13 @@ int main(int argc, char **argv)
     while (running)
         wait_for_one();
     print_table();
-    print_failures();
+    /* At the very end: of a long log it is the end that people see. */
+    for (int point = 0; point < point_count; point++)
+        for (int way = 0; way < WAYS; way++)
+            if (table->at[point][way].result == FAILED) {
+                SAY("\n%s, %s:", points[point].name, ways[way].name);
+                print_output(table->at[point][way].output);
+            }
     if (limit)
         judge_times(limit);
     if (failed)

@@ -134,18 +134,6 @@ static int64_t one_death(struct receiving *r, int round)
     return took;
 }
 
-static void check_honest(struct receiving *r, int kills)
-{
-    struct peer_board *board = r->honest.board;
-    PEER_UNTIL("the honest receiver notices every end of a link", 20000,
-               atomic_load(&board->lost) > (unsigned)kills);
-    PEER_FINISH(&r->honest);
-    CHECK(atomic_load(&board->ends) <=
-              r->children.ends + atomic_load(&r->children.child.board->ends),
-          "a crash is told to the honest receiver as the end of the stream");
-    peer_forget(&r->honest);
-}
-
 int64_t survive_receiving(const struct cell *cell, int kills, enum gpud_slow_receiver policy)
 {
     struct receiving r = {.cell = cell};
@@ -177,7 +165,13 @@ int64_t survive_receiving(const struct cell *cell, int kills, enum gpud_slow_rec
         receive(&r);
         CHECK(gpud_test_now() < until, "the last sender does not leave");
     }
-    check_honest(&r, kills);
+    struct peer_board *board = r.honest.board;
+    PEER_UNTIL("the honest receiver notices every end of a link", 20000,
+               atomic_load(&board->lost) > (unsigned)kills);
+    PEER_FINISH(&r.honest);
+    CHECK(atomic_load(&board->ends) <= r.children.ends + atomic_load(&r.children.child.board->ends),
+          "a crash is told to the honest receiver as the end of the stream");
+    peer_forget(&r.honest);
     view_finish(&r.view);
     gpud_receiver_destroy(&r.receiver);
     if (on_gpu)
@@ -234,15 +228,6 @@ static void take_instant(struct grouped *g)
         }                                                                                    \
     } while (0)
 
-static void start_backup(struct grouped *g)
-{
-    struct child_orders orders = g->children.orders;
-    orders.sends = orders.backup = true;
-    orders.number = 0;
-    child_start(&g->backup, &orders);
-    atomic_store(&g->backup.board->go, true);
-}
-
 /* What goes on until the point. */
 static void take_to_the_death(void *survivor)
 {
@@ -295,20 +280,6 @@ static int64_t one_death_grouped(struct grouped *g, int round)
     return took;
 }
 
-/* The backup is the last to go: the stream goes on until then. */
-static void finish_grouped(struct grouped *g)
-{
-    children_dismiss(&g->children);
-    TAKE_UNTIL(g, AGAIN_MAX, "the last main sender leaves", children_gone(&g->children));
-    uint64_t wanted = g->pair.last + 3;
-    TAKE_UNTIL(g, AGAIN_MAX, "pictures of the backup", g->pair.last >= wanted);
-    struct children rest = {.child = g->backup};
-    children_dismiss(&rest);
-    /* It may wait for a slot until then. */
-    TAKE_UNTIL(g, AGAIN_MAX, "the backup leaves", children_gone(&rest));
-    children_close(&rest);
-}
-
 int64_t survive_grouped(const struct cell *cell, int kills)
 {
     bool slow = cell->point->provoke == BY_SLOWNESS;
@@ -319,14 +290,27 @@ int64_t survive_grouped(const struct cell *cell, int kills)
     pair_open(&g.pair, g.context);
     g.children.orders.programme = gpud_test_now();
     children_open(&g.children, cell, slow ? GPUD_SLOW_DROP_OLDEST : GPUD_SLOW_BLOCK);
-    start_backup(&g);
+    struct child_orders orders = g.children.orders;
+    orders.sends = orders.backup = true;
+    orders.number = 0;
+    child_start(&g.backup, &orders);
+    atomic_store(&g.backup.board->go, true);
     TAKE_UNTIL(&g, START_MAX, "pictures of both",
                g.pair.of_main > 0 && atomic_load(&g.backup.board->frames) > 0);
     for (int round = 0; round < kills; round++) {
         int64_t took = one_death_grouped(&g, round);
         worst = took > worst ? took : worst;
     }
-    finish_grouped(&g);
+    /* The backup is the last to go: the stream goes on until then. */
+    children_dismiss(&g.children);
+    TAKE_UNTIL(&g, AGAIN_MAX, "the last main sender leaves", children_gone(&g.children));
+    uint64_t wanted = g.pair.last + 3;
+    TAKE_UNTIL(&g, AGAIN_MAX, "pictures of the backup", g.pair.last >= wanted);
+    struct children rest = {.child = g.backup};
+    children_dismiss(&rest);
+    /* It may wait for a slot until then. */
+    TAKE_UNTIL(&g, AGAIN_MAX, "the backup leaves", children_gone(&rest));
+    children_close(&rest);
     pair_close(&g.pair);
     children_close(&g.children);
     gpud_context_destroy(&g.context);

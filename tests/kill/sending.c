@@ -104,14 +104,6 @@ static void send_until(struct sending *s, atomic_ullong *word, unsigned long lon
 
 /* --- the honest receiver ---------------------------------------------------------------------- */
 
-static void start_honest(struct sending *s)
-{
-    honest_start(&s->honest, s->cell);
-    send_until(s, &s->honest.board->frames, 1, START_MAX, "a frame at the honest receiver");
-    /* No process has died yet: on a busy machine a handshake may have taken too long. */
-    atomic_store(&s->honest.board->lost, 0);
-}
-
 /* It lost nothing; where the oldest are dropped, nothing but what was counted (see PEER_CHECK). */
 static void finish_honest(struct sending *s)
 {
@@ -155,7 +147,10 @@ static void open_all(struct sending *s, enum gpud_slow_receiver policy)
             NEW_SENDER(s->context, .address = child_address(&orders), .slow_receiver = policy);
         WORKS(gpud_sender_configure(s->backup, &s->format.media, &e));
     }
-    start_honest(s);
+    honest_start(&s->honest, s->cell);
+    send_until(s, &s->honest.board->frames, 1, START_MAX, "a frame at the honest receiver");
+    /* No process has died yet: on a busy machine a handshake may have taken too long. */
+    atomic_store(&s->honest.board->lost, 0);
     children_open(&s->children, s->cell, policy);
 }
 

@@ -3,17 +3,6 @@
 
 #include "acquirer.h"
 
-static void take(struct acquirer *acquirer, struct gpud_frame *frame)
-{
-    void *data = MAP_FRAME(frame, GPUD_READ, GPUD_SEC);
-    struct gpud_frame_info info = INFO(frame, frame);
-    volatile uint8_t sum = 0;
-    for (uint64_t i = 0; i < info.layout.size; i += 64)
-        sum = (uint8_t)(sum + ((uint8_t *)data)[i]); /* every page of it is there to be read */
-    gpud_frame_release(&frame);
-    atomic_fetch_add(&acquirer->frames, 1);
-}
-
 static void *acquire(void *arg)
 {
     struct acquirer *acquirer = arg;
@@ -26,8 +15,15 @@ static void *acquire(void *arg)
         int64_t took = gpud_test_now() - start;
         if (took > atomic_load(&acquirer->longest))
             atomic_store(&acquirer->longest, took);
-        if (status == GPUD_OK)
-            take(acquirer, frame);
+        if (status == GPUD_OK) {
+            void *data = MAP_FRAME(frame, GPUD_READ, GPUD_SEC);
+            struct gpud_frame_info info = INFO(frame, frame);
+            volatile uint8_t sum = 0;
+            for (uint64_t i = 0; i < info.layout.size; i += 64) /* every page is there to be read */
+                sum = (uint8_t)(sum + ((uint8_t *)data)[i]);
+            gpud_frame_release(&frame);
+            atomic_fetch_add(&acquirer->frames, 1);
+        }
         if (status == GPUD_OK || status == GPUD_TIMEOUT)
             continue;
         pthread_mutex_lock(&acquirer->lock);

@@ -104,34 +104,6 @@ struct measure {
     unsigned lost;
 };
 
-static void send_one(struct gpud_sender *sender, struct measure *measure)
-{
-    struct gpud_frame *frame;
-    int64_t before = gpud_test_now();
-    if (gpud_sender_acquire(sender, 0, &frame, NULL) == GPUD_OK)
-        WORKS(gpud_sender_submit(sender, &frame, 0, &e));
-    else
-        measure->lost++;
-    int64_t took = gpud_test_now() - before;
-    if (took > measure->longest_call)
-        measure->longest_call = took;
-}
-
-static void send_live(struct gpud_sender *sender, int64_t time, struct measure *measure)
-{
-    int64_t next = gpud_test_now(), end = next + time;
-    while (next < end) {
-        next += PERIOD;
-        struct timespec at = {.tv_sec = next / GPUD_SEC, .tv_nsec = next % GPUD_SEC};
-        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) != 0)
-            ;
-        int64_t late = gpud_test_now() - next;
-        if (late > measure->latest_wake)
-            measure->latest_wake = late;
-        send_one(sender, measure);
-    }
-}
-
 static void run(struct gpud_sender *sender, enum wish wish, int processes, int64_t time)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -144,7 +116,25 @@ static void run(struct gpud_sender *sender, enum wish wish, int processes, int64
             be_one_of_them(&name, wish, gpud_test_now() + time + GPUD_SEC);
     atomic_store(&board->last, 0); /* nothing was sent while the crowd was made */
     atomic_store(&board->longest_gap, 0);
-    send_live(sender, time, &measure);
+    int64_t next = gpud_test_now(), end = next + time;
+    while (next < end) {
+        next += PERIOD;
+        struct timespec at = {.tv_sec = next / GPUD_SEC, .tv_nsec = next % GPUD_SEC};
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) != 0)
+            ;
+        int64_t late = gpud_test_now() - next;
+        if (late > measure.latest_wake)
+            measure.latest_wake = late;
+        struct gpud_frame *frame;
+        int64_t before = gpud_test_now();
+        if (gpud_sender_acquire(sender, 0, &frame, NULL) == GPUD_OK)
+            WORKS(gpud_sender_submit(sender, &frame, 0, &e));
+        else
+            measure.lost++;
+        int64_t took = gpud_test_now() - before;
+        if (took > measure.longest_call)
+            measure.longest_call = took;
+    }
     int64_t gap = atomic_load(&board->longest_gap);
     for (int i = 0; i < processes; i++) {
         kill(crowd[i], SIGKILL);

@@ -35,21 +35,17 @@ static void make_socket(unsigned number, bool lives)
         close(fd);
 }
 
-static void make_link(unsigned number)
-{
-    char path[128], target[64];
-    snprintf(path, sizeof(path), "%s/gpudirect/.unix!nowhere!%u", base, number);
-    snprintf(target, sizeof(target), "/nowhere/%u", number);
-    CHECK(symlink(target, path) == 0, "symlink: %s", strerror(errno));
-}
-
 /* This many of which live. */
 static void crowd(const void *living)
 {
     for (unsigned i = 0; i < DEAD; i++)
         make_socket(i, false);
-    for (unsigned i = 0; i < LINKS; i++)
-        make_link(i);
+    for (unsigned i = 0; i < LINKS; i++) {
+        char path[128], target[64];
+        snprintf(path, sizeof(path), "%s/gpudirect/.unix!nowhere!%u", base, i);
+        snprintf(target, sizeof(target), "/nowhere/%u", i);
+        CHECK(symlink(target, path) == 0, "symlink: %s", strerror(errno));
+    }
     for (unsigned i = 0; i < *(const unsigned *)living; i++)
         make_socket(i, true);
     say("ready");

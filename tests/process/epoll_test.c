@@ -28,15 +28,6 @@ static struct loop {
 
 /* --- the receiver's loop -------------------------------------------------------------------- */
 
-static void take(struct gpud_frame *frame)
-{
-    struct gpud_frame_info info = INFO(frame, frame);
-    FRAME_CHECK(frame, &layout, info.offset);
-    peer_order();
-    gpud_frame_release(&frame);
-    atomic_fetch_add(&loop.frames, 1);
-}
-
 static void *receive(void *arg)
 {
     struct pollfd fd = {.events = POLLIN};
@@ -50,8 +41,13 @@ static void *receive(void *arg)
             struct gpud_frame *frame = NULL;
             struct gpud_error error;
             status = gpud_receiver_acquire(loop.receiver, 0, &frame, &error);
-            if (status == GPUD_OK)
-                take(frame);
+            if (status == GPUD_OK) {
+                struct gpud_frame_info info = INFO(frame, frame);
+                FRAME_CHECK(frame, &layout, info.offset);
+                peer_order();
+                gpud_frame_release(&frame);
+                atomic_fetch_add(&loop.frames, 1);
+            }
             if (status == GPUD_AGAIN) {
                 atomic_fetch_add(&loop.interrupts, 1);
                 if (atomic_load(&loop.rests))
@@ -63,12 +59,6 @@ static void *receive(void *arg)
         }
     }
     return NULL;
-}
-
-static void start_receiver(void)
-{
-    loop.receiver = NEW_RECEIVER(loop.context, .address = ADDRESS, .device = receiver_device);
-    CHECK(pthread_create(&loop.thread, NULL, receive, NULL) == 0, "no thread");
 }
 
 /* --- the sender's --------------------------------------------------------------------------- */
@@ -139,7 +129,8 @@ int main(int argc, char **argv)
     struct baseline before = baseline_take();
 
     SAY("a receiver before its sender");
-    start_receiver();
+    loop.receiver = NEW_RECEIVER(loop.context, .address = ADDRESS, .device = receiver_device);
+    CHECK(pthread_create(&loop.thread, NULL, receive, NULL) == 0, "no thread");
     gpud_test_nap(50);
     struct gpud_sender *sender = open_sender(&fd);
     send_frames(sender, &fd, 1, FRAMES);

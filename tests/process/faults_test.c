@@ -401,23 +401,6 @@ static void send_frames(struct stage *stage, struct gpud_sender *sender, struct 
         FAIL("the end cannot be sent");
 }
 
-/* Events behind a lost frame still arrive. */
-static void wait_for_end(struct stage *stage, struct gpud_sender *sender)
-{
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    int64_t start = gpud_test_now();
-    for (;;) {
-        gpud_sender_get_info(sender, &info);
-        if (atomic_load(&stage->lost) || info.disconnects || atomic_load(&stage->ends))
-            break;
-        CHECK(gpud_test_now() - start < PATIENCE, "the end of the stream does not come");
-        gpud_test_nap(5);
-    }
-    CHECK(atomic_load(&stage->lost) || info.disconnects ||
-              atomic_load(&stage->events) == stage->events_sent,
-          "of %u events %u came", stage->events_sent, atomic_load(&stage->events));
-}
-
 /* false: the wait has timed out. */
 static bool go_on_waiting(const struct stage *stage, int64_t start)
 {
@@ -462,7 +445,19 @@ static void send_all(struct stage *stage, const char *from, struct gpud_context 
         told(stage, "the sender", &error);
     if (status == GPUD_OK) {
         send_frames(stage, sender, device, &layout);
-        wait_for_end(stage, sender);
+        /* Events behind a lost frame still arrive. */
+        struct gpud_sender_info info = GPUD_INFO_INIT(info);
+        int64_t start = gpud_test_now();
+        for (;;) {
+            gpud_sender_get_info(sender, &info);
+            if (atomic_load(&stage->lost) || info.disconnects || atomic_load(&stage->ends))
+                break;
+            CHECK(gpud_test_now() - start < PATIENCE, "the end of the stream does not come");
+            gpud_test_nap(5);
+        }
+        CHECK(atomic_load(&stage->lost) || info.disconnects ||
+                  atomic_load(&stage->events) == stage->events_sent,
+              "of %u events %u came", stage->events_sent, atomic_load(&stage->events));
         wait_for_frames(stage);
     }
     atomic_store(&stage->over, true);

@@ -192,18 +192,6 @@ static void *fall_asleep(void *arg)
     return NULL;
 }
 
-static void deaf_start(struct deaf *deaf)
-{
-    struct gpud_message hello;
-    atomic_init(&deaf->stop, false);
-    raw_connect(&deaf->raw, BACKGROUND_ADDRESS);
-    raw_hello(&hello);
-    hello.hello.slow_receiver = GPUD_SLOW_DROP_OLDEST; /* each frame is published */
-    CHECK(raw_send_message(deaf->raw.fd, &hello), "HELLO is not sent");
-    raw_to(&deaf->raw, RAW_HELLO_SENT, RAW_STREAMING);
-    CHECK(pthread_create(&deaf->thread, NULL, fall_asleep, deaf) == 0, "no thread");
-}
-
 /* Returns how many KICKs it has not read. */
 static unsigned deaf_stop(struct deaf *deaf)
 {
@@ -230,7 +218,14 @@ static void a_deaf_neighbour(void)
     background_configure(&background); /* a new ring */
     background_goes_on(&background);
     unsigned fds = count_fds();
-    deaf_start(&deaf);
+    struct gpud_message hello;
+    atomic_init(&deaf.stop, false);
+    raw_connect(&deaf.raw, BACKGROUND_ADDRESS);
+    raw_hello(&hello);
+    hello.hello.slow_receiver = GPUD_SLOW_DROP_OLDEST; /* each frame is published */
+    CHECK(raw_send_message(deaf.raw.fd, &hello), "HELLO is not sent");
+    raw_to(&deaf.raw, RAW_HELLO_SENT, RAW_STREAMING);
+    CHECK(pthread_create(&deaf.thread, NULL, fall_asleep, &deaf) == 0, "no thread");
     unsigned long long at = atomic_load(&background.number);
     PEER_UNTIL("frames", 60000, atomic_load(&background.number) > at + FRAMES);
     for (int i = 0; i < GUESTS; i++)

@@ -104,21 +104,6 @@ static void receive_in_container(struct board *board)
           "the receiver in the container failed");
 }
 
-static void play_receiver(struct board *board)
-{
-    if (board->place == BY_CARD)
-        copies_install();
-    else if (board->place == OTHER_HOST)
-        copies_install_hosts(RECEIVER_HOST, SENDER_HOST);
-    else if (board->place == SNAPSHOT) /* with the sender's boot id */
-        copies_install_hosts(SENDER_HOST, SENDER_HOST);
-    if (board->place == CONTAINER)
-        receive_in_container(board);
-    else
-        receive_frames(board);
-    exit(0);
-}
-
 /* --- the sender ------------------------------------------------------------------------------- */
 
 static struct gpud_peer_info told; /* before the first frame is sent */
@@ -213,8 +198,19 @@ static bool send_to(enum place place, const char *path)
 int main(int argc, char **argv)
 {
     struct board *board = peer_board_open("--receiver", argc, argv, sizeof(*board));
-    if (board)
-        play_receiver(board);
+    if (board) {
+        if (board->place == BY_CARD)
+            copies_install();
+        else if (board->place == OTHER_HOST)
+            copies_install_hosts(RECEIVER_HOST, SENDER_HOST);
+        else if (board->place == SNAPSHOT) /* with the sender's boot id */
+            copies_install_hosts(SENDER_HOST, SENDER_HOST);
+        if (board->place == CONTAINER)
+            receive_in_container(board);
+        else
+            receive_frames(board);
+        exit(0);
+    }
     test_alarm(110);
     runtime_make();
     CASE("two processes of one host", send_to(HERE, "map"));

@@ -23,31 +23,6 @@ static void expect_nothing(int64_t timeout)
     EXPECT(GPUD_TIMEOUT, "no frame came", gpud_receiver_acquire(receiver, timeout, &frame, &e));
 }
 
-static void open_ends(void)
-{
-    struct gpud_frame *frame;
-    for (int i = 0; i < 2; i++)
-        contexts[i] = NEW_CONTEXT();
-    sender = NEW_SENDER(contexts[0], .address = ADDRESS);
-    struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
-    receiver = NEW_RECEIVER(contexts[1], .address = ADDRESS);
-    PEER_UNTIL("a connection", 30000,
-               (gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, NULL),
-                INFO(receiver, receiver).connected));
-    WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
-    CHECK(strcmp(INFO(receiver, receiver).path, "rdma-host") == 0, "the path is %s",
-          INFO(receiver, receiver).path);
-}
-
-static void close_ends(void)
-{
-    gpud_receiver_destroy(&receiver);
-    gpud_sender_destroy(&sender);
-    for (int i = 0; i < 2; i++)
-        gpud_context_destroy(&contexts[i]);
-}
-
 static void send_frames(void)
 {
     for (int i = 0; i < FRAMES; i++) {
@@ -103,10 +78,25 @@ int main(void)
     test_alarm(110);
     runtime_make();
     copies_install();
-    open_ends();
+    struct gpud_frame *frame;
+    for (int i = 0; i < 2; i++)
+        contexts[i] = NEW_CONTEXT();
+    sender = NEW_SENDER(contexts[0], .address = ADDRESS);
+    struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    receiver = NEW_RECEIVER(contexts[1], .address = ADDRESS);
+    PEER_UNTIL("a connection", 30000,
+               (gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, NULL),
+                INFO(receiver, receiver).connected));
+    WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
+    CHECK(strcmp(INFO(receiver, receiver).path, "rdma-host") == 0, "the path is %s",
+          INFO(receiver, receiver).path);
     CASE("a receiver that waits says nothing", test_silence());
     SAY("and sleeps through");
     test_sleeps();
-    close_ends();
+    gpud_receiver_destroy(&receiver);
+    gpud_sender_destroy(&sender);
+    for (int i = 0; i < 2; i++)
+        gpud_context_destroy(&contexts[i]);
     return runtime_done();
 }

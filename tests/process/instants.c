@@ -39,19 +39,6 @@ static struct gpud_layout configure(struct gpud_sender *sender, uint32_t width)
     return layout;
 }
 
-static void send_instant(struct gpud_sender *sender, const struct gpud_layout *layout,
-                         uint64_t instant)
-{
-    struct gpud_frame *frame = ACQUIRE_SLOT(sender, 60 * GPUD_SEC);
-    frame_write(frame, layout, instant);
-    struct gpud_frame_info info = INFO(frame, frame);
-    info.pts_ns = instants_time(own->orders.rate, instant) + (uint64_t)own->orders.apart;
-    WORKS(gpud_frame_set_info(frame, &info, &e));
-    /* Without an end by itself: nothing that the test waits for depends on a slow machine. */
-    WORKS(gpud_sender_submit(sender, &frame, 200 * GPUD_SEC, &e));
-    atomic_store(&own->sent, instant);
-}
-
 void instants_main(int argc, char **argv)
 {
     own = peer_board_open("--instants", argc, argv, sizeof(*own));
@@ -79,7 +66,14 @@ void instants_main(int argc, char **argv)
         }
         if (instant % INSTANTS_EVENTS == 0)
             WORKS(gpud_sender_send_event(sender, 1, &instant, sizeof(instant), &e));
-        send_instant(sender, &layout, instant);
+        struct gpud_frame *frame = ACQUIRE_SLOT(sender, 60 * GPUD_SEC);
+        frame_write(frame, &layout, instant);
+        struct gpud_frame_info info = INFO(frame, frame);
+        info.pts_ns = instants_time(own->orders.rate, instant) + (uint64_t)own->orders.apart;
+        WORKS(gpud_frame_set_info(frame, &info, &e));
+        /* Without an end by itself: nothing that the test waits for depends on a slow machine. */
+        WORKS(gpud_sender_submit(sender, &frame, 200 * GPUD_SEC, &e));
+        atomic_store(&own->sent, instant);
     }
     WORKS(gpud_sender_send_eos(sender, &e));
     gpud_sender_destroy(&sender);

@@ -87,20 +87,6 @@ static void check_first(struct gpud_frame *frame, uint64_t number)
     gpud_frame_unmap(frame);
 }
 
-static void take_as_victim(struct gpud_frame *frame)
-{
-    struct gpud_frame_info info = INFO(frame, frame);
-    if (atomic_load(&own->frames) == 0)
-        check_first(frame, info.offset);
-    WORKS(gpud_frame_wait(frame, scene.gpu.stream, &e));
-    hold_if_ordered(info.offset);
-    gpu_take(&scene.gpu, frame, (unsigned)info.sequence);
-    WORKS(gpud_frame_post(frame, scene.gpu.stream, &e));
-    gpud_frame_release(&frame);
-    atomic_store(&own->last, info.offset);
-    atomic_fetch_add(&own->frames, 1);
-}
-
 static void play_receiver(struct gpud_context *context)
 {
     struct gpud_receiver *receiver = NEW_RECEIVER(
@@ -115,7 +101,16 @@ static void play_receiver(struct gpud_context *context)
         }
         enum gpud_status status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error);
         if (status == GPUD_OK) {
-            take_as_victim(frame);
+            struct gpud_frame_info info = INFO(frame, frame);
+            if (atomic_load(&own->frames) == 0)
+                check_first(frame, info.offset);
+            WORKS(gpud_frame_wait(frame, scene.gpu.stream, &e));
+            hold_if_ordered(info.offset);
+            gpu_take(&scene.gpu, frame, (unsigned)info.sequence);
+            WORKS(gpud_frame_post(frame, scene.gpu.stream, &e));
+            gpud_frame_release(&frame);
+            atomic_store(&own->last, info.offset);
+            atomic_fetch_add(&own->frames, 1);
         } else if (status == GPUD_CLOSED) {
             atomic_fetch_add(&own->ends, 1);
         } else if (status != GPUD_TIMEOUT) {
@@ -333,13 +328,6 @@ static void input_take_to_the_gap(struct input *input, struct victim_board *boar
         input_take(input, first);
 }
 
-static void input_take_some(struct input *input)
-{
-    input->room = tally_random_below(2); /* of four one must be left to come and go */
-    for (unsigned more = tally_random_below(3); more; more--)
-        input_take(input, next_frame(input, "another frame from this sender"));
-}
-
 /* A frame that was kept over the death: whole, or flagged, and the CPU is told the same. */
 static void check_kept(struct input *input, unsigned place)
 {
@@ -501,7 +489,9 @@ static void kill_senders(int rounds)
         struct victim *victim = victims_next(&victims);
         bool hold = round % 4 != 3; /* else in the middle of whatever it does */
         input_take_to_the_gap(&input, victim->board, hold);
-        input_take_some(&input);
+        input.room = tally_random_below(2); /* of four one must be left to come and go */
+        for (unsigned more = tally_random_below(3); more; more--)
+            input_take(&input, next_frame(&input, "another frame from this sender"));
         CHECK(!(hold && gpu_is_idle(&scene.gpu)), "nothing waits for the one that is killed");
         outstanding += hold;
         int64_t killed = gpud_test_now();

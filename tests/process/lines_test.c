@@ -82,14 +82,6 @@ static uint8_t value_of(uint64_t number, uint32_t row)
     return (uint8_t)(number * 37 + row * 3 + 1);
 }
 
-static void write_rows(struct gpud_rows rows)
-{
-    const struct gpud_plane *plane = &writer.layout.plane[0];
-    for (uint32_t row = rows.from; row < rows.to; row++)
-        memset(writer.data + plane->offset + row * plane->stride, value_of(writer.number, row),
-               plane->row_bytes);
-}
-
 static void begin_frame(void)
 {
     writer.frame = ACQUIRE_SLOT(writer.sender, PATIENCE);
@@ -114,7 +106,10 @@ static unsigned write_lines(unsigned lines)
     if (!writer.frame)
         begin_frame();
     struct gpud_rows rows = {writer.lines, lines};
-    write_rows(rows);
+    const struct gpud_plane *plane = &writer.layout.plane[0];
+    for (uint32_t row = rows.from; row < rows.to; row++)
+        memset(writer.data + plane->offset + row * plane->stride, value_of(writer.number, row),
+               plane->row_bytes);
     if (writer.pixels.queue && lines > writer.lines)
         copy_rows(&writer.pixels, writer.frame, true, rows);
     WORKS(gpud_sender_submit_lines(writer.sender, writer.frame, lines, PATIENCE, &e));

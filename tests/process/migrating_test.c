@@ -30,17 +30,6 @@ static void open_sender(int which)
     WORKS(gpud_sender_configure(scene.senders[which], PICTURE(&scene.layouts[which]), &e));
 }
 
-static void send_frames(int which)
-{
-    struct gpud_frame *frame = ACQUIRE_SLOT(scene.senders[which], 60 * GPUD_SEC);
-    frame_write(frame, &scene.layouts[which], scene.number);
-    struct gpud_frame_info info = INFO(frame, frame);
-    info.pts_ns = scene.number * INSTANT;
-    info.duration_ns = INSTANT;
-    WORKS(gpud_frame_set_info(frame, &info, &e));
-    WORKS(gpud_sender_submit(scene.senders[which], &frame, 60 * GPUD_SEC, &e));
-}
-
 static void take(void)
 {
     struct gpud_group_instant got = GPUD_INFO_INIT(got);
@@ -64,8 +53,15 @@ static void exchange(unsigned count)
     while (count-- > 0) {
         scene.number++;
         for (int i = 0; i < 2; i++)
-            if (scene.senders[i])
-                send_frames(i);
+            if (scene.senders[i]) {
+                struct gpud_frame *frame = ACQUIRE_SLOT(scene.senders[i], 60 * GPUD_SEC);
+                frame_write(frame, &scene.layouts[i], scene.number);
+                struct gpud_frame_info info = INFO(frame, frame);
+                info.pts_ns = scene.number * INSTANT;
+                info.duration_ns = INSTANT;
+                WORKS(gpud_frame_set_info(frame, &info, &e));
+                WORKS(gpud_sender_submit(scene.senders[i], &frame, 60 * GPUD_SEC, &e));
+            }
         take();
     }
 }

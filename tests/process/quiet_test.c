@@ -35,25 +35,6 @@ static void *receive(void *arg)
     return NULL;
 }
 
-static void open_channel(struct channel *channel, int number)
-{
-    snprintf(channel->address, sizeof(channel->address), "quiet%d", number);
-    channel->sender = NEW_SENDER(contexts[0], .address = channel->address, .device = device);
-    struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
-    WORKS(gpud_sender_configure(channel->sender, PICTURE(&layout), &e));
-    channel->receiver = NEW_RECEIVER(contexts[1], .address = channel->address, .device = device);
-    channel->thread = NEW_THREAD(receive, channel);
-    WORKS(gpud_sender_wait(channel->sender, 1, 30 * GPUD_SEC, &e));
-}
-
-static void close_channel(struct channel *channel)
-{
-    gpud_receiver_interrupt(channel->receiver, true);
-    pthread_join(channel->thread, NULL);
-    gpud_receiver_destroy(&channel->receiver);
-    gpud_sender_destroy(&channel->sender);
-}
-
 static void send_frames(void)
 {
     for (int i = 0; i < CHANNELS; i++) {
@@ -82,16 +63,6 @@ static DIR *open_tasks(void)
     DIR *tasks = opendir("/proc/self/task");
     CHECK(tasks, "no /proc/self/task");
     return tasks;
-}
-
-static void note_others(void)
-{
-    baseline_take(); /* a sanitizer starts its thread with the program's first one */
-    DIR *tasks = open_tasks();
-    for (struct dirent *task; (task = readdir(tasks)) && others_count < 16;)
-        if (task->d_name[0] != '.')
-            others[others_count++] = atoi(task->d_name);
-    closedir(tasks);
 }
 
 /* How often the library's threads have gone to sleep: each sleep follows a wake-up. */
@@ -125,13 +96,27 @@ static bool is_quiet(void)
 int main(int argc, char **argv)
 {
     test_alarm(110);
-    note_others();
+    baseline_take(); /* a sanitizer starts its thread with the program's first one */
+    DIR *tasks = open_tasks();
+    for (struct dirent *task; (task = readdir(tasks)) && others_count < 16;)
+        if (task->d_name[0] != '.')
+            others[others_count++] = atoi(task->d_name);
+    closedir(tasks);
     device = argc > 1 ? argv[1] : "host";
     runtime_make();
     for (int i = 0; i < 2; i++)
         contexts[i] = NEW_CONTEXT();
-    for (int i = 0; i < CHANNELS; i++)
-        open_channel(&channels[i], i);
+    for (int i = 0; i < CHANNELS; i++) {
+        snprintf(channels[i].address, sizeof(channels[i].address), "quiet%d", i);
+        channels[i].sender =
+            NEW_SENDER(contexts[0], .address = channels[i].address, .device = device);
+        struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
+        WORKS(gpud_sender_configure(channels[i].sender, PICTURE(&layout), &e));
+        channels[i].receiver =
+            NEW_RECEIVER(contexts[1], .address = channels[i].address, .device = device);
+        channels[i].thread = NEW_THREAD(receive, &channels[i]);
+        WORKS(gpud_sender_wait(channels[i].sender, 1, 30 * GPUD_SEC, &e));
+    }
     SAY("%d channels on %s without a frame become quiet", CHANNELS, device);
     PEER_UNTIL("quiet", 40000, is_quiet());
     for (int i = 0; i < ROUNDS; i++) {
@@ -140,8 +125,12 @@ int main(int argc, char **argv)
         PEER_UNTIL("quiet", 40000, is_quiet());
     }
     send_frames();
-    for (int i = 0; i < CHANNELS; i++)
-        close_channel(&channels[i]);
+    for (int i = 0; i < CHANNELS; i++) {
+        gpud_receiver_interrupt(channels[i].receiver, true);
+        pthread_join(channels[i].thread, NULL);
+        gpud_receiver_destroy(&channels[i].receiver);
+        gpud_sender_destroy(&channels[i].sender);
+    }
     for (int i = 0; i < 2; i++)
         gpud_context_destroy(&contexts[i]);
     return runtime_done();

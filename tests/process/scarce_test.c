@@ -46,18 +46,6 @@ static bool is_good(const char *what, enum gpud_status status, const struct gpud
     return false;
 }
 
-/* Until so many are left. */
-static void use_up_descriptors(unsigned left)
-{
-    int fd, last = -1;
-    struct rlimit limit = {.rlim_cur = 256, .rlim_max = 256};
-    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
-    while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
-        last = fd;
-    for (unsigned i = 0; i < left; i++)
-        close(last - (int)i);
-}
-
 static void limit_address_space(uint64_t more)
 {
     unsigned long pages = 0;
@@ -209,7 +197,14 @@ static int with_few_descriptors(unsigned left)
     struct gpud_context *context;
     test_alarm(60);
     WORKS(gpud_context_create(&params, &context, &e));
-    use_up_descriptors(left);
+    /* Until so many are left. */
+    int fd, last = -1;
+    struct rlimit limit = {.rlim_cur = 256, .rlim_max = 256};
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        last = fd;
+    for (unsigned i = 0; i < left; i++)
+        close(last - (int)i);
     int result = receive_some(context, BACKGROUND_ADDRESS);
     gpud_context_destroy(&context);
     return result;

@@ -232,22 +232,18 @@ static void lie_in_words(void)
     }
 }
 
-/* Queries follow the same rule; half a handshake, at any step, occupies no other user's slot. */
-static void stop_at_each_step(void)
-{
-    for (int step = RAW_CONNECTED; step < RAW_STEPS; step++) {
-        AUTO(raw_close) struct raw raw;
-        open_raw(&raw, (enum raw_step)step);
-    }
-}
-
 static void be_a_stranger(const void *group)
 {
     become(STRANGER, group ? GROUP : 0);
     touch_the_process();
     touch_the_files();
     lie_in_words();
-    stop_at_each_step();
+    /* Queries follow the same rule; half a handshake, at any step, occupies no other user's slot.
+     */
+    for (int step = RAW_CONNECTED; step < RAW_STEPS; step++) {
+        AUTO(raw_close) struct raw raw;
+        open_raw(&raw, (enum raw_step)step);
+    }
 }
 
 /* A user whom no sender admits: it cannot even reach the socket, whatever it knows. */
