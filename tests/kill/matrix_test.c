@@ -114,8 +114,7 @@ void honest_start(struct peer *honest, const struct cell *cell)
 
 void honest_finish(struct peer *honest)
 {
-    PEER_FINISH(honest);
-    peer_forget(honest);
+    PEER_LEAVE(honest);
 }
 
 static int64_t survive(const struct cell *cell, int kills, enum gpud_slow_receiver policy)

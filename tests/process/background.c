@@ -84,6 +84,13 @@ void background_stop(struct background *background)
         atomic_load(&background->number), (long long)atomic_load(&background->worst) / 1000);
 }
 
+void hang_up_heard(struct raw *raw)
+{
+    raw_close(raw);
+    CHECK(raw_log_says("vanished", GPUD_SEC), "a hang-up is not noticed");
+    raw_log_clear();
+}
+
 void turned_out_at(const char *file, int line, struct raw *raw, const char *says, int64_t patience)
 {
     if (!raw_wait_hangup(raw->fd, patience)) {
@@ -110,6 +117,7 @@ int background_main(struct background *background, const struct background_test 
         SAY("%s", tests[i].says);
         tests[i].run();
         background_goes_on(background);
+        raw_log_clear();
     }
     background_stop(background);
     return runtime_done();

@@ -40,13 +40,16 @@ void background_flows(struct background *background, unsigned frames);
 void background_goes_on(struct background *background);
 
 /* The main of a test: each in turn (or the one whose number is the argument), and after each the
- * stream goes on. */
+ * stream goes on, and the log is cleared. */
 struct background_test {
     const char *says;
     void (*run)(void);
 };
 int background_main(struct background *background, const struct background_test *tests,
                     size_t count, int argc, char **argv);
+
+/* Hangs up, which the log says; clears it. */
+void hang_up_heard(struct raw *raw);
 
 /* A lie was told on this connection: it ends within the time, and the log says why. Closes it and
  * clears the log. */

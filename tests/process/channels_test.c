@@ -167,8 +167,7 @@ static void a_new_format(void)
         CHECK(frames_taken(sender) >= taken, "the receiver's counters went back");
     PEER_UNTIL("they go on", 30000,
                (SEND_LENT(sender, &layout, ++number), frames_taken(sender) > taken + 2));
-    PEER_FINISH(&peer);
-    peer_forget(&peer);
+    PEER_LEAVE(&peer);
     gpud_sender_destroy(&sender);
 }
 
@@ -222,7 +221,6 @@ static void queries_leave_no_trace(void)
                (connect_often(), !expect(BACKGROUND_ADDRESS)->answered));
     CHECK(raw_log_says("connects too often", GPUD_SEC), "it is not logged");
     PEER_UNTIL("there is room again", 30000, expect(BACKGROUND_ADDRESS)->answered);
-    raw_log_clear();
 }
 
 /* --- elsewhere -------------------------------------------------------------------------------- */
@@ -287,8 +285,7 @@ static void elsewhere(void)
     peer_forget(&peer);
     start_sender(&peer, address);
     CHECK(expect(address)->answered, "no answer");
-    PEER_FINISH(&peer);
-    peer_forget(&peer);
+    PEER_LEAVE(&peer);
 }
 
 /* Entries that no sender made are ignored. */

@@ -7,13 +7,10 @@
  * shows that of the machine alone.
  *
  *     process-crowd [DEVICE [PROCESSES [SECONDS]]] */
-#include "process.h"
+#include "actor.h"
 #include "wire/unix/unix.h"
 
 #include <sched.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #define ADDRESS "crowd"
@@ -24,14 +21,6 @@
 enum wish { CONNECTIONS, HANDSHAKES, ANSWERS, PROCESSOR, WISHES };
 static const char *const wish_names[WISHES] = {"connect", "say HELLO", "ask", "burn"};
 
-struct board {
-    atomic_bool stop;
-    atomic_ullong frames, gaps;
-    atomic_llong last, longest_gap;
-    atomic_bool streams;
-};
-
-static struct board *board;
 static const char *device = "host";
 
 static bool set_policy(int policy, int priority)
@@ -42,59 +31,67 @@ static bool set_policy(int policy, int priority)
 
 /* --- the crowd -------------------------------------------------------------------------------- */
 
-static void want(const struct sockaddr_un *name, enum wish wish)
+static void want(const void *part)
 {
-    struct gpud_message message;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)name, sizeof(*name)) < 0) {
+    enum wish wish = *(const enum wish *)part;
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    WORKS(gpud_socket_resolve(ADDRESS, name.sun_path, &e));
+    while (wish == PROCESSOR)
+        ;
+    for (;;) {
+        struct gpud_message message;
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0 || connect(fd, (const struct sockaddr *)&name, sizeof(name)) < 0) {
+            close(fd);
+            sched_yield();
+            continue;
+        }
+        if (wish == HANDSHAKES)
+            raw_hello(&message);
+        message.type = wish == ANSWERS ? GPUD_MESSAGE_QUERY : GPUD_MESSAGE_HELLO;
+        if (wish != CONNECTIONS && raw_send_message(fd, &message) &&
+            raw_receive(fd, &message, 50 * GPUD_MSEC) && wish == HANDSHAKES)
+            raw_receive(fd, &message, 10 * GPUD_MSEC); /* the OFFER */
         close(fd);
-        sched_yield();
-        return;
     }
-    if (wish == HANDSHAKES)
-        raw_hello(&message);
-    message.type = wish == ANSWERS ? GPUD_MESSAGE_QUERY : GPUD_MESSAGE_HELLO;
-    if (wish != CONNECTIONS && raw_send_message(fd, &message) &&
-        raw_receive(fd, &message, 50 * GPUD_MSEC) && wish == HANDSHAKES)
-        raw_receive(fd, &message, 10 * GPUD_MSEC); /* the OFFER */
-    close(fd);
-}
-
-static void be_one_of_them(const struct sockaddr_un *name, enum wish wish, int64_t until)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    while (!atomic_load(&board->stop) && gpud_test_now() < until)
-        if (wish != PROCESSOR)
-            want(name, wish);
-    _exit(0);
 }
 
 /* --- the receiver ----------------------------------------------------------------------------- */
 
-static void receive(void)
+/* For each line it says how many frames it has had since the last one, how many are missing, and
+ * the longest gap. */
+static void receive(const void *unused)
 {
     struct gpud_frame *frame;
-    uint64_t last = 0;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    unsigned long long last = 0, frames = 0, missing = 0;
+    long long last_at = 0, longest_gap = 0;
     struct gpud_context *context = NEW_CONTEXT();
     struct gpud_receiver *receiver = NEW_RECEIVER(context, .address = ADDRESS, .device = device);
     CHECK(set_policy(SCHED_FIFO, PRIORITY), "no real-time priority");
-    while (!atomic_load(&board->stop)) {
+    test_alarm(590);
+    for (;;) {
+        if (is_told(0)) {
+            if (!hear())
+                break;
+            say("%llu %llu %lld", frames, missing, longest_gap);
+            frames = missing = 0;
+            last_at = longest_gap = 0; /* nothing is sent while the next crowd is made */
+        }
         if (gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, NULL) != GPUD_OK)
             continue;
         struct gpud_frame_info info = INFO(frame, frame);
-        int64_t now = gpud_test_now(), before = atomic_exchange(&board->last, now);
-        if (before && now - before > atomic_load(&board->longest_gap))
-            atomic_store(&board->longest_gap, now - before);
-        if (last && info.sequence != last + 1)
-            atomic_fetch_add(&board->gaps, info.sequence - last - 1);
+        int64_t now = gpud_test_now();
+        if (last_at && now - last_at > longest_gap)
+            longest_gap = now - last_at;
+        last_at = now;
+        if (last)
+            missing += info.sequence - last - 1;
         last = info.sequence;
-        atomic_fetch_add(&board->frames, 1);
+        frames++;
         gpud_frame_release(&frame);
     }
     gpud_receiver_destroy(&receiver);
     gpud_context_destroy(&context);
-    _exit(0);
 }
 
 /* --- the sender ------------------------------------------------------------------------------- */
@@ -104,18 +101,15 @@ struct measure {
     unsigned lost;
 };
 
-static void run(struct gpud_sender *sender, enum wish wish, int processes, int64_t time)
+static void run(struct gpud_sender *sender, struct actor *receiver, enum wish wish, int processes,
+                int64_t time)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
     struct measure measure = {0};
-    pid_t crowd[PROCESSES_MAX];
-    WORKS(gpud_socket_resolve(ADDRESS, name.sun_path, &e));
-    uint64_t frames = atomic_load(&board->frames), gaps = atomic_load(&board->gaps);
+    struct actor crowd[PROCESSES_MAX];
     for (int i = 0; i < processes; i++)
-        if ((crowd[i] = fork()) == 0)
-            be_one_of_them(&name, wish, gpud_test_now() + time + GPUD_SEC);
-    atomic_store(&board->last, 0); /* nothing was sent while the crowd was made */
-    atomic_store(&board->longest_gap, 0);
+        actor_fork(&crowd[i], want, &wish);
+    actor_tell(receiver, "from now on");
+    actor_hear(receiver);
     int64_t next = gpud_test_now(), end = next + time;
     while (next < end) {
         next += PERIOD;
@@ -135,19 +129,18 @@ static void run(struct gpud_sender *sender, enum wish wish, int processes, int64
         if (took > measure.longest_call)
             measure.longest_call = took;
     }
-    int64_t gap = atomic_load(&board->longest_gap);
-    for (int i = 0; i < processes; i++) {
-        kill(crowd[i], SIGKILL);
-        waitpid(crowd[i], NULL, 0);
-    }
-    frames = atomic_load(&board->frames) - frames;
-    gaps = atomic_load(&board->gaps) - gaps;
+    actor_tell(receiver, "what came");
+    unsigned long long frames = 0, missing = 0;
+    long long gap = 0;
+    CHECK(sscanf(actor_hear(receiver), "%llu %llu %lld", &frames, &missing, &gap) == 3,
+          "the receiver says \"%s\"", receiver->said);
+    for (int i = 0; i < processes; i++)
+        actor_kill(&crowd[i]);
     SAY("  %2d %-10s %4llu frames, %llu missing, %u without a slot; longest gap %6.1f ms; sender: "
         "woken %6.1f ms late, acquire and submit %6.2f ms",
-        processes, wish_names[wish], (unsigned long long)frames, (unsigned long long)gaps,
-        measure.lost, (double)gap / 1e6, (double)measure.latest_wake / 1e6,
-        (double)measure.longest_call / 1e6);
-    CHECK(gaps == 0 && measure.lost == 0, "the crowd cost the honest receiver frames");
+        processes, wish_names[wish], frames, missing, measure.lost, (double)gap / 1e6,
+        (double)measure.latest_wake / 1e6, (double)measure.longest_call / 1e6);
+    CHECK(missing == 0 && measure.lost == 0, "the crowd cost the honest receiver frames");
 }
 
 int main(int argc, char **argv)
@@ -160,11 +153,8 @@ int main(int argc, char **argv)
     if (!set_policy(SCHED_FIFO, PRIORITY) || !set_policy(SCHED_OTHER, 0))
         SKIP("real-time priority is not permitted here");
     runtime_make();
-    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(board != MAP_FAILED, "no memory");
-    pid_t receiver = fork();
-    if (receiver == 0)
-        receive();
+    struct actor receiver;
+    actor_fork(&receiver, receive, NULL);
     setenv("GPUDIRECT_LOG", "error", 0);
     struct gpud_context *context = NEW_CONTEXT();
     struct gpud_sender *sender = NEW_SENDER(context, .address = ADDRESS, .device = device,
@@ -175,9 +165,8 @@ int main(int argc, char **argv)
     CHECK(set_policy(SCHED_FIFO | SCHED_RESET_ON_FORK, PRIORITY), "no real-time priority");
     SAY("%s, 1080p at 30/s, %d processes:", device, processes);
     for (int wish = 0; wish < WISHES; wish++)
-        run(sender, (enum wish)wish, processes, seconds * GPUD_SEC);
-    atomic_store(&board->stop, true);
-    waitpid(receiver, NULL, 0);
+        run(sender, &receiver, (enum wish)wish, processes, seconds * GPUD_SEC);
+    actor_finish(&receiver);
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
     return runtime_done();

@@ -58,13 +58,6 @@ static void join(struct raw *raw)
     raw_open(raw, BACKGROUND_ADDRESS, RAW_STREAMING);
 }
 
-/* The stream goes on without those that came and went. */
-static void settle(void)
-{
-    background_goes_on(&background);
-    raw_log_clear();
-}
-
 static void told_later(void)
 {
     struct raw raw[3];
@@ -82,7 +75,6 @@ static void told_later(void)
     CHECK_EQUAL(disconnects(), before);
     for (int i = 0; i < 3; i++)
         raw_close(&raw[i]);
-    settle();
 }
 
 static void refused_in_the_end(void)
@@ -100,7 +92,6 @@ static void refused_in_the_end(void)
     raw_close(&raw);
     atomic_store(&offers_in_vain, 0);
     CHECK_EQUAL(disconnects(), before);
-    settle();
 }
 
 /* All receivers are offered a new ring, and continue to stream. */
@@ -112,7 +103,6 @@ static void a_new_epoch(void)
     background_flows(&background, 20);
     CHECK_EQUAL(atomic_load(&offers_in_vain), 0);
     CHECK_EQUAL(disconnects(), before);
-    raw_log_clear();
 }
 
 /* A receiver answers the previous offer, while the new epoch's has to wait. */
@@ -129,7 +119,6 @@ static void an_answer_that_is_overtaken(void)
     gpud_memory_unmap_pages(raw.page, sizeof(*raw.page));
     raw_to(&raw, RAW_OFFERED, RAW_STREAMING);
     raw_close(&raw);
-    settle();
 }
 
 /* The next of this kind. */
@@ -168,7 +157,6 @@ static void shrinks(void)
         background_flows(&background, 20);
     }
     raw_close(&stays);
-    settle();
 }
 
 /* --- a neighbour that reads nothing ----------------------------------------------------------- */
@@ -240,7 +228,6 @@ static void a_deaf_neighbour(void)
     unsigned kicks = deaf_stop(&deaf);
     CHECK(kicks > 0 && kicks <= KICKS_MAX, "%u KICKs were sent to a receiver that reads none",
           kicks);
-    settle();
 }
 
 /* One that cannot be told of a larger ring ends, so that a new one can stream. */
@@ -260,7 +247,6 @@ static void a_full_connection(void)
     atomic_store(&own_are_full, false);
     raw_close(&deaf);
     raw_close(&newcomer);
-    settle();
 }
 
 /* --- slots that a receiver asks for ---------------------------------------------------------- */
@@ -307,7 +293,6 @@ static void asked_for(void)
     gpud_frame_release(&frame);
     gpud_receiver_destroy(&receiver);
     gpud_context_destroy(&context);
-    settle();
 }
 
 /* However much receivers ask for, there is room for all the others, and a wish is heard once. */
@@ -330,7 +315,6 @@ static void asked_for_too_much(void)
     raw_close(&late);
     for (int i = 0; i < GREEDY; i++)
         raw_close(&greedy[i]);
-    settle();
 }
 
 int main(int argc, char **argv)

@@ -119,8 +119,7 @@ static void server_dies(void)
             CHECK(gpud_test_now() < until, "no goodbye: %s", error.reason);
         }
         CHECK(closed, "the end of the stream was lost on the way");
-        PEER_FINISH(&peer);
-        peer_forget(&peer);
+        PEER_LEAVE(&peer);
     }
     gpud_receiver_destroy(&receiver);
     gpud_context_destroy(&context);

@@ -248,9 +248,7 @@ static void wrong_pages(void)
     while (gpud_message_close(&message), message.type == GPUD_MESSAGE_GROW);
     CHECK(message.type == GPUD_MESSAGE_OFFER, "a %s instead of another route",
           gpud_message_name(message.type));
-    raw_close(&raw);
-    CHECK(raw_log_says("vanished", GPUD_SEC), "a hang-up is not noticed");
-    raw_log_clear();
+    hang_up_heard(&raw);
 }
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -274,9 +272,7 @@ static void bent_values(void)
     CHECK(raw_send_message(raw.fd, &message), "not sent");
     CHECK(raw_receive(raw.fd, &message, 300 * GPUD_MSEC) == false,
           "an answer to a forged epoch was taken");
-    raw_close(&raw);
-    CHECK(raw_log_says("vanished", GPUD_SEC), "a hang-up is not noticed");
-    raw_log_clear();
+    hang_up_heard(&raw);
 
     static const struct {
         uint32_t slots;

@@ -104,7 +104,6 @@ static void comers_and_goers(void)
         }
         raw_close(&raw);
     }
-    background_goes_on(&background);
 }
 
 /* Rings grow for the first of these, and are cleared for each. */
@@ -115,7 +114,6 @@ static void many_at_once(void)
         raw_open(&raw[i], BACKGROUND_ADDRESS, RAW_STREAMING);
     for (int i = 0; i < 12; i++)
         raw_close(&raw[i]);
-    background_goes_on(&background);
 }
 
 static void refusals(void)
@@ -138,8 +136,6 @@ static void refusals(void)
     atomic_fetch_add(&raw.page->receiver.returned, 1000);
     raw_wait_hangup(raw.fd, 20 * GPUD_SEC);
     raw_close(&raw);
-    raw_log_clear();
-    background_goes_on(&background);
 }
 
 static void questions(void)
@@ -151,7 +147,6 @@ static void questions(void)
         gpud_channel_list_destroy(&channels);
         gpud_sender_list_links(background.sender, NULL, 0);
     }
-    background_goes_on(&background);
 }
 
 static void new_formats(void)

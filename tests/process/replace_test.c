@@ -111,8 +111,7 @@ int main(int argc, char **argv)
     gpud_sender_destroy(&sender);
     send_some(next, receivers);
     for (int i = 0; i < 2; i++) {
-        PEER_FINISH(&receivers[i]);
-        peer_forget(&receivers[i]);
+        PEER_LEAVE(&receivers[i]);
     }
     gpud_sender_destroy(&next);
     gpud_context_destroy(&context);

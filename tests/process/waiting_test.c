@@ -111,8 +111,7 @@ static const struct peer_note *find_note(const struct peer_board *board, enum gp
 static void close_scene(void)
 {
     if (scene.peer.board) {
-        PEER_FINISH(&scene.peer);
-        peer_forget(&scene.peer);
+        PEER_LEAVE(&scene.peer);
     }
     gpud_sender_destroy(&scene.sender);
     gpud_device_close(&scene.host);

@@ -102,6 +102,12 @@ void gpud_test_nap(int64_t ms);
  * peer_forget(). */
 void peer_finish_at(const char *file, int line, struct peer *peer);
 #define PEER_FINISH(peer) peer_finish_at(__FILE__, __LINE__, peer)
+/* And forgets it. */
+#define PEER_LEAVE(peer)   \
+    do {                   \
+        PEER_FINISH(peer); \
+        peer_forget(peer); \
+    } while (0)
 void peer_kill(struct peer *peer);
 void peer_forget(struct peer *peer);
 
