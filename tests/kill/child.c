@@ -48,13 +48,13 @@ const char *child_address(const struct child_orders *orders)
 /* A sender that was killed may hold its address for a moment. */
 static struct gpud_sender *make_sender(struct gpud_context *context)
 {
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = child_address(&own->orders);
-    params.psk_file = peer_key();
-    params.standby = own->orders.standby;
-    params.device = own->orders.device;
-    params.route = own->orders.route;
-    params.slow_receiver = own->orders.slow_receiver;
+    const struct gpud_sender_params params = {.size = sizeof(params),
+                                              .address = child_address(&own->orders),
+                                              .psk_file = peer_key(),
+                                              .standby = own->orders.standby,
+                                              .device = own->orders.device,
+                                              .route = own->orders.route,
+                                              .slow_receiver = own->orders.slow_receiver};
     struct gpud_sender *sender;
     struct gpud_error error = {.reason = ""};
     int64_t until = gpud_test_now() + AGAIN_MAX;

@@ -160,8 +160,7 @@ static void a_new_format(void)
     PEER_UNTIL("frames are counted", 30000,
                (SEND_LENT(sender, &layout, ++number), number >= 5) && frames_taken(sender) >= 5);
     uint64_t taken = frames_taken(sender);
-    layout = LAYOUT("UYVY", 640, 360, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    layout = CONFIGURE(sender, "UYVY", 640, 360);
     int64_t end = gpud_test_now() + GPUD_SEC / 2; /* the new page is made meanwhile */
     while (gpud_test_now() < end)
         CHECK(frames_taken(sender) >= taken, "the receiver's counters went back");

@@ -159,8 +159,7 @@ int main(int argc, char **argv)
     struct gpud_context *context = NEW_CONTEXT();
     struct gpud_sender *sender = NEW_SENDER(context, .address = ADDRESS, .device = device,
                                             .slow_receiver = GPUD_SLOW_DROP_NEWEST);
-    struct gpud_layout layout = LAYOUT("UYVY", 1920, 1080, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    CONFIGURE(sender, "UYVY", 1920, 1080);
     WORKS(gpud_sender_wait(sender, 1, 60 * GPUD_SEC, &e));
     CHECK(set_policy(SCHED_FIFO | SCHED_RESET_ON_FORK, PRIORITY), "no real-time priority");
     SAY("%s, 1080p at 30/s, %d processes:", device, processes);

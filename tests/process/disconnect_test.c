@@ -51,8 +51,7 @@ static void end_of_stream(void)
     /* A refusal, with our HELLO unread. */
     EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, &e));
     raw_serve(&server, -1, RAW_SERVER_ACCEPTED);
-    memset(&message, 0, sizeof(message));
-    message.type = GPUD_MESSAGE_REFUSE;
+    message = (struct gpud_message){.type = GPUD_MESSAGE_REFUSE};
     strcpy(message.refuse.reason, "no route to you");
     CHECK(raw_send_message(server.fd, &message), "not sent");
     raw_hang_up(&server);
@@ -94,8 +93,7 @@ static void frames_kept(void)
 static struct gpud_sender *make_sender(struct gpud_context *context)
 {
     struct gpud_sender *sender = NEW_SENDER(context, .address = "disconnect");
-    struct gpud_layout layout = LAYOUT("GRAY8", 64, 64, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    CONFIGURE(sender, "GRAY8", 64, 64);
     return sender;
 }
 

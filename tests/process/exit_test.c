@@ -154,8 +154,7 @@ static void receiver_ends(int signal, const char *part)
     AUTO(gpud_sender_destroy)
     struct gpud_sender *survivor =
         NEW_SENDER(context, .address = ADDRESS, .slow_receiver = GPUD_SLOW_DROP_OLDEST);
-    layout = LAYOUT("UYVY", 64, 16, 0);
-    WORKS(gpud_sender_configure(survivor, PICTURE(&layout), &e));
+    layout = CONFIGURE(survivor, "UYVY", 64, 16);
     actor_start(&ender, part);
     if (strcmp(part, "receiver") == 0) {
         WORKS(gpud_sender_wait(survivor, 1, 20 * GPUD_SEC, &e));

@@ -189,8 +189,7 @@ static bool fails(const char *function, atomic_uint *calls)
 FUNCTIONS(WRAP)
 #undef WRAP
 
-int __real_open64(const char *path, int flags, ...);
-int __wrap_open64(const char *path, int flags, ...);
+typeof(open64) __real_open64, __wrap_open64;
 int __wrap_open64(const char *path, int flags, ...)
 {
     static atomic_uint calls;
@@ -204,8 +203,7 @@ int __wrap_open64(const char *path, int flags, ...)
     return -1;
 }
 
-int __real_fcntl64(int fd, int command, ...);
-int __wrap_fcntl64(int fd, int command, ...);
+typeof(fcntl64) __real_fcntl64, __wrap_fcntl64;
 int __wrap_fcntl64(int fd, int command, ...)
 {
     static atomic_uint calls;

@@ -85,8 +85,7 @@ static void floods(void)
     /* READY and REFUSE without end, at a point where they are overtaken answers and may come. */
     for (int k = 0; k < 2; k++) {
         raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
-        memset(&message, 0, sizeof(message));
-        message.type = k ? GPUD_MESSAGE_REFUSE : GPUD_MESSAGE_READY;
+        message = (struct gpud_message){.type = k ? GPUD_MESSAGE_REFUSE : GPUD_MESSAGE_READY};
         if (k)
             message.refuse.epoch = raw.offer.epoch + 7;
         atomic_store(&background.worst, 0);

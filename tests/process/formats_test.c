@@ -31,8 +31,7 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 static void change_format(void)
 {
     static uint32_t turn;
-    layout = LAYOUT("UYVY", 64 + 2 * (turn++ % 5), 32, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    layout = CONFIGURE(sender, "UYVY", 64 + 2 * (turn++ % 5), 32);
 }
 
 static void send_frames(unsigned frames)

@@ -25,8 +25,7 @@ static bool is_own(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == getpid();
 }
 
-ssize_t __real_sendmsg(int fd, const struct msghdr *header, int flags);
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *header, int flags);
+typeof(sendmsg) __real_sendmsg, __wrap_sendmsg;
 
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *header, int flags)
 {

@@ -201,8 +201,7 @@ static void earlier_pictures(void)
     struct raw raw;
     AUTO(gpud_sender_destroy)
     struct gpud_sender *sender = NEW_SENDER(context, .address = ADDRESS_SILENT);
-    struct gpud_layout layout = LAYOUT("GRAY8", 64, 64, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    struct gpud_layout layout = CONFIGURE(sender, "GRAY8", 64, 64);
     /* A receiver takes frames until every slot was written, and then leaves. */
     struct gpud_receiver *receiver =
         NEW_RECEIVER(context, .address = ADDRESS_SILENT, .slow_receiver = GPUD_SLOW_DROP_OLDEST);

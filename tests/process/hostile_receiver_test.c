@@ -320,8 +320,7 @@ static void out_of_turn(void)
     /* A REFUSE of everything ends in a refusal, not in a loop. */
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     for (int i = 0; i < 5; i++) {
-        memset(&message, 0, sizeof(message));
-        message.type = GPUD_MESSAGE_REFUSE;
+        message = (struct gpud_message){.type = GPUD_MESSAGE_REFUSE};
         message.refuse.epoch = raw.offer.epoch;
         strcpy(message.refuse.reason, "I do not like it");
         raw_send_message(raw.fd, &message);

@@ -274,8 +274,7 @@ static void out_of_turn(void)
             serve((enum raw_server_step)step);
             if (step == RAW_SERVER_CANARY)
                 raw_serve(&server, step, RAW_SERVER_READY);
-            memset(&message, 0, sizeof(message));
-            message.type = never[i];
+            message = (struct gpud_message){.type = never[i]};
             int page = -1;
             if (message.type == GPUD_MESSAGE_ACCEPT)
                 message.accept.page = encode_page(page = raw_memfd(4096, SEALS));
@@ -287,8 +286,7 @@ static void out_of_turn(void)
     }
     /* A canary that does not hold what it promises, and one of another epoch. */
     serve(RAW_SERVER_PAGE);
-    memset(&message, 0, sizeof(message));
-    message.type = GPUD_MESSAGE_CANARY;
+    message = (struct gpud_message){.type = GPUD_MESSAGE_CANARY};
     message.canary.epoch = server.epoch + 1;
     ENDS("an unexpected CANARY", raw_send_message(server.fd, &message));
     serve(RAW_SERVER_PAGE);
@@ -459,8 +457,7 @@ static void floods(void)
     message.grow = ring;
     message.position = 0;
     flood("GROW", &message);
-    memset(&message, 0, sizeof(message));
-    message.type = GPUD_MESSAGE_EVENT;
+    message = (struct gpud_message){.type = GPUD_MESSAGE_EVENT};
     serve(RAW_SERVER_STREAMING);
     flood("EVENT", &message);
     serve(RAW_SERVER_HELLO);

@@ -168,8 +168,7 @@ static bool send_to(enum place place, const char *path)
     AUTO(gpud_sender_destroy)
     struct gpud_sender *sender =
         NEW_SENDER(context, .address = "hosts", .on_connect = note_receiver, .user = &connected);
-    struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    struct gpud_layout layout = CONFIGURE(sender, "UYVY", 64, 32);
 
     struct board *board = peer_board_make(sizeof(*board), &fd);
     board->place = place;

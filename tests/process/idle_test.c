@@ -82,8 +82,7 @@ int main(void)
     for (int i = 0; i < 2; i++)
         contexts[i] = NEW_CONTEXT();
     sender = NEW_SENDER(contexts[0], .address = ADDRESS);
-    struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    CONFIGURE(sender, "UYVY", 64, 32);
     receiver = NEW_RECEIVER(contexts[1], .address = ADDRESS);
     PEER_UNTIL("a connection", 30000,
                (gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, NULL),

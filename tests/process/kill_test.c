@@ -19,8 +19,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
     struct baseline before = baseline_take();
     struct gpud_context *context = NEW_CONTEXT();
     struct gpud_sender *sender = NEW_SENDER(context, .address = "kill", .slow_receiver = policy);
-    struct gpud_layout layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    struct gpud_layout layout = CONFIGURE(sender, "UYVY", WIDTH, HEIGHT);
     struct peer_orders orders = {.address = "kill", .hold = 1};
     uint64_t number = 0;
     int64_t killed = 0, worst = 0;

@@ -121,8 +121,7 @@ static unsigned write_lines(unsigned lines)
 
 static void configure(void)
 {
-    writer.layout = LAYOUT("UYVY", WIDTH, HEIGHT, 0);
-    WORKS(gpud_sender_configure(writer.sender, PICTURE(&writer.layout), &e));
+    writer.layout = CONFIGURE(writer.sender, "UYVY", WIDTH, HEIGHT);
 }
 
 static unsigned release(unsigned unused)

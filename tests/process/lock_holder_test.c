@@ -17,8 +17,7 @@ static _Thread_local unsigned held;
 static atomic_ulong calls;
 
 #define WRAP(type, name, parameters, arguments) \
-    type __wrap_##name parameters;              \
-    type __real_##name parameters;              \
+    typeof(name) __real_##name, __wrap_##name;  \
     type __wrap_##name parameters               \
     {                                           \
         expect_no_lock(#name);                  \
@@ -31,12 +30,9 @@ static void expect_no_lock(const char *what)
     CHECK(held == 0, "%s() while the sender's lock is held", what);
 }
 
-int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
-int __real_pthread_mutex_trylock(pthread_mutex_t *mutex);
-int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
-int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+typeof(pthread_mutex_lock) __real_pthread_mutex_lock, __wrap_pthread_mutex_lock;
+typeof(pthread_mutex_trylock) __real_pthread_mutex_trylock, __wrap_pthread_mutex_trylock;
+typeof(pthread_mutex_unlock) __real_pthread_mutex_unlock, __wrap_pthread_mutex_unlock;
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
@@ -73,10 +69,7 @@ WRAP(int, memfd_create, (const char *name, unsigned flags), (name, flags))
 WRAP(int, ftruncate, (int fd, off_t size), (fd, size))
 WRAP(int, shutdown, (int fd, int how), (fd, how))
 
-void __wrap_gpud_log_print(const struct gpud_log *log, enum gpud_log_level level, const char *area,
-                           const char *format, ...);
-void __real_gpud_log_print(const struct gpud_log *log, enum gpud_log_level level, const char *area,
-                           const char *format, ...);
+typeof(gpud_log_print) __real_gpud_log_print, __wrap_gpud_log_print;
 
 void __wrap_gpud_log_print(const struct gpud_log *log, enum gpud_log_level level, const char *area,
                            const char *format, ...)

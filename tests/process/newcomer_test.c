@@ -13,12 +13,8 @@ static struct background background;
 static struct gpud_channel_ops ops;
 static _Atomic int64_t stands_at; /* the connection that was accepted last */
 
-enum gpud_status __real_gpud_listener_accept(struct gpud_listener *listener,
-                                             struct gpud_channel **channel, struct gpud_peer *peer,
-                                             struct gpud_error *error);
-enum gpud_status __wrap_gpud_listener_accept(struct gpud_listener *listener,
-                                             struct gpud_channel **channel, struct gpud_peer *peer,
-                                             struct gpud_error *error);
+typeof(gpud_listener_accept) __real_gpud_listener_accept, __wrap_gpud_listener_accept;
+
 enum gpud_status __wrap_gpud_listener_accept(struct gpud_listener *listener,
                                              struct gpud_channel **channel, struct gpud_peer *peer,
                                              struct gpud_error *error)

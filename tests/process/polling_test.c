@@ -9,6 +9,8 @@
 #define ADDRESS "polled"
 
 static struct background background;
+static struct acquirer acquirer;
+static struct raw_server server;
 
 static void take_all(struct raw *raw)
 {
@@ -76,8 +78,6 @@ static void stray_kicks(void)
 /* A sender that polls, and a receiver of the library. */
 static void polling_sender(void)
 {
-    static struct acquirer acquirer;
-    static struct raw_server server;
     AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     struct gpud_message message, kick = {.type = GPUD_MESSAGE_KICK};
     uint32_t entry;
@@ -107,8 +107,6 @@ static void polling_sender(void)
 /* The thread sanitizer watches: another thread acquires when the descriptor is made. */
 static void descriptor_beside_acquire(void)
 {
-    static struct acquirer acquirer;
-    static struct raw_server server;
     AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     raw_listen(&server, ADDRESS);
     for (int i = 0; i < 20; i++) {

@@ -20,4 +20,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Configures the sender for pictures, whose layout it is. */
+#define CONFIGURE(sender, format, width, height)                       \
+    ({                                                                 \
+        struct gpud_layout layout_ = LAYOUT(format, width, height, 0); \
+        WORKS(gpud_sender_configure(sender, PICTURE(&layout_), &e));   \
+        layout_;                                                       \
+    })
+
 #endif

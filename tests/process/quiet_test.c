@@ -110,8 +110,7 @@ int main(int argc, char **argv)
         snprintf(channels[i].address, sizeof(channels[i].address), "quiet%d", i);
         channels[i].sender =
             NEW_SENDER(contexts[0], .address = channels[i].address, .device = device);
-        struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
-        WORKS(gpud_sender_configure(channels[i].sender, PICTURE(&layout), &e));
+        CONFIGURE(channels[i].sender, "UYVY", 64, 32);
         channels[i].receiver =
             NEW_RECEIVER(contexts[1], .address = channels[i].address, .device = device);
         channels[i].thread = NEW_THREAD(receive, &channels[i]);

@@ -17,17 +17,8 @@
 
 #define ENTRIES 2
 
-enum gpud_status __real_gpud_signal_post(struct gpud_signal *signal, uint64_t value,
-                                         struct gpud_queue *queue, struct gpud_error *error);
-enum gpud_status __wrap_gpud_signal_post(struct gpud_signal *signal, uint64_t value,
-                                         struct gpud_queue *queue, struct gpud_error *error);
-
-enum gpud_status __real_gpud_signal_post_both(struct gpud_signal *first, struct gpud_signal *second,
-                                              uint64_t value, struct gpud_queue *queue,
-                                              struct gpud_error *error);
-enum gpud_status __wrap_gpud_signal_post_both(struct gpud_signal *first, struct gpud_signal *second,
-                                              uint64_t value, struct gpud_queue *queue,
-                                              struct gpud_error *error);
+typeof(gpud_signal_post) __real_gpud_signal_post, __wrap_gpud_signal_post;
+typeof(gpud_signal_post_both) __real_gpud_signal_post_both, __wrap_gpud_signal_post_both;
 
 static unsigned posts, refused_post; /* 0: none is */
 

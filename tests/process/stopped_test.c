@@ -5,53 +5,53 @@
  * others lose nothing, and the sender never waits longer than its policy and its caller allow. */
 #include "process.h"
 
-struct scene {
+static struct {
     struct baseline before;
     struct gpud_context *context;
     struct gpud_sender *sender;
     struct gpud_layout layout;
     uint64_t number;
-};
+} scene;
 
-static void format(struct scene *scene, uint32_t width)
+static void format(uint32_t width)
 {
-    scene->layout = LAYOUT("UYVY", width, 181, 0);
-    WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
+    scene.layout = LAYOUT("UYVY", width, 181, 0);
+    WORKS(gpud_sender_configure(scene.sender, PICTURE(&scene.layout), &e));
 }
 
-static void open_scene(struct scene *scene, enum gpud_slow_receiver policy)
+static void open_scene(enum gpud_slow_receiver policy)
 {
-    memset(scene, 0, sizeof(*scene));
-    scene->before = baseline_take();
-    scene->context = NEW_CONTEXT();
-    scene->sender = NEW_SENDER(scene->context, .address = "stopped", .slow_receiver = policy);
-    format(scene, 320);
+    memset(&scene, 0, sizeof(scene));
+    scene.before = baseline_take();
+    scene.context = NEW_CONTEXT();
+    scene.sender = NEW_SENDER(scene.context, .address = "stopped", .slow_receiver = policy);
+    format(320);
 }
 
 /* Destruction must not wait for a peer that does not answer. */
-static void close_scene(struct scene *scene)
+static void close_scene(void)
 {
     int64_t start = gpud_test_now();
-    gpud_sender_destroy(&scene->sender);
+    gpud_sender_destroy(&scene.sender);
     int64_t took = gpud_test_now() - start;
     CHECK(took < GPUD_SEC, "destroying the sender took %lld ms", (long long)(took / GPUD_MSEC));
-    gpud_context_destroy(&scene->context);
-    BASELINE_CHECK(scene->before);
+    gpud_context_destroy(&scene.context);
+    BASELINE_CHECK(scene.before);
 }
 
 /* The frame sent last. */
-static void await_last(const struct scene *scene, const struct peer *peer, const char *what)
+static void await_last(const struct peer *peer, const char *what)
 {
-    PEER_UNTIL(what, 10000, atomic_load(&peer->board->last) == scene->number);
+    PEER_UNTIL(what, 10000, atomic_load(&peer->board->last) == scene.number);
 }
 
-static bool all_get_a_frame(struct scene *scene, struct peer peers[4])
+static bool all_get_a_frame(struct peer peers[4])
 {
-    SEND_LENT(scene->sender, &scene->layout, ++scene->number);
+    SEND_LENT(scene.sender, &scene.layout, ++scene.number);
     for (int waited = 0; waited < 200; waited++) {
         int have = 0;
         for (int k = 0; k < 4; k++)
-            have += atomic_load(&peers[k].board->last) == scene->number;
+            have += atomic_load(&peers[k].board->last) == scene.number;
         if (have == 4)
             return true;
         gpud_test_nap(1);
@@ -61,10 +61,9 @@ static bool all_get_a_frame(struct scene *scene, struct peer peers[4])
 
 static void one_of_four(enum gpud_slow_receiver policy)
 {
-    struct scene scene;
     struct peer peers[4];
     struct peer_orders orders = {.address = "stopped"};
-    open_scene(&scene, policy);
+    open_scene(policy);
     for (int i = 0; i < 4; i++)
         peer_start(&peers[i], &orders);
     WORKS(gpud_sender_wait(scene.sender, 4, 10 * GPUD_SEC, &e));
@@ -80,15 +79,15 @@ static void one_of_four(enum gpud_slow_receiver policy)
         /* Slow enough for the running peers: only the stop causes losses. */
         for (int k = 0; k < 4; k++)
             if (k != 2)
-                await_last(&scene, &peers[k], "the frame at a receiver that runs");
+                await_last(&peers[k], "the frame at a receiver that runs");
     }
     /* The one that goes on may not have room yet: until a last frame is with all of them. */
-    PEER_UNTIL("a frame that all four get", 10000, all_get_a_frame(&scene, peers));
+    PEER_UNTIL("a frame that all four get", 10000, all_get_a_frame(peers));
     struct gpud_sender_info info = INFO(sender, scene.sender);
     /* A NULL state change, in GStreamer's words: with one receiver stopped again. */
     kill(peers[2].pid, SIGSTOP);
     gpud_test_nap(10);
-    close_scene(&scene);
+    close_scene();
     kill(peers[2].pid, SIGCONT);
     for (int k = 0; k < 4; k++) {
         PEER_UNTIL("the goodbye", 10000, atomic_load(&peers[k].board->lost) == 1);
@@ -123,10 +122,9 @@ static void *drop_soon(void *sender)
 
 static void blocking(void)
 {
-    struct scene scene;
     struct peer peer;
     struct peer_orders orders = {.address = "stopped"};
-    open_scene(&scene, GPUD_SLOW_BLOCK);
+    open_scene(GPUD_SLOW_BLOCK);
     peer_start(&peer, &orders);
     WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
     SEND_LENT(scene.sender, &scene.layout, ++scene.number);
@@ -200,40 +198,39 @@ static void blocking(void)
         break;
     }
     peer_forget(&peer);
-    close_scene(&scene);
+    close_scene();
 }
 
 /* --- caps change while a receiver does not acquire -------------------------------------------- */
 
 static void paused_change(enum gpud_slow_receiver policy)
 {
-    struct scene scene;
     struct peer peers[2];
     struct peer_orders orders = {.address = "stopped"};
-    open_scene(&scene, policy);
+    open_scene(policy);
     for (int i = 0; i < 2; i++)
         peer_start(&peers[i], &orders);
     WORKS(gpud_sender_wait(scene.sender, 2, 10 * GPUD_SEC, &e));
     for (int i = 0; i < 5; i++) {
         SEND_LENT(scene.sender, &scene.layout, ++scene.number);
         for (int k = 0; k < 2; k++) /* at both: one that lags may lose it, by its policy */
-            await_last(&scene, &peers[k], "a frame");
+            await_last(&peers[k], "a frame");
     }
     atomic_store(&peers[1].board->paused, true);
     gpud_test_nap(60);
     for (uint32_t change = 1; change <= 3; change++) {
         for (int i = 0; i < 7; i++) {
             SEND_LENT(scene.sender, &scene.layout, ++scene.number);
-            await_last(&scene, &peers[0], "a frame at the one that runs");
+            await_last(&peers[0], "a frame at the one that runs");
         }
-        format(&scene, 320 + 2 * change);
+        format(320 + 2 * change);
         PEER_UNTIL("the format at the one that runs", 10000,
                    atomic_load(&peers[0].board->notes) == 2 + change);
         WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e)); /* it says READY, too */
     }
     for (int i = 0; i < 7; i++) {
         SEND_LENT(scene.sender, &scene.layout, ++scene.number);
-        await_last(&scene, &peers[0], "a frame at the one that runs");
+        await_last(&peers[0], "a frame at the one that runs");
     }
     atomic_store(&peers[1].board->paused, false);
     WORKS(gpud_sender_wait(scene.sender, 2, 5 * GPUD_SEC, &e));
@@ -243,7 +240,7 @@ static void paused_change(enum gpud_slow_receiver policy)
     SEND_LENT(scene.sender, &scene.layout, ++scene.number);
     uint64_t gaps = 0;
     for (int i = 0; i < 2; i++)
-        await_last(&scene, &peers[i], "the last frame");
+        await_last(&peers[i], "the last frame");
     struct gpud_sender_info info = INFO(sender, scene.sender);
     for (int i = 0; i < 2; i++) {
         PEER_FINISH(&peers[i]);
@@ -258,7 +255,7 @@ static void paused_change(enum gpud_slow_receiver policy)
     CHECK_EQUAL(info.disconnects, 0);
     for (int i = 0; i < 2; i++)
         peer_forget(&peers[i]);
-    close_scene(&scene);
+    close_scene();
 }
 
 int main(int argc, char **argv)

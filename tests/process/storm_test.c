@@ -46,7 +46,6 @@ static void expect_reason(const char *what, enum gpud_status status, const struc
 
 static void send_once(struct thread *thread, struct gpud_context *in, unsigned where)
 {
-    struct gpud_layout layout;
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
     char address[32];
     name_address(address, where);
@@ -54,8 +53,7 @@ static void send_once(struct thread *thread, struct gpud_context *in, unsigned w
         in, .address = address, .device = device,
         .slow_receiver = draw(thread, 2) ? GPUD_SLOW_DROP_OLDEST : GPUD_SLOW_DROP_NEWEST);
     for (uint32_t format = draw(thread, 3); format > 0; format--) {
-        layout = LAYOUT("GRAY8", 64 * format, 16, 0);
-        WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+        CONFIGURE(sender, "GRAY8", 64 * format, 16);
         if (draw(thread, 2))
             gpud_sender_wait(sender, 1, 20 * GPUD_MSEC, NULL);
         for (uint32_t left = draw(thread, 12); left > 0; left--) {

@@ -34,8 +34,7 @@ static void send_all(const void *access)
     struct baseline before = baseline_take();
     struct gpud_context *context = raw_context();
     struct gpud_sender *sender = NEW_SENDER(context, .address = address, .access = access);
-    struct gpud_layout layout = LAYOUT("GRAY8", 64, 64, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    struct gpud_layout layout = CONFIGURE(sender, "GRAY8", 64, 64);
     say("it listens");
     WORKS(gpud_sender_wait(sender, 1, PATIENCE, &e));
     for (uint64_t number = 1; !is_told(0); number++) {

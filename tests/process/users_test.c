@@ -122,8 +122,7 @@ static void send_as_nobody(const void *access)
     struct gpud_sender *sender =
         NEW_SENDER(context, .address = address, .device = device, .access = access,
                    .slow_receiver = GPUD_SLOW_DROP_OLDEST);
-    struct gpud_layout layout = LAYOUT("GRAY8", 64, 64, 0);
-    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    CONFIGURE(sender, "GRAY8", 64, 64);
     say("ready");
     for (const char *says = ""; says;) {
         struct gpud_frame *frame = ACQUIRE_SLOT(sender, 10 * GPUD_SEC);

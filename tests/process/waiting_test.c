@@ -24,8 +24,7 @@ static struct scene {
 
 static void format(uint32_t width)
 {
-    scene.layout = LAYOUT("UYVY", width, 181, 0);
-    WORKS(gpud_sender_configure(scene.sender, PICTURE(&scene.layout), &e));
+    scene.layout = CONFIGURE(scene.sender, "UYVY", width, 181);
 }
 
 static void open_sender(enum gpud_slow_receiver policy)
