@@ -9,9 +9,9 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-#define PATIENCE_MS 60000
+/* --- actors ----------------------------------------------------------------------------------- */
 
-/* --- the test's side -------------------------------------------------------------------------- */
+#define PATIENCE_MS 60000
 
 static int wire = -1; /* of an actor: to its test */
 
@@ -110,8 +110,6 @@ void actor_finish(struct actor *actor)
     actor_await_end(actor, 0);
 }
 
-/* --- the actor's side ------------------------------------------------------------------------- */
-
 void actor_main(int argc, char **argv, const char *part, void (*play)(void))
 {
     if (argc < 3 || strcmp(argv[1], part) != 0)
@@ -197,4 +195,201 @@ bool groups_are_told(uid_t user, gid_t group)
     bool told = strcmp(actor_hear(&actor), "told") == 0;
     actor_finish(&actor);
     return told;
+}
+
+/* --- a stream in the background --------------------------------------------------------------- */
+
+static void *stream(void *arg)
+{
+    struct background *background = arg;
+    while (!atomic_load(&background->stop)) {
+        if (atomic_load(&background->configure)) {
+            WORKS(gpud_sender_configure(background->sender, PICTURE(&background->layout), &e));
+            atomic_store(&background->configure, false);
+        }
+        int64_t start = gpud_test_now();
+        SEND_LENT(background->sender, &background->layout,
+                  atomic_fetch_add(&background->number, 1) + 1);
+        int64_t took = gpud_test_now() - start;
+        if (took > atomic_load(&background->worst))
+            atomic_store(&background->worst, took);
+        gpud_test_nap(1);
+    }
+    return NULL;
+}
+
+void background_start(struct background *background)
+{
+    background->before = baseline_take();
+    background->context = raw_context();
+    background->sender = NEW_SENDER(background->context, .address = BACKGROUND_ADDRESS,
+                                    .device = background->device);
+    if (!background->layout.size)
+        background->layout = LAYOUT("NV12", 160, 91, 0);
+    WORKS(gpud_sender_configure(background->sender, PICTURE_AT(&background->layout, 25), &e));
+    struct peer_orders orders = {.address = BACKGROUND_ADDRESS};
+    peer_start(&background->honest, &orders);
+    WORKS(gpud_sender_wait(background->sender, 1, 10 * GPUD_SEC, &e));
+    CHECK(pthread_create(&background->thread, NULL, stream, background) == 0, "no thread");
+}
+
+void background_configure(struct background *background)
+{
+    atomic_store(&background->configure, true);
+    PEER_UNTIL("a new epoch", 10000, !atomic_load(&background->configure));
+}
+
+void background_flows(struct background *background, unsigned frames)
+{
+    unsigned long long at = atomic_load(&background->honest.board->frames);
+    PEER_UNTIL("frames flow on", 20000,
+               atomic_load(&background->honest.board->frames) > at + frames);
+}
+
+void background_goes_on(struct background *background)
+{
+    PEER_UNTIL("only the honest receiver is connected", 20000,
+               INFO(sender, background->sender).receivers == 1);
+    background_flows(background, 2);
+    CHECK_EQUAL(atomic_load(&background->honest.board->gaps), 0);
+    CHECK_EQUAL(atomic_load(&background->honest.board->lost), 0);
+}
+
+void background_stop(struct background *background)
+{
+    atomic_store(&background->stop, true);
+    pthread_join(background->thread, NULL);
+    PEER_UNTIL("the last frame", 10000,
+               atomic_load(&background->honest.board->last_value) ==
+                   atomic_load(&background->number));
+    PEER_FINISH(&background->honest);
+    const struct peer_board *board = background->honest.board;
+    CHECK(board->gaps == 0 && board->frames == background->number,
+          "the honest receiver has %llu of %llu frames", atomic_load(&board->frames),
+          atomic_load(&background->number));
+    CHECK_EQUAL(board->lost, 0);
+    peer_forget(&background->honest);
+    int64_t start = gpud_test_now();
+    gpud_sender_destroy(&background->sender);
+    CHECK(gpud_test_now() - start < GPUD_SEC, "destroying the sender took %lld ms",
+          (long long)(gpud_test_now() - start) / 1000000);
+    gpud_context_destroy(&background->context);
+    if (!background->device) /* what a driver opens once stays open */
+        BASELINE_CHECK(background->before);
+    SAY("  %llu frames undisturbed, the longest hand-over took %lld us",
+        atomic_load(&background->number), (long long)atomic_load(&background->worst) / 1000);
+}
+
+void hang_up_heard(struct raw *raw)
+{
+    raw_close(raw);
+    CHECK(raw_log_says("vanished", GPUD_SEC), "a hang-up is not noticed");
+    raw_log_clear();
+}
+
+void turned_out_at(const char *file, int line, struct raw *raw, const char *says, int64_t patience)
+{
+    if (!raw_wait_hangup(raw->fd, patience)) {
+        raw_log_print();
+        FAIL("(%s:%d) still connected after the lie; \"%s\" was expected", file, line, says);
+    }
+    if (!raw_log_says(says, patience / 3)) {
+        raw_log_print();
+        FAIL("(%s:%d) the log does not say \"%s\"", file, line, says);
+    }
+    raw_close(raw);
+    raw_log_clear();
+}
+
+int background_main(struct background *background, const struct background_test *tests,
+                    size_t count, int argc, char **argv)
+{
+    peer_main(argc, argv);
+    test_begin(110);
+    background_start(background);
+    for (size_t i = 0; i < count; i++) {
+        if (argc > 1 && atoi(argv[1]) != (int)i)
+            continue;
+        SAY("%s", tests[i].says);
+        tests[i].run();
+        background_goes_on(background);
+        raw_log_clear();
+    }
+    background_stop(background);
+    return runtime_done();
+}
+
+/* --- a receiver in a thread ------------------------------------------------------------------- */
+
+static void *acquire(void *arg)
+{
+    struct acquirer *acquirer = arg;
+    while (!atomic_load(&acquirer->stop)) {
+        struct gpud_frame *frame;
+        struct gpud_error error = {.reason = ""};
+        int64_t start = gpud_test_now();
+        enum gpud_status status =
+            gpud_receiver_acquire(acquirer->receiver, ACQUIRE_TIMEOUT, &frame, &error);
+        int64_t took = gpud_test_now() - start;
+        if (took > atomic_load(&acquirer->longest))
+            atomic_store(&acquirer->longest, took);
+        if (status == GPUD_OK) {
+            void *data = MAP_FRAME(frame, GPUD_READ, GPUD_SEC);
+            struct gpud_frame_info info = INFO(frame, frame);
+            volatile uint8_t sum = 0;
+            for (uint64_t i = 0; i < info.layout.size; i += 64) /* every page is there to be read */
+                sum = (uint8_t)(sum + ((uint8_t *)data)[i]);
+            gpud_frame_release(&frame);
+            atomic_fetch_add(&acquirer->frames, 1);
+        }
+        if (status == GPUD_OK || status == GPUD_TIMEOUT)
+            continue;
+        pthread_mutex_lock(&acquirer->lock);
+        acquirer->status = status;
+        snprintf(acquirer->reason, sizeof(acquirer->reason), "%s", error.reason);
+        atomic_fetch_add(&acquirer->ends_of_stream, status == GPUD_CLOSED);
+        atomic_fetch_add(&acquirer->ends, 1);
+        pthread_mutex_unlock(&acquirer->lock);
+    }
+    return NULL;
+}
+
+static void on_event(void *user, enum gpud_event event, const void *data)
+{
+    struct acquirer *acquirer = user;
+    if (event == GPUD_EVENT_FORMAT)
+        atomic_fetch_add(&acquirer->formats, 1);
+}
+
+void acquirer_start(struct acquirer *acquirer, struct gpud_context *context, const char *address)
+{
+    memset(acquirer, 0, sizeof(*acquirer));
+    pthread_mutex_init(&acquirer->lock, NULL);
+    acquirer->receiver =
+        NEW_RECEIVER(context, .address = address, .on_event = on_event, .user = acquirer);
+    CHECK(pthread_create(&acquirer->thread, NULL, acquire, acquirer) == 0, "no thread");
+}
+
+void acquirer_stop(struct acquirer *acquirer)
+{
+    atomic_store(&acquirer->stop, true);
+    pthread_join(acquirer->thread, NULL);
+    gpud_receiver_destroy(&acquirer->receiver);
+    pthread_mutex_destroy(&acquirer->lock);
+}
+
+void acquirer_ended_at(int line, struct acquirer *acquirer, unsigned before, const char *says)
+{
+    int64_t until = gpud_test_now() + 4 * GPUD_SEC;
+    while (atomic_load(&acquirer->ends) <= before) {
+        CHECK(gpud_test_now() < until, "(line %d) the end is not noticed; \"%s\" was expected",
+              line, says);
+        gpud_test_nap(1);
+    }
+    pthread_mutex_lock(&acquirer->lock);
+    if (!strstr(acquirer->reason, says))
+        FAIL("(line %d) \"%s\" does not say \"%s\"", line, acquirer->reason, says);
+    CHECK(acquirer->status == GPUD_PEER || acquirer->status == GPUD_UNSUPPORTED,
+          "(line %d) it is told as \"%s\"", line, gpud_status_string(acquirer->status));
+    pthread_mutex_unlock(&acquirer->lock);
 }

@@ -5,7 +5,6 @@
  * are listed with a reason, and delay no query; and queries do not disturb a stream. With the
  * argument `events`: new, closed and reformatted channels cause events in their directory. */
 #include "actor.h"
-#include "background.h"
 #include "frame/frame.h"
 #include "stream/sender/sender.h"
 #include "support/encode.h"

@@ -29,8 +29,6 @@ static bool set_policy(int policy, int priority)
     return sched_setscheduler(0, policy, &param) == 0;
 }
 
-/* --- the crowd -------------------------------------------------------------------------------- */
-
 static void want(const void *part)
 {
     enum wish wish = *(const enum wish *)part;
@@ -55,8 +53,6 @@ static void want(const void *part)
         close(fd);
     }
 }
-
-/* --- the receiver ----------------------------------------------------------------------------- */
 
 /* For each line it says how many frames it has had since the last one, how many are missing, and
  * the longest gap. */
@@ -93,8 +89,6 @@ static void receive(const void *unused)
     gpud_receiver_destroy(&receiver);
     gpud_context_destroy(&context);
 }
-
-/* --- the sender ------------------------------------------------------------------------------- */
 
 struct measure {
     int64_t longest_call, latest_wake;

@@ -19,8 +19,6 @@
 static char base[64], folder[64];
 static struct gpud_context *context;
 
-/* --- the crowd -------------------------------------------------------------------------------- */
-
 static void make_socket(unsigned number, bool lives)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -51,8 +49,6 @@ static void crowd(const void *living)
     say("ready");
     stay();
 }
-
-/* --- what is listed --------------------------------------------------------------------------- */
 
 struct listed {
     struct gpud_channel_list *channels;

@@ -4,7 +4,7 @@
 /* Both ends in loops of the application's: nothing is called with a timeout, and what there is to
  * do is shown by a descriptor alone. Nothing is lost, no side misses an event, and none wakes
  * repeatedly without one. epoll_test [device of the sender] [device of the receiver] */
-#include "process.h"
+#include "actor.h"
 #include "base/base.h"
 #include "support/picture.h"
 
@@ -25,8 +25,6 @@ static struct loop {
     atomic_ullong frames, turns;
     atomic_uint losses, ends, interrupts;
 } loop;
-
-/* --- the receiver's loop -------------------------------------------------------------------- */
 
 static void *receive(void *arg)
 {
@@ -60,8 +58,6 @@ static void *receive(void *arg)
     }
     return NULL;
 }
-
-/* --- the sender's --------------------------------------------------------------------------- */
 
 static struct gpud_sender *open_sender(struct pollfd *fd)
 {
@@ -103,8 +99,6 @@ static void expect_frames(unsigned long long count)
 {
     PEER_UNTIL("all frames", PATIENCE_MS, atomic_load(&loop.frames) == count);
 }
-
-/* --- tests ---------------------------------------------------------------------------------- */
 
 /* Without events the descriptor is not ready. */
 static void stay_idle(void)

@@ -7,7 +7,7 @@
  * is lost without a word, and the core breaks none of the driver's rules.
  *
  *     faults_test cuda|libc FROM TO [every]: the calls 1, 4, 16… of each function, or every one */
-#include "process.h"
+#include "actor.h"
 #include "device/cuda/driver.h"
 #include "support/picture.h"
 #include "support/spawn_again.h"

@@ -5,7 +5,6 @@
  * sender, floods it with messages and connections, and exhausts its descriptors. The honest
  * receiver beside it loses no frame. */
 #include "actor.h"
-#include "background.h"
 #include "stream/sender/sender.h"
 #include "wire/unix/unix.h"
 

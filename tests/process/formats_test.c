@@ -5,7 +5,7 @@
  * old one's last frames, in calls and by the descriptor; what cannot wait has a count of its own; a
  * frame of the format before is still the sender's. And what a sender does while an address is not
  * to be had. Every route is in conformance/route_change.c. */
-#include "process.h"
+#include "actor.h"
 
 #include <poll.h>
 #include <sys/resource.h>

@@ -4,7 +4,7 @@
 /* The ring grows for each receiver that joins, and those that stream must be told, with descriptors
  * for which the system may have no room at the moment. The one that joins waits for that, or is
  * refused; streaming receivers lose nothing. Linked with --wrap=sendmsg. */
-#include "background.h"
+#include "actor.h"
 #include "base/base.h"
 #include "support/count.h"
 

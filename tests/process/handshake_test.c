@@ -4,7 +4,6 @@
 /* Death and silence at every step of the handshake, on both sides: the survivor streams, or
  * connects to the next peer, and a silent peer is dropped at its deadline, with a reason. */
 #include "actor.h"
-#include "background.h"
 #include "base/base.h"
 
 #define ADDRESS_SILENT "silent"

@@ -3,7 +3,7 @@
 
 /* Frames that outlive their receiver: they are unchanged until they are released, and their slots
  * are returned then; if the sender must reclaim a slot, the frame is flagged. */
-#include "background.h"
+#include "actor.h"
 #include "support/picture.h"
 
 #define HELD 3

@@ -4,7 +4,7 @@
 /* A hostile receiver tries every possible violation of the protocol against a sender that serves an
  * honest receiver at the same time. Each ends its own connection, with a reason in the log;
  * the honest one loses no frame, nothing hangs, nothing is left open. */
-#include "background.h"
+#include "actor.h"
 #include "base/base.h"
 #include "support/encode.h"
 

@@ -5,7 +5,7 @@
  * refused with a reason, within a bounded time; the receiver then connects to the next sender,
  * and nothing is left open. With the argument `stalling` it makes the receiver wait for something
  * that will never arrive, or changes the format without notice. */
-#include "acquirer.h"
+#include "actor.h"
 #include "base/base.h"
 #include "support/encode.h"
 
@@ -476,7 +476,7 @@ static void streaming(void)
 }
 
 /* A message positioned this many frames after the published ones. */
-static void say(enum gpud_message_type type, uint32_t ahead)
+static void announce(enum gpud_message_type type, uint32_t ahead)
 {
     struct gpud_message message = {.type = type, .position = server.view.head + ahead};
     if (type == GPUD_MESSAGE_EOS)
@@ -490,7 +490,7 @@ static void messages_that_are_never_due(void)
 {
     for (uint32_t ahead = 1; ahead <= 4; ahead++) {
         streaming();
-        say(GPUD_MESSAGE_EVENT, ahead);
+        announce(GPUD_MESSAGE_EVENT, ahead);
         gpud_test_nap(20); /* it is read, and waits */
         ENDS("vanished", raw_hang_up(&server));
     }
@@ -500,7 +500,7 @@ static void messages_that_are_never_due(void)
     streaming();
     unsigned ended = ends();
     unsigned long long frames = atomic_load(&acquirer.frames);
-    say(GPUD_MESSAGE_EOS, 3);
+    announce(GPUD_MESSAGE_EOS, 3);
     CHECK(raw_publish(&server, &entry) && raw_publish(&server, &entry), "no credit");
     raw_hang_up(&server);
     acquirer_ended_at(__LINE__, &acquirer, ended, "vanished");
@@ -509,7 +509,7 @@ static void messages_that_are_never_due(void)
     /* Behind those that came it is one. */
     streaming();
     ended = ends();
-    say(GPUD_MESSAGE_EOS, 2);
+    announce(GPUD_MESSAGE_EOS, 2);
     CHECK(raw_publish(&server, &entry) && raw_publish(&server, &entry), "no credit");
     raw_hang_up(&server);
     acquirer_ended_at(__LINE__, &acquirer, ended + 1, "vanished");
@@ -519,7 +519,7 @@ static void messages_that_are_never_due(void)
     static const uint32_t beyond[] = {5, 64, 1000, INT32_MAX};
     for (size_t i = 0; i < sizeof(beyond) / sizeof(beyond[0]); i++) {
         streaming();
-        ENDS("behind more frames than there are entries", say(GPUD_MESSAGE_EVENT, beyond[i]));
+        ENDS("behind more frames than there are entries", announce(GPUD_MESSAGE_EVENT, beyond[i]));
     }
 }
 

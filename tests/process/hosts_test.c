@@ -5,7 +5,7 @@
  * where they come by a network card; one on another host, or in a container with a time of its own,
  * does not, nor does one on a host of the same boot id, and only the receiver itself gets a figure.
  * Each end reports the other's host. */
-#include "process.h"
+#include "actor.h"
 #include "support/copies.h"
 
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #ifndef GPUD_TESTS_INSTANTS_H
 #define GPUD_TESTS_INSTANTS_H
 
-#include "process.h"
+#include "actor.h"
 
 #define INSTANTS_HEIGHT 36
 /* Before every so many instants comes an event with the instant's number. */

@@ -5,7 +5,7 @@
  * process will never write. The survivor's stream still completes, exactly the incomplete frames
  * are flagged, it streams with the next peer, and neither descriptors nor threads nor a GPU's
  * memory leak. Then live peers that do not keep their promises. */
-#include "process.h"
+#include "actor.h"
 #include "support/gpu.h"
 #include "support/tally.h"
 

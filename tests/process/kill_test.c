@@ -3,7 +3,7 @@
 
 /* kill −9 in mid-stream, over and over: the survivor streams again with the next peer within 2 s, a
  * crash is never taken for the end of the stream, and nothing leaks. */
-#include "process.h"
+#include "actor.h"
 #include "support/tally.h"
 
 #include <poll.h>

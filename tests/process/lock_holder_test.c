@@ -4,7 +4,7 @@
 /* A submit takes the sender's lock, so nothing slow may happen under it. Every kind of newcomer
  * connects, leaves and lies, while each call of the C library that blocks, maps or frees, each
  * line of the log and each callback checks that its thread does not hold the lock. */
-#include "background.h"
+#include "actor.h"
 #include "stream/sender/sender.h"
 
 #include <poll.h>

@@ -5,7 +5,7 @@
  * route migrate): the main one ends, comes back and changes its format while its slots are away,
  * and no instant is lost or repeated.
  *     migrating_test SENDERS RECEIVER */
-#include "process.h"
+#include "actor.h"
 
 #define INSTANT (20 * GPUD_MSEC)
 #define HELD 2 /* frames that stay with the application: their slots are away */

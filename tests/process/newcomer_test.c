@@ -4,7 +4,7 @@
 /* A receiver's deadline for its HELLO begins when the connection is established: over a network,
  * when it has proved that it has the key, which may take longer than the deadline. Here the channel
  * of a Unix socket takes that long. */
-#include "background.h"
+#include "actor.h"
 #include "wire/unix/unix.h"
 
 #define PROOF (3 * GPUD_SEC) /* a HELLO has 2 s */

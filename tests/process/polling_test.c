@@ -3,8 +3,7 @@
 
 /* A side that polls its connection is woken by one KICK per sleep. Unsolicited KICKs change
  * nothing, and a flood of them ends the link. */
-#include "acquirer.h"
-#include "background.h"
+#include "actor.h"
 
 #define ADDRESS "polled"
 

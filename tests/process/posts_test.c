@@ -7,7 +7,7 @@
  * the stream reads: the driver of tests/fakes ends a process that does.
  *
  * posts_test [device of the sender] [device of the receiver] */
-#include "process.h"
+#include "actor.h"
 #include "base/base.h"
 #include "support/gpu.h"
 

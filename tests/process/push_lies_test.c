@@ -5,7 +5,7 @@
  * them and in the words that give them back, while an honest receiver of the same sender loses no
  * frame. The sender pins no more of such pages than its frames need. False words end the receiver's
  * own link with a reason; removing its memory in mid-stream harms only itself. */
-#include "background.h"
+#include "actor.h"
 #include "device/device.h"
 
 #include <fcntl.h>

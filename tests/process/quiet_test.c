@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Channels without frames: no thread of either side wakes up, and the next frame wakes both. */
-#include "process.h"
+#include "actor.h"
 #include "base/base.h"
 
 #include <dirent.h>

@@ -7,7 +7,7 @@
  * that the stream has yet to write must stay.
  *
  * refused_test [device] */
-#include "process.h"
+#include "actor.h"
 #include "support/gpu.h"
 #include "base/base.h"
 #include "stream/shared/shared.h"

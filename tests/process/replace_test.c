@@ -3,7 +3,7 @@
 
 /* A sender replaces another one of its process on their address: receivers find the new one, also
  * those that connect meanwhile, and one that stands by does not get the address. */
-#include "process.h"
+#include "actor.h"
 
 #define ADDRESS "replace"
 

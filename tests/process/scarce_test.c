@@ -4,7 +4,7 @@
 /* Scarce resources: an address space that is exhausted at each step of connecting, and a full
  * runtime directory. What does not fit is refused with a reason, nothing hangs, no
  * signal ends the process, and another receiver of the same sender loses no frame. */
-#include "background.h"
+#include "actor.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -19,8 +19,6 @@
 #define REFUSED 3 /* the exit status of a process that was told why */
 
 static struct background background;
-
-/* --- a process that has little ---------------------------------------------------------------- */
 
 static atomic_uint sentences;
 
@@ -166,8 +164,6 @@ static void check_count(const struct count *count)
     CHECK(count->of[0] > 0 && count->of[REFUSED] > 0, "they are not around what is needed");
 }
 
-/* --- address space ---------------------------------------------------------------------------- */
-
 static void each_size(const char *what)
 {
     struct count count = {0};
@@ -187,8 +183,6 @@ static void senders(void)
 {
     each_size("send");
 }
-
-/* --- descriptors ------------------------------------------------------------------------------ */
 
 static int with_few_descriptors(unsigned left)
 {

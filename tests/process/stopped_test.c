@@ -3,7 +3,7 @@
 
 /* Receivers that stall: stopped in mid-stream, or not acquiring while the format changes. The
  * others lose nothing, and the sender never waits longer than its policy and its caller allow. */
-#include "process.h"
+#include "actor.h"
 
 static struct {
     struct baseline before;

@@ -5,7 +5,7 @@
  * context and in contexts of their own, at any step of each other's handshakes, while others list
  * channels, read statistics and interrupt them. It ends after a number of rounds with nothing left
  * open; data races are left to the thread sanitizer. */
-#include "process.h"
+#include "actor.h"
 
 #define ADDRESSES 3
 #define DEADLINE (30 * GPUD_SEC)
@@ -41,8 +41,6 @@ static void expect_reason(const char *what, enum gpud_status status, const struc
           gpud_status_string(status));
     atomic_fetch_add(&refusals, status != GPUD_OK);
 }
-
-/* --- senders ---------------------------------------------------------------------------------- */
 
 static void send_once(struct thread *thread, struct gpud_context *in, unsigned where)
 {
@@ -83,8 +81,6 @@ static void *send_often(void *arg)
     return NULL;
 }
 
-/* --- receivers -------------------------------------------------------------------------------- */
-
 static void *interrupt(void *receiver)
 {
     INFO(receiver, (struct gpud_receiver *)receiver);
@@ -124,8 +120,6 @@ static void *receive_often(void *arg)
         receive_once(thread, context, draw(thread, ADDRESSES));
     return NULL;
 }
-
-/* --- others ----------------------------------------------------------------------------------- */
 
 static void *list_often(void *arg)
 {

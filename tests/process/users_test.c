@@ -6,7 +6,6 @@
  * not accept them as senders either. If both ends admit others, these get the pictures, but cannot
  * write them. */
 #include "actor.h"
-#include "background.h"
 #include "stream/sender/sender.h"
 #include "wire/unix/unix.h"
 

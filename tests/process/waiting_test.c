@@ -3,7 +3,7 @@
 
 /* Drop-oldest over a network, where no frame can be taken back: the newest one waits at the sender,
  * and arrives without another submit; later events keep their order; and the wait always ends. */
-#include "process.h"
+#include "actor.h"
 #include "support/copies.h"
 
 static const char *device; /* the sender's */
