@@ -28,9 +28,9 @@ static void end_of_stream(void)
 {
     AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     struct gpud_frame *frame;
-    struct raw_server server;
+    AUTO(raw_server_close) struct raw_server server;
     struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
-    struct gpud_receiver *receiver = make_receiver(context, &server);
+    AUTO(gpud_receiver_destroy) struct gpud_receiver *receiver = make_receiver(context, &server);
     /* READY lies in our socket, unread. Two frames, the end of the stream, and this process is
      * gone. */
     uint32_t entry;
@@ -57,8 +57,6 @@ static void end_of_stream(void)
     raw_hang_up(&server);
     EXPECT(GPUD_UNSUPPORTED, "no route to you",
            gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
-    gpud_receiver_destroy(&receiver);
-    raw_server_close(&server);
 }
 
 /* A sender that blocks for slow receivers must not wait for one that is gone. */
@@ -66,8 +64,8 @@ static void frames_kept(void)
 {
     AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
     struct gpud_frame *frame;
-    struct raw_server server;
-    struct gpud_receiver *receiver = make_receiver(context, &server);
+    AUTO(raw_server_close) struct raw_server server;
+    AUTO(gpud_receiver_destroy) struct gpud_receiver *receiver = make_receiver(context, &server);
     uint32_t entry;
     CHECK(raw_publish(&server, &entry), "no credit");
     struct gpud_frame *kept = ACQUIRE_FRAME(receiver, GPUD_SEC);
@@ -86,8 +84,6 @@ static void frames_kept(void)
     CHECK(!raw_is_hung_up(server.fd), "the connection ends while a frame of it is held");
     gpud_frame_release(&kept);
     CHECK(raw_wait_hangup(server.fd, GPUD_SEC), "the last frame is back, and the sender waits on");
-    gpud_receiver_destroy(&receiver);
-    raw_server_close(&server);
 }
 
 static struct gpud_sender *make_sender(struct gpud_context *context)

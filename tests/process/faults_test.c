@@ -505,39 +505,24 @@ struct worker {
     char rule[96];
 };
 
-/* This process's environment and one variable more. */
-static char **with(char *variable)
-{
-    size_t count = 0;
-    while (environ[count])
-        count++;
-    char **made = calloc(count + 2, sizeof(*made));
-    CHECK(made, "out of memory");
-    memcpy(made, environ, count * sizeof(*made));
-    made[count] = variable;
-    return made;
-}
-
 static pid_t start(struct worker *worker)
 {
-    char *argv[] = {"faults",          (char *)work.faults->name, "--play", worker->address,
-                    (char *)work.from, (char *)work.to,           NULL};
+    char *argv[] = {"faults",          (char *)work.faults->name, "--play",     worker->address,
+                    (char *)work.from, (char *)work.to,           worker->rule, NULL};
     posix_spawn_file_actions_t actions;
-    char **environment = with(worker->rule);
     pid_t child;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 1, worker->out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    CHECK(spawn_again(&child, &actions, argv, environment) == 0, "no process");
+    CHECK(spawn_again(&child, &actions, argv, environ) == 0, "no process");
     posix_spawn_file_actions_destroy(&actions);
-    free(environment);
     return child;
 }
 
 /* The exit status of a process in which this call fails. */
 static int run(struct worker *worker, const char *function, unsigned call)
 {
-    snprintf(worker->rule, sizeof(worker->rule), "%s=%s:%u", work.faults->variable, function, call);
+    snprintf(worker->rule, sizeof(worker->rule), "%s:%u", function, call);
     pid_t child = start(worker);
     int64_t deadline = gpud_test_now() + LIFETIME;
     int status;
@@ -592,10 +577,13 @@ int main(int argc, char **argv)
 {
     struct worker workers[WORKERS];
     const struct faults *faults = &kinds[argc > 1 && strcmp(argv[1], "libc") == 0];
+    bool plays = argc == 7 && strcmp(argv[2], "--play") == 0;
     CHECK(argc >= 4, "cuda|libc <from> <to> [every]");
+    if (plays)
+        setenv(faults->variable, argv[6], 1);
     if (faults == &kinds[0])
         driver_failures(); /* or there is no such driver */
-    if (argc == 6 && strcmp(argv[2], "--play") == 0)
+    if (plays)
         return play(faults, argv[3], argv[4], argv[5]);
     work.faults = faults;
     work.from = argv[2];
