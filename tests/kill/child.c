@@ -203,7 +203,7 @@ static void play_receiver(struct gpud_context *context, struct gpu *gpu)
             view_finish(&view); /* the sender writes again what a link that ended had */
             gpud_receiver_destroy(&receiver);
             receiver = make_receiver(context);
-            view_end_link(&view);
+            view.linked = false;
             view.dropped = since = 0;
         }
         atomic_store(&own->corrupted, view.corrupted);
@@ -381,17 +381,12 @@ void children_arm(struct children *children)
     children->kills = true;
 }
 
-bool children_armed(struct children *children)
-{
-    return atomic_load(&children->armed);
-}
-
 int64_t children_die(struct children *children, void (*step)(void *survivor), void *survivor)
 {
     int64_t until = gpud_test_now() + REACHED_MAX;
-    while (children_armed(children)) {
+    while (atomic_load(&children->armed)) {
         step(survivor);
-        CHECK(gpud_test_now() < until || !children_armed(children),
+        CHECK(gpud_test_now() < until || !atomic_load(&children->armed),
               "the point was not reached, %u of %u times",
               atomic_load(&children->child.board->passings), children->child.board->orders.passing);
     }

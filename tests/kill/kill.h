@@ -195,7 +195,7 @@ int pair_take(struct pair *pair, int64_t timeout_ns);
 struct view {
     struct gpu *gpu; /* NULL: no GPU of our own */
     bool all_by_stream;
-    bool linked;                /* frames came since the last end of a link */
+    bool linked;                /* frames came since the last end of a link, which the test sets */
     uint64_t sequence, dropped; /* of the last frame of this link */
     uint64_t frames, corrupted;
     uint64_t number;         /* of the last picture */
@@ -205,9 +205,6 @@ struct view {
 
 /* Takes the frame over. */
 void view_take(struct view *view, struct gpud_frame *frame);
-
-/* The link ended: the next frame is another link's. */
-void view_end_link(struct view *view);
 
 /* Lets go of what it holds, having looked at it once more. */
 void view_finish(struct view *view);
@@ -270,7 +267,6 @@ void children_open(struct children *children, const struct cell *cell,
 /* From here on the point counts; the child dies there, at whatever moment, and the next one starts
  * in the same moment. */
 void children_arm(struct children *children);
-bool children_armed(struct children *children);
 
 /* Does the step until the child is dead, which stood at the point; the time of its death. The next
  * child is the one that streams; nothing may have been wrong with the last. */
@@ -291,6 +287,5 @@ int64_t survive_grouped(const struct cell *cell, int kills);
 
 /* An honest receiver beside the child. */
 void honest_start(struct peer *honest, const struct cell *cell);
-void honest_finish(struct peer *honest);
 
 #endif

@@ -9,8 +9,6 @@
 #include "kill.h"
 #include "support/copies.h"
 
-#include <fcntl.h>
-
 /* --- points ----------------------------------------------------------------------------------- */
 
 #define MAP_GPU (WAY_CUDA | WAY_HIP)
@@ -110,11 +108,6 @@ void honest_start(struct peer *honest, const struct cell *cell)
     snprintf(orders.address, sizeof(orders.address), "%s", peer_address(KILL_NAME));
     snprintf(orders.device, sizeof(orders.device), "%s", cell->way->to);
     peer_start(honest, &orders);
-}
-
-void honest_finish(struct peer *honest)
-{
-    PEER_LEAVE(honest);
 }
 
 static int64_t survive(const struct cell *cell, int kills, enum gpud_slow_receiver policy)
@@ -330,24 +323,14 @@ static void wait_for_one(void)
 static void print_cell(int point, int way)
 {
     const struct cell *cell = &table->at[point][way].cell;
+    static const char *const texts[] = {
+        [NOT_RUN] = " ", [ABSENT] = "-", [DONE] = "", [FAILED] = "FAILED", [SKIPPED] = "skipped"};
+    enum result result = table->at[point][way].result;
     char text[32];
-    switch (table->at[point][way].result) {
-    case DONE:
+    snprintf(text, sizeof(text), "%s", texts[result]);
+    if (result == DONE)
         snprintf(text, sizeof(text), "%d  %lld ms", cell->kills,
                  (long long)(cell->worst / GPUD_MSEC));
-        break;
-    case FAILED:
-        snprintf(text, sizeof(text), "FAILED");
-        break;
-    case SKIPPED:
-        snprintf(text, sizeof(text), "skipped");
-        break;
-    case ABSENT:
-        snprintf(text, sizeof(text), "-");
-        break;
-    default:
-        snprintf(text, sizeof(text), " ");
-    }
     printf("  %14s", text);
 }
 
@@ -414,11 +397,6 @@ static void judge_times(int64_t limit)
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
-static int kills_on(const struct way *way, int on_host, int elsewhere)
-{
-    return way->bit == WAY_HOST ? on_host : elsewhere;
-}
-
 /* A sample has every point on the host and, where it exists there, on one way in four, another four
  * at each point: all points and all ways are met. */
 static bool is_in_sample(int point, int way)
@@ -433,20 +411,18 @@ static bool is_of_kind(int point, int other)
            point_is_the_senders(&points[point]) == point_is_the_senders(&points[other]);
 }
 
-static bool is_first_of_kind(int point)
+/* Whether no point of the kind is among these. */
+static bool is_none_of_kind(int point, int from, int to)
 {
-    for (int i = 0; i < point; i++)
+    for (int i = from; i < to; i++)
         if (is_of_kind(i, point))
             return false;
     return true;
 }
 
-static bool is_last_of_kind(int point)
+static bool is_first_of_kind(int point)
 {
-    for (int i = point + 1; i < point_count; i++)
-        if (is_of_kind(i, point))
-            return false;
-    return true;
+    return is_none_of_kind(point, 0, point);
 }
 
 /* The n-th of the ways on which the point exists, counted round and round. */
@@ -469,7 +445,8 @@ static bool is_among_kinds(int point, int way)
     for (int i = 0; i < point && !is_of_kind(i, point); i++)
         kind += is_first_of_kind(i);
     return (is_first_of_kind(point) && is_nth_way(point, way, kind)) ||
-           (is_last_of_kind(point) && !is_first_of_kind(point) && is_nth_way(point, way, kind + 5));
+           (is_none_of_kind(point, point + 1, point_count) && !is_first_of_kind(point) &&
+            is_nth_way(point, way, kind + 5));
 }
 
 static bool is_any(int point, int way)
@@ -526,7 +503,7 @@ int main(int argc, char **argv)
             table->at[point][way].cell = (struct cell){
                 .point = &points[point],
                 .way = &ways[way],
-                .kills = kills_on(&ways[way], on_host, elsewhere),
+                .kills = ways[way].bit == WAY_HOST ? on_host : elsewhere,
             };
             if (!(points[point].ways & ways[way].bit)) {
                 table->at[point][way].result = ABSENT;

@@ -27,7 +27,7 @@ static void connect_anew(struct receiving *r)
     gpud_receiver_destroy(&r->receiver);
     r->receiver = NEW_RECEIVER(r->context, .address = peer_address(KILL_NAME),
                                .psk_file = peer_key(), .device = r->cell->way->to);
-    view_end_link(&r->view);
+    r->view.linked = false;
     r->view.dropped = r->since = 0;
 }
 
@@ -53,7 +53,7 @@ static void receive(struct receiving *r)
     if (status == GPUD_OK) {
         take(r, frame);
     } else if (status == GPUD_PEER) {
-        view_end_link(&r->view);
+        r->view.linked = false;
         r->lost++;
     } else if (status == GPUD_CLOSED) {
         CHECK(++r->ends <= r->children.ends + atomic_load(&r->children.child.board->ends),
@@ -73,7 +73,7 @@ static void receive_to_the_death(void *survivor)
     case BY_GROWTH:
         if (atomic_load(&r->more.board->frames) <= EVERY)
             break;
-        honest_finish(&r->more); /* it found the room of one that has just left */
+        PEER_LEAVE(&r->more); /* it found the room of one that has just left */
         honest_start(&r->more, r->cell);
         break;
     case BY_CONNECTING:
@@ -130,7 +130,7 @@ static int64_t one_death(struct receiving *r, int round)
     receive_from_child(r, AGAIN_MAX);
     int64_t took = gpud_test_now() - killed;
     if (r->more.board)
-        honest_finish(&r->more);
+        PEER_LEAVE(&r->more);
     return took;
 }
 
@@ -242,7 +242,7 @@ static void take_to_the_death(void *survivor)
     case BY_GROWTH:
         if (atomic_load(&g->more.board->frames) <= EVERY)
             break;
-        honest_finish(&g->more); /* it found the room of one that has just left */
+        PEER_LEAVE(&g->more); /* it found the room of one that has just left */
         honest_start(&g->more, g->cell);
         break;
     case BY_SLOWNESS:
@@ -275,7 +275,7 @@ static int64_t one_death_grouped(struct grouped *g, int round)
     if (g->more.board) {
         TAKE_UNTIL(g, START_MAX, "a frame at the receiver that has joined",
                    atomic_load(&g->more.board->frames) > 0);
-        honest_finish(&g->more);
+        PEER_LEAVE(&g->more);
     }
     return took;
 }

@@ -219,11 +219,6 @@ void view_take(struct view *view, struct gpud_frame *frame)
     view->held = frame;
 }
 
-void view_end_link(struct view *view)
-{
-    view->linked = false;
-}
-
 void view_finish(struct view *view)
 {
     if (view->held)

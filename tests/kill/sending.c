@@ -32,13 +32,6 @@ static void new_epoch(struct sending *s)
         WORKS(gpud_sender_configure(s->backup, &s->format.media, &e));
 }
 
-/* A sender that drops frames also changes its format faster than a receiver on a busy machine can
- * follow: the child has a frame of each epoch before the next one begins. */
-static bool child_has_epoch(const struct sending *s)
-{
-    return atomic_load(&s->children.child.board->frames) > s->epoch_frames;
-}
-
 static void send_between(struct sending *s)
 {
     switch (s->cell->point->provoke) {
@@ -53,7 +46,9 @@ static void send_between(struct sending *s)
             WORKS(gpud_sender_send_eos(s->backup, &e));
         break;
     case BY_EPOCHS:
-        if (child_has_epoch(s))
+        /* A sender that drops frames also changes its format faster than a receiver on a busy
+         * machine can follow: the child has a frame of each epoch before the next one begins. */
+        if (atomic_load(&s->children.child.board->frames) > s->epoch_frames)
             new_epoch(s);
         break;
     default:
@@ -78,7 +73,7 @@ static void send(struct sending *s)
     int64_t took = gpud_test_now() - start;
     CHECK(took < AGAIN_MAX, "child %u: frame %llu took %lld ms: the sender stood still",
           s->children.number, (unsigned long long)s->number, (long long)(took / GPUD_MSEC));
-    if (s->number % EVERY == 0 && children_armed(&s->children))
+    if (s->number % EVERY == 0 && atomic_load(&s->children.armed))
         send_between(s);
     gpud_test_nap(1);
 }
@@ -162,7 +157,7 @@ static void join_one_more(struct sending *s)
     unsigned long long wanted = atomic_load(frames) + EVERY;
     int64_t until = gpud_test_now() + AGAIN_MAX;
     new_epoch(s);
-    while (children_armed(&s->children) && atomic_load(frames) < wanted) {
+    while (atomic_load(&s->children.armed) && atomic_load(frames) < wanted) {
         send(s);
         CHECK(gpud_test_now() < until, "child %u gets no frames of the new epoch",
               s->children.number);
@@ -176,7 +171,7 @@ static void send_to_the_death(void *survivor)
     struct sending *s = survivor;
     send(s);
     if (s->more.board && atomic_load(&s->more.board->frames) > EVERY) {
-        honest_finish(&s->more); /* it found the room of one that has just left */
+        PEER_LEAVE(&s->more); /* it found the room of one that has just left */
         join_one_more(s);
     }
 }
@@ -195,7 +190,7 @@ static int64_t one_death(struct sending *s, int round)
     if (s->more.board) {
         send_until(s, &s->more.board->frames, 1, START_MAX,
                    "a frame at the receiver that has joined");
-        honest_finish(&s->more);
+        PEER_LEAVE(&s->more);
     }
     send_until(s, &s->children.child.board->frames, 1 + (unsigned)round % 4, AGAIN_MAX, "frames");
     return took;

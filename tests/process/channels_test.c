@@ -5,7 +5,6 @@
  * are listed with a reason, and delay no query; and queries do not disturb a stream. With the
  * argument `events`: new, closed and reformatted channels cause events in their directory. */
 #include "actor.h"
-#include "frame/frame.h"
 #include "stream/sender/sender.h"
 #include "support/encode.h"
 #include "wire/unix/unix.h"
@@ -225,11 +224,6 @@ static void queries_leave_no_trace(void)
 
 static char folder[] = "/tmp/gpudirect-channels-XXXXXX";
 
-static void address_in_folder(char address[108], const char *name)
-{
-    snprintf(address, 108, "unix:%s/%s", folder, name);
-}
-
 static void sign_path(char path[256], const char *target)
 {
     int used = snprintf(path, 256, "%s/gpudirect/.unix", getenv("XDG_RUNTIME_DIR"));
@@ -262,7 +256,7 @@ static void elsewhere(void)
     char address[108];
     struct peer peer;
     CHECK(mkdtemp(folder), "a folder");
-    address_in_folder(address, "a=strange!name");
+    snprintf(address, sizeof(address), "unix:%s/a=strange!name", folder);
     start_sender(&peer, address);
     const struct gpud_channel_info *info = expect(address);
     CHECK(info->answered && info->pid == peer.pid && asked.count == 2, "%s: %s", address,

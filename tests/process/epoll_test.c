@@ -5,8 +5,6 @@
  * do is shown by a descriptor alone. Nothing is lost, no side misses an event, and none wakes
  * repeatedly without one. epoll_test [device of the sender] [device of the receiver] */
 #include "actor.h"
-#include "base/base.h"
-#include "support/picture.h"
 
 #include <poll.h>
 

@@ -272,11 +272,6 @@ static struct gpud_context *open_context(struct stage *stage)
     return NULL;
 }
 
-static bool is_flagged(const struct gpud_frame *frame)
-{
-    return INFO(frame, frame).flags & GPUD_FRAME_CORRUPTED;
-}
-
 static void look_at(struct stage *stage, struct gpud_frame *frame)
 {
     struct gpud_error error = {.reason = ""};
@@ -289,7 +284,7 @@ static void look_at(struct stage *stage, struct gpud_frame *frame)
     }
     /* First the bytes: the sender may take a frame back while it is read. */
     bool whole = picture_check(&info.layout, data, info.offset, &plane, &row, &byte);
-    if (is_flagged(frame))
+    if (INFO(frame, frame).flags & GPUD_FRAME_CORRUPTED)
         atomic_fetch_add(&stage->flagged, 1);
     else if (!whole)
         FAIL("picture %llu is torn, and not flagged", (unsigned long long)info.offset);

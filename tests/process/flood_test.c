@@ -8,7 +8,6 @@
 #include "stream/sender/sender.h"
 #include "wire/unix/unix.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 

@@ -51,25 +51,19 @@ static uint64_t disconnects(void)
     return INFO(sender, background.sender).disconnects;
 }
 
-/* Another receiver, which streams for a while and leaves. */
-static void join(struct raw *raw)
-{
-    raw_open(raw, BACKGROUND_ADDRESS, RAW_STREAMING);
-}
-
 static void told_later(void)
 {
     struct raw raw[3];
     uint64_t before = disconnects();
     atomic_store(&growths_in_vain, 5);
-    join(&raw[0]);
+    raw_open(&raw[0], BACKGROUND_ADDRESS, RAW_STREAMING);
     CHECK_EQUAL(atomic_load(&growths_in_vain), 0);
     CHECK(raw_log_says("has to wait", 0), "it is not logged that the new receiver waits");
     /* Of two that must be told one is. */
     atomic_store(&growths_in_vain, 1);
-    join(&raw[1]);
+    raw_open(&raw[1], BACKGROUND_ADDRESS, RAW_STREAMING);
     atomic_store(&offers_in_vain, 3);
-    join(&raw[2]);
+    raw_open(&raw[2], BACKGROUND_ADDRESS, RAW_STREAMING);
     CHECK_EQUAL(atomic_load(&offers_in_vain), 0);
     CHECK_EQUAL(disconnects(), before);
     for (int i = 0; i < 3; i++)
@@ -216,7 +210,7 @@ static void a_deaf_neighbour(void)
     unsigned long long at = atomic_load(&background.number);
     PEER_UNTIL("frames", 60000, atomic_load(&background.number) > at + FRAMES);
     for (int i = 0; i < GUESTS; i++)
-        join(&guests[i]);
+        raw_open(&guests[i], BACKGROUND_ADDRESS, RAW_STREAMING);
     CHECK_EQUAL(disconnects(), before);
     for (int i = 0; i < GUESTS; i++)
         raw_close(&guests[i]);
@@ -238,7 +232,7 @@ static void a_full_connection(void)
     background_goes_on(&background);
     raw_open(&deaf, BACKGROUND_ADDRESS, RAW_STREAMING);
     atomic_store(&own_are_full, true);
-    join(&newcomer);
+    raw_open(&newcomer, BACKGROUND_ADDRESS, RAW_STREAMING);
     CHECK(raw_log_says("scripted, process", 0) && raw_log_says("reads none of its messages", 0),
           "the log does not name the culprit");
     CHECK_EQUAL(disconnects(), before + 1);

@@ -4,7 +4,6 @@
 /* A receiver between frames: over a network card it writes and sends nothing, and does not wake up
  * to check whether the sender lives, as the connection would report that. */
 #include "actor.h"
-#include "base/base.h"
 #include "support/copies.h"
 
 #define ADDRESS "idle"

@@ -8,7 +8,6 @@
  *
  * posts_test [device of the sender] [device of the receiver] */
 #include "actor.h"
-#include "base/base.h"
 #include "support/gpu.h"
 
 #define ADDRESS "posts"

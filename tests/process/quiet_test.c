@@ -3,7 +3,6 @@
 
 /* Channels without frames: no thread of either side wakes up, and the next frame wakes both. */
 #include "actor.h"
-#include "base/base.h"
 
 #include <dirent.h>
 

@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #define KIB UINT64_C(1024)
 #define MIB (1024 * KIB)
