@@ -36,7 +36,7 @@ static void look(void)
                                            CL_DEVICE_TYPE_DEFAULT, CL_DEVICE_TYPE_ALL, 0};
     cl_platform_id platform;
     cl_device_id devices[16] = {NULL};
-    CHECK_CL(CL_SUCCESS, clGetPlatformIDs(1, &platform, NULL));
+    OK(clGetPlatformIDs(1, &platform, NULL));
     for (unsigned name = 0x0900; name < 0x0930; name++) {
         size_t size = 0;
         cl_int status = clGetPlatformInfo(platform, name, sizeof value, value, &size);

@@ -11,43 +11,41 @@
 #include <string.h>
 #include <sys/resource.h>
 
-static cl_int create_status(cl_context context, cl_mem_flags flags, size_t size, void *pointer)
-{
-    cl_int status = 1;
-    cl_mem mem = clCreateBuffer(context, flags, size, pointer, &status);
-    CHECK(!mem == (status != CL_SUCCESS));
-    if (mem)
-        clReleaseMemObject(mem);
-    return status;
-}
-
 static void bus_creation(struct cl *cl)
 {
-    char data[PAGE];
+    cl_context context = cl->context;
+    char data[PAGE], back[100] = {0};
     memset(data, 0x5a, sizeof data);
-    CHECK_CL(CL_INVALID_VALUE,
-             create_status(cl->context, BUS_ADDRESSABLE | CL_MEM_USE_HOST_PTR, PAGE, data));
-    CHECK_CL(CL_INVALID_VALUE,
-             create_status(cl->context, BUS_ADDRESSABLE | CL_MEM_ALLOC_HOST_PTR, PAGE, NULL));
-    CHECK_CL(CL_INVALID_VALUE,
-             create_status(cl->context, BUS_ADDRESSABLE | EXTERNAL_PHYSICAL, PAGE, data));
-    CHECK_CL(CL_INVALID_HOST_PTR, create_status(cl->context, BUS_ADDRESSABLE, PAGE, data));
-    CHECK_CL(CL_INVALID_HOST_PTR,
-             create_status(cl->context, BUS_ADDRESSABLE | CL_MEM_COPY_HOST_PTR, PAGE, NULL));
-    CHECK_CL(CL_INVALID_BUFFER_SIZE, create_status(cl->context, BUS_ADDRESSABLE, 0, NULL));
-    CHECK_CL(CL_INVALID_CONTEXT, create_status(NULL, BUS_ADDRESSABLE, PAGE, NULL));
-    CHECK_CL(CL_SUCCESS, create_status(cl->context, BUS_ADDRESSABLE | CL_MEM_READ_ONLY, 1, NULL));
-
+    const struct {
+        cl_int status;
+        cl_context context;
+        cl_mem_flags flags;
+        size_t size;
+        void *pointer;
+    } cases[] = {
+        {CL_INVALID_VALUE, context, CL_MEM_USE_HOST_PTR, PAGE, data},
+        {CL_INVALID_VALUE, context, CL_MEM_ALLOC_HOST_PTR, PAGE, NULL},
+        {CL_INVALID_VALUE, context, EXTERNAL_PHYSICAL, PAGE, data},
+        {CL_INVALID_HOST_PTR, context, 0, PAGE, data},
+        {CL_INVALID_HOST_PTR, context, CL_MEM_COPY_HOST_PTR, PAGE, NULL},
+        {CL_INVALID_BUFFER_SIZE, context, 0, 0, NULL},
+        {CL_INVALID_CONTEXT, NULL, 0, PAGE, NULL},
+        {CL_SUCCESS, context, CL_MEM_READ_ONLY, 1, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cl_int got = create(cases[i].context, BUS_ADDRESSABLE | cases[i].flags, cases[i].size,
+                            cases[i].pointer);
+        if (got != cases[i].status)
+            FAIL("case %zu: %d, not %d", i, got, cases[i].status);
+    }
     cl_int status;
+    AUTO(drop_mem)
     cl_mem mem =
-        clCreateBuffer(cl->context, BUS_ADDRESSABLE | CL_MEM_COPY_HOST_PTR, 100, data, &status);
-    CHECK_CL(CL_SUCCESS, status);
-    char back[100] = {0};
-    CHECK_CL(CL_SUCCESS,
-             clEnqueueReadBuffer(cl->queue, mem, CL_TRUE, 0, sizeof back, back, 0, NULL, NULL));
+        clCreateBuffer(context, BUS_ADDRESSABLE | CL_MEM_COPY_HOST_PTR, 100, data, &status);
+    OK(status);
+    read_back(cl->queue, mem, sizeof back, back);
     CHECK(memcmp(back, data, sizeof back) == 0);
-    clReleaseMemObject(mem);
-    CHECK(!clCreateBuffer(cl->context, BUS_ADDRESSABLE, 0, NULL, NULL));
+    CHECK(!clCreateBuffer(context, BUS_ADDRESSABLE, 0, NULL, NULL));
 }
 
 /* The memory behind a bus address is a file: one that is too large for this process is a failed
@@ -60,49 +58,51 @@ static void file_limit(struct cl *cl)
     small = before;
     small.rlim_cur = 4 * PAGE;
     CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
-    cl_int fits = create_status(cl->context, BUS_ADDRESSABLE, 3 * PAGE, NULL);
-    cl_int exceeds = create_status(cl->context, BUS_ADDRESSABLE, 4 * PAGE, NULL);
+    cl_int fits = create(cl->context, BUS_ADDRESSABLE, 3 * PAGE, NULL);
+    cl_int exceeds = create(cl->context, BUS_ADDRESSABLE, 4 * PAGE, NULL);
     CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
-    CHECK_CL(CL_SUCCESS, fits);
+    OK(fits);
     CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, exceeds);
 }
 
 static void external_creation(struct cl *cl, const struct bus_address *good)
 {
+    const cl_mem_flags bit_31 = (cl_mem_flags)1 << 31;
+    cl_context context = cl->context;
     struct bus_address a = *good;
-    CHECK_CL(CL_SUCCESS, create_status(cl->context, EXTERNAL_PHYSICAL, 2 * PAGE, &a));
-    CHECK_CL(CL_SUCCESS, create_status(cl->context, (cl_mem_flags)1 << 31, 2 * PAGE, &a));
-    CHECK_CL(CL_SUCCESS,
-             create_status(cl->context, EXTERNAL_PHYSICAL | CL_MEM_WRITE_ONLY, 2 * PAGE, &a));
+    OK(create(context, EXTERNAL_PHYSICAL, 2 * PAGE, &a));
+    OK(create(context, bit_31, 2 * PAGE, &a));
+    OK(create(context, EXTERNAL_PHYSICAL | CL_MEM_WRITE_ONLY, 2 * PAGE, &a));
     static const cl_mem_flags never[] = {CL_MEM_USE_HOST_PTR, CL_MEM_COPY_HOST_PTR,
                                          CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE,
                                          CL_MEM_READ_ONLY};
     for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
-        CHECK_CL(CL_INVALID_VALUE,
-                 create_status(cl->context, ((cl_mem_flags)1 << 31) | never[i], PAGE, &a));
-    CHECK_CL(CL_INVALID_HOST_PTR, create_status(cl->context, EXTERNAL_PHYSICAL, PAGE, NULL));
-    const struct bus_address bad[] = {
-        {0, a.marker}, {a.surface, 0}, {a.surface + 64, a.marker}, {a.surface, a.marker + 4}};
+        CHECK_CL(CL_INVALID_VALUE, create(context, bit_31 | never[i], PAGE, &a));
+    CHECK_CL(CL_INVALID_HOST_PTR, create(context, EXTERNAL_PHYSICAL, PAGE, NULL));
+    CHECK_CL(CL_INVALID_BUFFER_SIZE, create(context, EXTERNAL_PHYSICAL, 0, &a));
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, /* larger than the buffer there */
+             create(context, EXTERNAL_PHYSICAL, 2 * PAGE + 1, &a));
+    const struct {
+        cl_int status;
+        struct bus_address address;
+    } bad[] = {
+        {CL_INVALID_HOST_PTR, {0, a.marker}},
+        {CL_INVALID_HOST_PTR, {a.surface, 0}},
+        {CL_INVALID_HOST_PTR, {a.surface + 64, a.marker}},
+        {CL_INVALID_HOST_PTR, {a.surface, a.marker + 4}},
+        /* outside of the buffer, and without one */
+        {CL_MEM_OBJECT_ALLOCATION_FAILURE, {a.surface + 2 * PAGE, a.marker}},
+        {CL_MEM_OBJECT_ALLOCATION_FAILURE, {a.surface, a.marker + PAGE}},
+        {CL_MEM_OBJECT_ALLOCATION_FAILURE, {0x7000, 0x8000}},
+        {CL_MEM_OBJECT_ALLOCATION_FAILURE, {a.surface, 0x7000}},
+        {CL_MEM_OBJECT_ALLOCATION_FAILURE, {~(cl_ulong)0 << 12, ~(cl_ulong)0 << 12}},
+    };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        struct bus_address b = bad[i];
-        CHECK_CL(CL_INVALID_HOST_PTR, create_status(cl->context, EXTERNAL_PHYSICAL, PAGE, &b));
-    }
-    CHECK_CL(CL_INVALID_BUFFER_SIZE, create_status(cl->context, EXTERNAL_PHYSICAL, 0, &a));
-    /* larger than the buffer there, outside of it, and without a buffer */
-    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE,
-             create_status(cl->context, EXTERNAL_PHYSICAL, 2 * PAGE + 1, &a));
-    const struct bus_address off[] = {{a.surface + 2 * PAGE, a.marker},
-                                      {a.surface, a.marker + PAGE},
-                                      {0x7000, 0x8000},
-                                      {a.surface, 0x7000},
-                                      {~(cl_ulong)0 << 12, ~(cl_ulong)0 << 12}};
-    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
-        struct bus_address b = off[i];
-        CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE,
-                 create_status(cl->context, EXTERNAL_PHYSICAL, PAGE, &b));
+        struct bus_address b = bad[i].address;
+        CHECK_CL(bad[i].status, create(context, EXTERNAL_PHYSICAL, PAGE, &b));
     }
     struct bus_address second_page = {a.surface + PAGE, a.marker};
-    CHECK_CL(CL_SUCCESS, create_status(cl->context, EXTERNAL_PHYSICAL, PAGE, &second_page));
+    OK(create(context, EXTERNAL_PHYSICAL, PAGE, &second_page));
 }
 
 static void use(struct cl *cl, cl_mem bus, cl_mem external)
@@ -119,7 +119,7 @@ static void use(struct cl *cl, cl_mem bus, cl_mem external)
     void *mapped =
         clEnqueueMapBuffer(cl->queue, bus, CL_TRUE, CL_MAP_READ, 0, 64, 0, NULL, NULL, &status);
     CHECK(mapped);
-    CHECK_CL(CL_SUCCESS, clEnqueueUnmapMemObject(cl->queue, bus, mapped, 0, NULL, NULL));
+    OK(clEnqueueUnmapMemObject(cl->queue, bus, mapped, 0, NULL, NULL));
     cl_image_format format = {CL_RGBA, CL_UNORM_INT8};
     cl_image_desc desc = {
         .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 16, .image_height = 16};
@@ -133,13 +133,11 @@ static void use(struct cl *cl, cl_mem bus, cl_mem external)
 
 static void commands(struct cl *cl, cl_mem bus, cl_mem external)
 {
-    cl_int status;
     AUTO(close_cl) struct cl other = *cl;
     open_context(&other);
-    cl_mem plain = clCreateBuffer(cl->context, CL_MEM_READ_WRITE, PAGE, NULL, &status);
-    CHECK_CL(CL_SUCCESS, status);
-    cl_event user = clCreateUserEvent(cl->context, &status), none = NULL;
-    CHECK_CL(CL_SUCCESS, status);
+    AUTO(drop_mem) cl_mem plain = new_plain(cl, PAGE);
+    AUTO(drop_event) cl_event user = new_user_event(cl);
+    cl_event none = NULL;
     cl_command_queue q = cl->queue;
 
     CHECK_CL(CL_INVALID_COMMAND_QUEUE, cl->wait_signal(NULL, bus, 1, 0, NULL, NULL));
@@ -159,7 +157,7 @@ static void commands(struct cl *cl, cl_mem bus, cl_mem external)
     CHECK_CL(CL_INVALID_BUFFER_SIZE, cl->write_signal(q, external, 1, 3 * PAGE - 3, 0, NULL, NULL));
     CHECK_CL(CL_INVALID_BUFFER_SIZE, cl->write_signal(q, external, 1, PAGE, 0, NULL, NULL));
     CHECK_CL(CL_INVALID_BUFFER_SIZE, cl->write_signal(q, external, 1, ~(cl_ulong)3, 0, NULL, NULL));
-    CHECK_CL(CL_SUCCESS, cl->write_signal(q, external, 1, PAGE - 4, 0, NULL, NULL));
+    OK(cl->write_signal(q, external, 1, PAGE - 4, 0, NULL, NULL));
     CHECK_CL(CL_INVALID_EVENT_WAIT_LIST, cl->write_signal(q, external, 1, 0, 1, NULL, NULL));
 
     struct bus_address address[2] = {{7, 7}, {7, 7}};
@@ -177,8 +175,6 @@ static void commands(struct cl *cl, cl_mem bus, cl_mem external)
     CHECK_CL(CL_INVALID_EVENT_WAIT_LIST, cl->make_resident(q, 1, &bus, 1, address, 1, NULL, NULL));
 
     clSetUserEventStatus(user, CL_COMPLETE);
-    clReleaseEvent(user);
-    clReleaseMemObject(plain);
 }
 
 static unsigned times(const char *list, const char *word)
@@ -194,25 +190,24 @@ static void questions(struct cl *cl, cl_mem bus, cl_mem external)
     const char *name = "cl_amd_bus_addressable_memory";
     char list[8192];
     size_t size = 0, again = 0;
-    CHECK_CL(CL_SUCCESS, clGetDeviceInfo(cl->devices[0], CL_DEVICE_EXTENSIONS, 0, NULL, &size));
-    CHECK_CL(CL_SUCCESS, clGetDeviceInfo(cl->devices[0], CL_DEVICE_EXTENSIONS, size, list, &again));
+    OK(clGetDeviceInfo(cl->devices[0], CL_DEVICE_EXTENSIONS, 0, NULL, &size));
+    OK(clGetDeviceInfo(cl->devices[0], CL_DEVICE_EXTENSIONS, size, list, &again));
     CHECK(again == size && strlen(list) + 1 == size && times(list, name) == 1);
     CHECK_CL(CL_INVALID_VALUE,
              clGetDeviceInfo(cl->devices[0], CL_DEVICE_EXTENSIONS, size - 1, list, NULL));
-    CHECK_CL(CL_SUCCESS,
-             clGetPlatformInfo(cl->platform, CL_PLATFORM_EXTENSIONS, sizeof list, list, NULL));
+    OK(clGetPlatformInfo(cl->platform, CL_PLATFORM_EXTENSIONS, sizeof list, list, NULL));
     CHECK(times(list, name) == 1);
-    cl_name_version versions[128];
-    unsigned found = 0;
-    CHECK_CL(CL_SUCCESS, clGetDeviceInfo(cl->devices[0], CL_DEVICE_EXTENSIONS_WITH_VERSION,
-                                         sizeof versions, versions, &size));
-    for (size_t i = 0; i < size / sizeof versions[0]; i++)
-        found += strcmp(versions[i].name, name) == 0;
-    CHECK_CL(CL_SUCCESS, clGetPlatformInfo(cl->platform, CL_PLATFORM_EXTENSIONS_WITH_VERSION,
-                                           sizeof versions, versions, &size));
-    for (size_t i = 0; i < size / sizeof versions[0]; i++)
-        found += strcmp(versions[i].name, name) == 0;
-    CHECK(found == 2);
+    for (int platform = 0; platform < 2; platform++) {
+        cl_name_version versions[128];
+        unsigned found = 0;
+        OK(platform ? clGetPlatformInfo(cl->platform, CL_PLATFORM_EXTENSIONS_WITH_VERSION,
+                                        sizeof versions, versions, &size)
+                    : clGetDeviceInfo(cl->devices[0], CL_DEVICE_EXTENSIONS_WITH_VERSION,
+                                      sizeof versions, versions, &size));
+        for (size_t i = 0; i < size / sizeof versions[0]; i++)
+            found += strcmp(versions[i].name, name) == 0;
+        CHECK(found == 1);
+    }
 
     static const char *const functions[] = {"clEnqueueWaitSignalAMD", "clEnqueueWriteSignalAMD",
                                             "clEnqueueMakeBuffersResidentAMD"};
@@ -225,14 +220,14 @@ static void questions(struct cl *cl, cl_mem bus, cl_mem external)
     cl_mem_flags flags;
     size_t mem_size;
     void *pointer = list;
-    CHECK_CL(CL_SUCCESS, clGetMemObjectInfo(external, CL_MEM_FLAGS, sizeof flags, &flags, NULL));
+    OK(clGetMemObjectInfo(external, CL_MEM_FLAGS, sizeof flags, &flags, NULL));
     CHECK(flags == EXTERNAL_PHYSICAL);
-    CHECK_CL(CL_SUCCESS, clGetMemObjectInfo(bus, CL_MEM_FLAGS, sizeof flags, &flags, NULL));
+    OK(clGetMemObjectInfo(bus, CL_MEM_FLAGS, sizeof flags, &flags, NULL));
     CHECK(flags == BUS_ADDRESSABLE);
-    CHECK_CL(CL_SUCCESS, clGetMemObjectInfo(bus, CL_MEM_HOST_PTR, sizeof pointer, &pointer, NULL));
+    OK(clGetMemObjectInfo(bus, CL_MEM_HOST_PTR, sizeof pointer, &pointer, NULL));
     CHECK(pointer == NULL);
     cl_mem odd = new_bus(cl, PAGE + 1);
-    CHECK_CL(CL_SUCCESS, clGetMemObjectInfo(odd, CL_MEM_SIZE, sizeof mem_size, &mem_size, NULL));
+    OK(clGetMemObjectInfo(odd, CL_MEM_SIZE, sizeof mem_size, &mem_size, NULL));
     CHECK(mem_size == 2 * PAGE);
     struct bus_address address = resident(cl, odd);
     CHECK(address.surface % PAGE == 0 && address.marker == address.surface + 2 * PAGE);
@@ -242,16 +237,12 @@ static void questions(struct cl *cl, cl_mem bus, cl_mem external)
 int main(void)
 {
     AUTO(close_cl) struct cl cl = open_cl(60);
-    struct bus_address address;
-    cl_mem bus = new_resident(&cl, 2 * PAGE, &address);
-    cl_mem external = new_external(&cl, 2 * PAGE, &address);
+    AUTO(close_pair) struct pair pair = open_pair(&cl, &cl, 2 * PAGE);
     bus_creation(&cl);
     file_limit(&cl);
-    external_creation(&cl, &address);
-    use(&cl, bus, external);
-    commands(&cl, bus, external);
-    questions(&cl, bus, external);
-    clReleaseMemObject(external);
-    clReleaseMemObject(bus);
+    external_creation(&cl, &pair.address);
+    use(&cl, pair.bus, pair.external);
+    commands(&cl, pair.bus, pair.external);
+    questions(&cl, pair.bus, pair.external);
     return 0;
 }

@@ -4,7 +4,8 @@
 /* A program as written for two FirePro cards, after AMD's DirectGMA samples: it takes the platform
  * whose vendor is AMD, two devices of type GPU on it, checks extension, board and PCI place, and
  * moves frames from the one to the other. It gets no help: run under GPUDIRECT_DGMA_AS=firepro:2 it
- * has to get through. Its declarations are its own copy of AMD's header. */
+ * has to get through. As `sample`, after AMD's simple one, it asks for nothing but the extension,
+ * on the first device. Its declarations are its own copy of AMD's header, with int constants. */
 
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -61,33 +62,40 @@ static clEnqueueMakeBuffersResidentAMD_fn make_resident;
 static const char *const source = "__kernel void produce(__global uint *out, uint seed) { "
                                   "out[get_global_id(0)] = seed + get_global_id(0); }\n";
 
+static cl_program new_program(cl_context context)
+{
+    cl_int status;
+    cl_program program =
+        clCreateProgramWithSource(context, 1, (const char **)&source, NULL, &status);
+    OK(status);
+    return program;
+}
+
+static cl_context new_context(cl_uint count, const cl_device_id *devices)
+{
+    cl_int status;
+    cl_context context = clCreateContext(NULL, count, devices, NULL, NULL, &status);
+    OK(status);
+    return context;
+}
+
 /* ---- discovery ---- */
 
-static cl_platform_id amd_platform(void)
+static void look_at_platform(void)
 {
     cl_platform_id ids[16];
+    char text[128];
     cl_uint count = 0;
     if (clGetPlatformIDs(16, ids, &count) != CL_SUCCESS || count == 0) {
         printf("skipped: no OpenCL platform; install an ICD, for instance pocl-opencl-icd\n");
         exit(77);
     }
     for (cl_uint i = 0; i < count; i++) {
-        char vendor[100];
-        OK(clGetPlatformInfo(ids[i], CL_PLATFORM_VENDOR, sizeof vendor, vendor, NULL));
-        if (strcmp(vendor, "Advanced Micro Devices, Inc.") == 0)
-            return ids[i];
+        OK(clGetPlatformInfo(ids[i], CL_PLATFORM_VENDOR, sizeof text, text, NULL));
+        if (!platform && strcmp(text, "Advanced Micro Devices, Inc.") == 0)
+            platform = ids[i];
     }
-    return NULL;
-}
-
-static void look_at_platform(void)
-{
-    char text[128];
-    platform = amd_platform();
-    if (!platform) {
-        fprintf(stderr, "no AMD platform\n");
-        exit(1);
-    }
+    REQUIRE(platform);
     OK(clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof text, text, NULL));
     REQUIRE(strcmp(text, "AMD Accelerated Parallel Processing") == 0);
     OK(clGetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof text, text, NULL));
@@ -119,53 +127,52 @@ static void pick_cards(void)
     REQUIRE(cards[0] != cards[1]);
 }
 
-static void text_of(cl_device_id card, cl_device_info name, char *text, size_t size)
+static const char *text_of(cl_device_id card, cl_device_info name)
 {
+    static char text[8192];
     size_t length = 0, again = 0;
     OK(clGetDeviceInfo(card, name, 0, NULL, &length));
-    REQUIRE(length > 0 && length <= size);
+    REQUIRE(length > 0 && length <= sizeof text);
     OK(clGetDeviceInfo(card, name, length, text, &again));
     REQUIRE(again == length && strlen(text) + 1 == length);
+    return text;
+}
+
+static cl_uint number_of(cl_device_id card, cl_device_info name)
+{
+    cl_uint number;
+    OK(clGetDeviceInfo(card, name, sizeof number, &number, NULL));
+    return number;
 }
 
 static void look_at_card(cl_device_id card)
 {
-    char text[8192];
     cl_device_type type;
-    cl_uint number;
     cl_device_id parent = card;
     cl_platform_id of;
     OK(clGetDeviceInfo(card, CL_DEVICE_TYPE, sizeof type, &type, NULL));
     REQUIRE(type == CL_DEVICE_TYPE_GPU);
-    text_of(card, CL_DEVICE_VENDOR, text, sizeof text);
-    REQUIRE(strcmp(text, "Advanced Micro Devices, Inc.") == 0);
-    OK(clGetDeviceInfo(card, CL_DEVICE_VENDOR_ID, sizeof number, &number, NULL));
-    REQUIRE(number == 0x1002);
-    text_of(card, CL_DEVICE_NAME, text, sizeof text);
-    REQUIRE(strcmp(text, "Hawaii") == 0);
-    text_of(card, CL_DEVICE_BOARD_NAME_AMD, text, sizeof text);
-    REQUIRE(strstr(text, "FirePro"));
-    text_of(card, CL_DEVICE_VERSION, text, sizeof text);
-    REQUIRE(strncmp(text, "OpenCL ", 7) == 0 && strstr(text, "AMD-APP"));
-    text_of(card, CL_DRIVER_VERSION, text, sizeof text);
-    REQUIRE(atof(text) > 1000);
-    text_of(card, CL_DEVICE_EXTENSIONS, text, sizeof text);
-    REQUIRE(strstr(text, "cl_amd_bus_addressable_memory"));
-    REQUIRE(strstr(text, "cl_amd_device_attribute_query"));
+    REQUIRE(strcmp(text_of(card, CL_DEVICE_VENDOR), "Advanced Micro Devices, Inc.") == 0);
+    REQUIRE(number_of(card, CL_DEVICE_VENDOR_ID) == 0x1002);
+    REQUIRE(strcmp(text_of(card, CL_DEVICE_NAME), "Hawaii") == 0);
+    REQUIRE(strstr(text_of(card, CL_DEVICE_BOARD_NAME_AMD), "FirePro"));
+    const char *version = text_of(card, CL_DEVICE_VERSION);
+    REQUIRE(strncmp(version, "OpenCL ", 7) == 0 && strstr(version, "AMD-APP"));
+    REQUIRE(atof(text_of(card, CL_DRIVER_VERSION)) > 1000);
+    const char *extensions = text_of(card, CL_DEVICE_EXTENSIONS);
+    REQUIRE(strstr(extensions, "cl_amd_bus_addressable_memory"));
+    REQUIRE(strstr(extensions, "cl_amd_device_attribute_query"));
     OK(clGetDeviceInfo(card, CL_DEVICE_PARENT_DEVICE, sizeof parent, &parent, NULL));
     REQUIRE(parent == NULL);
     OK(clGetDeviceInfo(card, CL_DEVICE_PLATFORM, sizeof of, &of, NULL));
     REQUIRE(of == platform);
-    OK(clGetDeviceInfo(card, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof number, &number, NULL));
-    REQUIRE(number == CL_FALSE);
-    OK(clGetDeviceInfo(card, CL_DEVICE_WAVEFRONT_WIDTH_AMD, sizeof number, &number, NULL));
-    REQUIRE(number == 64);
+    REQUIRE(number_of(card, CL_DEVICE_HOST_UNIFIED_MEMORY) == CL_FALSE);
+    REQUIRE(number_of(card, CL_DEVICE_WAVEFRONT_WIDTH_AMD) == 64);
+    REQUIRE(number_of(card, CL_DEVICE_MAX_COMPUTE_UNITS) > 0);
     size_t free_memory[2];
     OK(clGetDeviceInfo(card, CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, sizeof free_memory, free_memory,
                        NULL));
     REQUIRE(free_memory[0] > 0 && free_memory[1] > 0);
-    OK(clGetDeviceInfo(card, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof number, &number, NULL));
-    REQUIRE(number > 0);
 }
 
 static void look_at_places(void)
@@ -301,17 +308,14 @@ static void run_binaries(cl_context context, cl_program program)
 static void programs(cl_context context)
 {
     cl_int status;
-    cl_program program =
-        clCreateProgramWithSource(context, 1, (const char **)&source, NULL, &status);
-    OK(status);
+    cl_program program = new_program(context);
     OK(clBuildProgram(program, CARDS, cards, "", NULL, NULL));
     check_build(program);
     run(context, program, 100);
     run_binaries(context, program);
     OK(clReleaseProgram(program));
 
-    program = clCreateProgramWithSource(context, 1, (const char **)&source, NULL, &status);
-    OK(status);
+    program = new_program(context);
     OK(clCompileProgram(program, CARDS, cards, "", 0, NULL, NULL, NULL, NULL));
     cl_program linked = clLinkProgram(context, CARDS, cards, "", 1, &program, NULL, NULL, &status);
     OK(status);
@@ -374,8 +378,7 @@ static void transfer(cl_context reader, cl_device_id reads, cl_context writer, c
     OK(make_resident(reading, 1, &offered, CL_TRUE, &address, 0, NULL, NULL));
     cl_mem remote = open_remote(writer, writing, address, &offset);
     cl_mem own = clCreateBuffer(writer, CL_MEM_READ_WRITE, BYTES, NULL, &status);
-    cl_program program =
-        clCreateProgramWithSource(writer, 1, (const char **)&source, NULL, &status);
+    cl_program program = new_program(writer);
     OK(clBuildProgram(program, 1, &writes, "", NULL, NULL));
     cl_kernel kernel = clCreateKernel(program, "produce", &status);
     OK(status);
@@ -414,13 +417,8 @@ static void transfer(cl_context reader, cl_device_id reads, cl_context writer, c
 
 static void transfers(void)
 {
-    cl_int status;
-    cl_context both = clCreateContext(NULL, CARDS, cards, NULL, NULL, &status), each[CARDS];
-    OK(status);
-    for (int c = 0; c < CARDS; c++) {
-        each[c] = clCreateContext(NULL, 1, &cards[c], NULL, NULL, &status);
-        OK(status);
-    }
+    cl_context both = new_context(CARDS, cards),
+               each[CARDS] = {new_context(1, &cards[0]), new_context(1, &cards[1])};
     transfer(both, cards[0], both, cards[1]);
     transfer(both, cards[1], both, cards[0]);
     transfer(each[0], cards[0], each[1], cards[1]);
@@ -431,9 +429,31 @@ static void transfers(void)
         OK(clReleaseContext(each[c]));
 }
 
-int main(void)
+static void sample(void)
+{
+    static char extensions[8192];
+    cl_device_id device;
+    if (clGetPlatformIDs(1, &platform, NULL) ||
+        clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL)) {
+        printf("skipped: no OpenCL device; install an ICD, for instance pocl-opencl-icd\n");
+        exit(77);
+    }
+    OK(clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, sizeof extensions, extensions, NULL));
+    REQUIRE(strstr(extensions, "cl_amd_bus_addressable_memory"));
+    find_functions();
+    cl_context passive = new_context(1, &device), active = new_context(1, &device);
+    transfer(passive, device, active, device);
+    OK(clReleaseContext(active));
+    OK(clReleaseContext(passive));
+}
+
+int main(int argc, char **argv)
 {
     alarm(120);
+    if (argc > 1 && strcmp(argv[1], "sample") == 0) {
+        sample();
+        return 0;
+    }
     look_at_platform();
     pick_cards();
     for (int i = 0; i < CARDS; i++)

@@ -45,8 +45,8 @@ static void expect_said(const char *what, const char *says, const char *log)
 }
 
 /* stderr goes to the file while the call is made. */
-static cl_mem create(struct cl *cl, cl_mem_flags flags, size_t size, void *address, char log[2048],
-                     cl_int *status)
+static cl_mem create_logged(struct cl *cl, cl_mem_flags flags, size_t size, void *address,
+                            char log[2048], cl_int *status)
 {
     int before = dup(STDERR_FILENO);
     CHECK(before >= 0 && ftruncate(log_fd, 0) == 0 && lseek(log_fd, 0, SEEK_SET) == 0);
@@ -65,7 +65,7 @@ static void refused_at(struct cl *cl, cl_ulong surface, const char *what, const 
     char log[2048];
     cl_int status;
     struct bus_address address = {surface, surface + PAGE};
-    cl_mem mem = create(cl, EXTERNAL_PHYSICAL, PAGE, &address, log, &status);
+    cl_mem mem = create_logged(cl, EXTERNAL_PHYSICAL, PAGE, &address, log, &status);
     printf("%s\n", what);
     fflush(stdout);
     if (mem)
@@ -76,51 +76,30 @@ static void refused_at(struct cl *cl, cl_ulong surface, const char *what, const 
 
 /* --- a pair that works --------------------------------------------------------------------- */
 
-struct pair {
-    cl_mem bus, external;
-    struct bus_address address;
-};
-
-static void open_pair(struct cl *cl, struct pair *pair)
+static void close_gone(struct pair *pair)
 {
-    pair->bus = new_resident(cl, PAGE, &pair->address);
-    pair->external = new_external(cl, PAGE, &pair->address);
-}
-
-static void close_pair(struct pair *pair)
-{
-    CHECK_CL(CL_SUCCESS, clReleaseMemObject(pair->external));
-    CHECK_CL(CL_SUCCESS, clReleaseMemObject(pair->bus));
+    close_pair(pair);
     wait_until_gone(&pair->address);
 }
 
 static void send_frame(struct cl *cl, struct pair *pair)
 {
     unsigned char byte = (unsigned char)++frame_number, got[PAGE];
-    cl_event waited;
-    CHECK_CL(CL_SUCCESS, cl->wait_signal(cl->queue, pair->bus, frame_number, 0, NULL, &waited));
-    cl_command_queue writer = new_queue(cl, 0, false);
-    CHECK_CL(CL_SUCCESS,
-             clEnqueueFillBuffer(writer, pair->external, &byte, 1, 0, PAGE, 0, NULL, NULL));
-    CHECK_CL(CL_SUCCESS, cl->write_signal(writer, pair->external, frame_number, 0, 0, NULL, NULL));
-    CHECK_CL(CL_SUCCESS, clFinish(writer));
+    AUTO(drop_event) cl_event waited = NULL;
+    OK(cl->wait_signal(cl->queue, pair->bus, frame_number, 0, NULL, &waited));
+    AUTO(drop_queue) cl_command_queue writer = new_queue(cl, 0, false);
+    fill(writer, pair->external, 0, PAGE, byte);
+    OK(cl->write_signal(writer, pair->external, frame_number, 0, 0, NULL, NULL));
+    OK(clFinish(writer));
     CHECK(event_done_within(waited, 20000));
-    CHECK_CL(CL_SUCCESS,
-             clEnqueueReadBuffer(cl->queue, pair->bus, CL_TRUE, 0, PAGE, got, 0, NULL, NULL));
+    read_back(cl->queue, pair->bus, PAGE, got);
     for (size_t i = 0; i < PAGE; i++)
         CHECK(got[i] == byte);
-    clReleaseEvent(waited);
-    clReleaseCommandQueue(writer);
 }
 
 /* --- forgeries ------------------------------------------------------------------------------ */
 
 static char path[80];
-
-static void name_slot(unsigned slot)
-{
-    snprintf(path, sizeof path, SHM "/gpudirect-dgma-%u-%05x", (unsigned)geteuid(), slot);
-}
 
 /* A process that says by its lock that it owns the slot. */
 static pid_t claim(unsigned slot)
@@ -144,11 +123,6 @@ static pid_t claim(unsigned slot)
     CHECK(read(ready[0], &byte, 1) == 1);
     close(ready[0]);
     return pid;
-}
-
-static void end_claim(pid_t pid)
-{
-    CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
 }
 
 static void put_file(off_t size, mode_t mode, bool backed)
@@ -177,8 +151,7 @@ static void kinds_of_files(struct cl *cl, struct pair *pair)
     CHECK(symlink("/dev/zero", path) == 0);
     refused_at(cl, SURFACE, "a link to a device", "no buffer of this user has");
     unlink(path);
-    snprintf(target, sizeof target, SHM "/gpudirect-dgma-%u-%05llx", (unsigned)geteuid(),
-             (unsigned long long)(pair->address.surface >> 32));
+    name_object(&pair->address, target);
     CHECK(symlink(target, path) == 0);
     refused_at(cl, SURFACE, "a link to a good one", "no buffer of this user has");
     unlink(path);
@@ -237,9 +210,8 @@ static void without_an_owner(struct cl *cl)
 /* The memory that is mapped stays; its name is another file's. */
 static void replaced(struct cl *cl)
 {
-    struct pair pair;
-    open_pair(cl, &pair);
-    name_slot((unsigned)(pair.address.surface >> 32));
+    AUTO(close_gone) struct pair pair = open_pair(cl, cl, PAGE);
+    name_object(&pair.address, path);
     send_frame(cl, &pair);
     put_file(0, 0600, false);
     send_frame(cl, &pair);
@@ -247,19 +219,17 @@ static void replaced(struct cl *cl)
     send_frame(cl, &pair);
     unlink(path);
     send_frame(cl, &pair);
-    close_pair(&pair);
-    name_slot(SLOT);
+    name_object(&(struct bus_address){SURFACE, 0}, path);
 }
 
 /* What a device that keeps a copy is told of what was written: all bits, and wrong counts. */
 static void written_map(struct cl *cl)
 {
     char name[96];
-    struct pair pair;
     struct stat st;
-    open_pair(cl, &pair);
-    snprintf(name, sizeof name, SHM "/gpudirect-dgma-%u-%05llx-written", (unsigned)geteuid(),
-             (unsigned long long)(pair.address.surface >> 32));
+    AUTO(close_gone) struct pair pair = open_pair(cl, cl, PAGE);
+    name_object(&pair.address, name);
+    strcat(name, "-written");
     int fd = open(name, O_RDWR | O_CLOEXEC);
     if (fd >= 0) {
         CHECK(fstat(fd, &st) == 0);
@@ -276,7 +246,6 @@ static void written_map(struct cl *cl)
         CHECK(unlink(name) == 0 && symlink("/dev/zero", name) == 0);
         send_frame(cl, &pair);
     }
-    close_pair(&pair);
 }
 
 /* --- where the locks are -------------------------------------------------------------------- */
@@ -302,7 +271,7 @@ static void lock_files(const char *what)
               chown(locks, OTHER_USER, OTHER_USER) == 0);
     struct cl cl = open_cl(60);
     catch_log();
-    cl_mem mem = create(&cl, BUS_ADDRESSABLE, PAGE, NULL, log, &status);
+    cl_mem mem = create_logged(&cl, BUS_ADDRESSABLE, PAGE, NULL, log, &status);
     CHECK(!mem);
     CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, status);
     expect_said(what,
@@ -324,7 +293,8 @@ static void no_room(struct cl *cl, struct pair *pair)
     cl_mem taken[MANY];
     unsigned count = 0, entries = count_entries(SHM);
     cl_int status;
-    while (count < MANY && (taken[count] = create(cl, BUS_ADDRESSABLE, MIB, NULL, log, &status)))
+    while (count < MANY &&
+           (taken[count] = create_logged(cl, BUS_ADDRESSABLE, MIB, NULL, log, &status)))
         count++;
     printf("%u buffers of 1 MiB in %zu MiB\n", count, SHM_SIZE / MIB);
     CHECK(count > 4 && count < SHM_SIZE / MIB);
@@ -332,13 +302,13 @@ static void no_room(struct cl *cl, struct pair *pair)
     expect_said("no room", "make " SHM " larger", log);
     send_frame(cl, pair);
     for (unsigned i = 0; i < count; i++)
-        CHECK_CL(CL_SUCCESS, clReleaseMemObject(taken[i]));
+        OK(clReleaseMemObject(taken[i]));
     for (int i = 0; i < 20000 && count_entries(SHM) > entries; i++)
         sleep_ms(1);
     CHECK(count_entries(SHM) == entries);
-    cl_mem again = create(cl, BUS_ADDRESSABLE, MIB, NULL, log, &status);
-    CHECK_CL(CL_SUCCESS, status);
-    CHECK_CL(CL_SUCCESS, clReleaseMemObject(again));
+    cl_mem again = create_logged(cl, BUS_ADDRESSABLE, MIB, NULL, log, &status);
+    OK(status);
+    OK(clReleaseMemObject(again));
     send_frame(cl, pair);
 }
 
@@ -353,23 +323,9 @@ static void own_shm(const char *options)
     }
 }
 
-static void run_alone(const char *what)
-{
-    int status;
-    pid_t pid = fork();
-    if (pid == 0) {
-        execl("/proc/self/exe", "forged", what, (char *)NULL);
-        _exit(127);
-    }
-    CHECK(waitpid(pid, &status, 0) == pid);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        FAIL("%s ends with %x", what, status);
-}
-
 int main(int argc, char **argv)
 {
     char options[32];
-    struct pair pair;
     if (argc > 1) {
         lock_files(argv[1]);
         return 0;
@@ -380,26 +336,27 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof locks / sizeof locks[0]; i++) {
         printf("locks in a file of another kind: %s\n", locks[i]);
         fflush(stdout);
-        run_alone(locks[i]);
+        struct child child = start(locks[i]);
+        join(&child);
     }
     struct cl cl = open_cl(120);
     catch_log();
-    open_pair(&cl, &pair);
+    struct pair pair = open_pair(&cl, &cl, PAGE);
     send_frame(&cl, &pair);
-    name_slot(SLOT);
+    name_object(&(struct bus_address){SURFACE, 0}, path);
     unsigned fds = count_fds(), files = count_entries(SHM);
     pid_t owner = claim(SLOT);
     kinds_of_files(&cl, &pair);
     modes_and_owners(&cl, &pair);
     sizes(&cl, &pair);
-    end_claim(owner);
+    CHECK(kill(owner, SIGKILL) == 0 && waitpid(owner, NULL, 0) == owner);
     without_an_owner(&cl);
     replaced(&cl);
     written_map(&cl);
     no_room(&cl, &pair);
     send_frame(&cl, &pair);
     CHECK(count_fds() == fds && count_entries(SHM) == files);
-    close_pair(&pair);
+    close_gone(&pair);
     close_cl(&cl);
     return 0;
 }

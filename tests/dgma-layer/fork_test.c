@@ -83,17 +83,13 @@ ssize_t getrandom(void *buffer, size_t size, unsigned flags)
 static void forks_under_a_lock(struct cl *cl)
 {
     atomic_store(&armed, true);
-    struct bus_address address;
-    cl_mem bus = new_resident(cl, PAGE, &address), external = new_external(cl, PAGE, &address);
-    CHECK_CL(CL_SUCCESS, cl->wait_signal(cl->queue, bus, 1, 0, NULL, NULL));
+    AUTO(close_pair) struct pair pair = open_pair(cl, cl, PAGE);
+    OK(cl->wait_signal(cl->queue, pair.bus, 1, 0, NULL, NULL));
     atomic_store(&armed, false);
-    cl_command_queue other = new_queue(cl, 0, false);
-    CHECK_CL(CL_SUCCESS, cl->write_signal(other, external, 1, 0, 0, NULL, NULL));
-    CHECK_CL(CL_SUCCESS, clFinish(cl->queue));
-    clReleaseCommandQueue(other);
-    clReleaseMemObject(external);
+    AUTO(drop_queue) cl_command_queue other = new_queue(cl, 0, false);
+    OK(cl->write_signal(other, pair.external, 1, 0, 0, NULL, NULL));
+    OK(clFinish(cl->queue));
     CHECK(atomic_load(&forked_in_registry) > 0 && atomic_load(&forked_in_poller) > 0);
-    clReleaseMemObject(bus);
 }
 
 /* ---- and by chance: busy threads, many forks ---- */
@@ -106,10 +102,9 @@ static int keep_busy(void *user_data)
     open_context(&cl);
     while (!atomic_load(&stop)) {
         struct bus_address address;
-        cl_mem bus = new_resident(&cl, PAGE, &address);
-        CHECK_CL(CL_SUCCESS, cl.wait_signal(cl.queue, bus, 0, 0, NULL, NULL));
-        CHECK_CL(CL_SUCCESS, clFinish(cl.queue));
-        CHECK_CL(CL_SUCCESS, clReleaseMemObject(bus));
+        AUTO(drop_mem) cl_mem bus = new_resident(&cl, PAGE, &address);
+        OK(cl.wait_signal(cl.queue, bus, 0, 0, NULL, NULL));
+        OK(clFinish(cl.queue));
     }
     return 0;
 }
@@ -129,13 +124,15 @@ static void forks_among_busy_threads(struct cl *cl)
 
 /* ---- an owner's helper lives on ---- */
 
+struct note {
+    struct bus_address address;
+    pid_t helper;
+};
+
 /* In the owner: a buffer, a forked helper that sleeps, and then its end. */
-static void child_owns(void)
+static _Noreturn void child_owns(void)
 {
-    struct {
-        struct bus_address address;
-        pid_t helper;
-    } note;
+    struct note note;
     struct cl cl = open_cl(120);
     new_resident(&cl, PAGE, &note.address);
     pid_t closes_all = fork();
@@ -151,44 +148,19 @@ static void child_owns(void)
         for (;;)
             pause();
     }
-    CHECK(write(STDOUT_FILENO, &note, sizeof note) == (ssize_t)sizeof note);
+    give(STDOUT_FILENO, &note, sizeof note);
     for (;;)
         pause();
 }
 
-static cl_int import_status(struct cl *cl, struct bus_address address)
-{
-    cl_int status;
-    cl_mem mem = clCreateBuffer(cl->context, EXTERNAL_PHYSICAL, PAGE, &address, &status);
-    if (mem)
-        clReleaseMemObject(mem);
-    return status;
-}
-
 static void helper_outlives_owner(struct cl *cl)
 {
-    int from[2];
-    struct {
-        struct bus_address address;
-        pid_t helper;
-    } note;
-    CHECK(pipe(from) == 0);
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        dup2(from[1], STDOUT_FILENO);
-        close(from[0]);
-        close(from[1]);
-        execl("/proc/self/exe", "fork", "owns", (char *)NULL);
-        _exit(127);
-    }
-    close(from[1]);
-    CHECK(read(from[0], &note, sizeof note) == (ssize_t)sizeof note);
-    close(from[0]);
-    CHECK_CL(CL_SUCCESS, import_status(cl, note.address));
-    CHECK(kill(pid, SIGKILL) == 0);
-    CHECK(waitpid(pid, NULL, 0) == pid);
-    cl_int status = import_status(cl, note.address);
+    struct note note;
+    struct child owner = start("owns");
+    take(owner.from, &note, sizeof note);
+    OK(create(cl->context, EXTERNAL_PHYSICAL, PAGE, &note.address));
+    kill_child(&owner);
+    cl_int status = create(cl->context, EXTERNAL_PHYSICAL, PAGE, &note.address);
     bool helper_lived = kill(note.helper, SIGKILL) == 0;
     CHECK(helper_lived);
     CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, status);
@@ -197,11 +169,9 @@ static void helper_outlives_owner(struct cl *cl)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "owns") == 0) {
-        child_owns();
-        return 0;
-    }
     const char *only = argc > 1 ? argv[1] : NULL;
+    if (only && strcmp(only, "owns") == 0)
+        child_owns();
     AUTO(close_cl) struct cl cl = open_cl(300);
     if (!only || strcmp(only, "helper") == 0)
         helper_outlives_owner(&cl);

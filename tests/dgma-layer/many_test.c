@@ -8,7 +8,6 @@
 
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BUFFERS = 3000, DESCRIPTORS = 64 };
@@ -24,57 +23,21 @@ static void limit_descriptors(void)
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
-static void whole(ssize_t (*transfer)(int, void *, size_t), int fd)
-{
-    char *at = (char *)addresses;
-    for (size_t left = sizeof addresses; left > 0;) {
-        ssize_t n = transfer(fd, at, left);
-        CHECK(n > 0);
-        at += n;
-        left -= (size_t)n;
-    }
-}
-
-static ssize_t give(int fd, void *from, size_t size)
-{
-    return write(fd, from, size);
-}
-
 /* Opens all, then writes its number into each and signals. */
 static void child_writes(void)
 {
     AUTO(close_cl) struct cl cl = open_cl(120);
     limit_descriptors();
-    whole(read, STDIN_FILENO);
+    take(STDIN_FILENO, addresses, sizeof addresses);
     for (cl_uint i = 0; i < BUFFERS; i++)
         mems[i] = new_external(&cl, PAGE, &addresses[i]);
     for (cl_uint i = 0; i < BUFFERS; i++) {
-        CHECK_CL(CL_SUCCESS,
-                 clEnqueueFillBuffer(cl.queue, mems[i], &i, sizeof i, 0, PAGE, 0, NULL, NULL));
-        CHECK_CL(CL_SUCCESS, cl.write_signal(cl.queue, mems[i], i + 1, 0, 0, NULL, NULL));
+        OK(clEnqueueFillBuffer(cl.queue, mems[i], &i, sizeof i, 0, PAGE, 0, NULL, NULL));
+        OK(cl.write_signal(cl.queue, mems[i], i + 1, 0, 0, NULL, NULL));
     }
-    CHECK_CL(CL_SUCCESS, clFinish(cl.queue));
+    OK(clFinish(cl.queue));
     for (cl_uint i = 0; i < BUFFERS; i++)
-        CHECK_CL(CL_SUCCESS, clReleaseMemObject(mems[i]));
-}
-
-static void start_writer(void)
-{
-    int to[2];
-    CHECK(pipe(to) == 0);
-    fflush(NULL);
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        dup2(to[0], STDIN_FILENO);
-        close(to[0]);
-        close(to[1]);
-        execl("/proc/self/exe", "many", "writes", (char *)NULL);
-        _exit(127);
-    }
-    close(to[0]);
-    whole(give, to[1]);
-    close(to[1]);
+        OK(clReleaseMemObject(mems[i]));
 }
 
 int main(int argc, char **argv)
@@ -91,20 +54,18 @@ int main(int argc, char **argv)
         if (!mems[i])
             FAIL("buffer %u of %d: %d", i, BUFFERS, status);
     }
-    CHECK_CL(CL_SUCCESS,
-             cl.make_resident(cl.queue, BUFFERS, mems, CL_TRUE, addresses, 0, NULL, NULL));
-    start_writer();
+    OK(cl.make_resident(cl.queue, BUFFERS, mems, CL_TRUE, addresses, 0, NULL, NULL));
+    struct child writer = start("writes");
+    give(writer.to, addresses, sizeof addresses);
     for (cl_uint i = 0; i < BUFFERS; i++) {
         cl_uint words[PAGE / sizeof(cl_uint)];
-        CHECK_CL(CL_SUCCESS, cl.wait_signal(cl.queue, mems[i], i + 1, 0, NULL, NULL));
-        CHECK_CL(CL_SUCCESS, clEnqueueReadBuffer(cl.queue, mems[i], CL_TRUE, 0, sizeof words, words,
-                                                 0, NULL, NULL));
+        OK(cl.wait_signal(cl.queue, mems[i], i + 1, 0, NULL, NULL));
+        read_back(cl.queue, mems[i], sizeof words, words);
         CHECK(words[0] == i && words[PAGE / sizeof(cl_uint) - 1] == i);
     }
-    int status;
-    CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    join(&writer);
     for (cl_uint i = 0; i < BUFFERS; i++)
-        CHECK_CL(CL_SUCCESS, clReleaseMemObject(mems[i]));
+        OK(clReleaseMemObject(mems[i]));
     for (cl_uint i = 0; i < BUFFERS; i += 97)
         wait_until_gone(&addresses[i]);
     return 0;

@@ -8,10 +8,8 @@
 #include "common.h"
 
 #include <CL/cl_ext.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { SIZE = 4 * 4096 };
@@ -24,17 +22,15 @@ static cl_uint value;
 
 static void own_fill(size_t offset, size_t size, unsigned char byte)
 {
-    CHECK_CL(CL_SUCCESS,
-             clEnqueueFillBuffer(owner.queue, bus, &byte, 1, offset, size, 0, NULL, NULL));
+    fill(owner.queue, bus, offset, size, byte);
     memset(expected + offset, byte, size);
 }
 
 static void compare_after_wait(const char *what)
 {
     static unsigned char back[SIZE];
-    CHECK_CL(CL_SUCCESS, owner.wait_signal(owner.queue, bus, value, 0, NULL, NULL));
-    CHECK_CL(CL_SUCCESS,
-             clEnqueueReadBuffer(owner.queue, bus, CL_TRUE, 0, SIZE, back, 0, NULL, NULL));
+    OK(owner.wait_signal(owner.queue, bus, value, 0, NULL, NULL));
+    read_back(owner.queue, bus, SIZE, back);
     for (size_t i = 0; i < SIZE; i++)
         if (back[i] != expected[i])
             FAIL("%s: byte %zu is %#x, not %#x", what, i, back[i], expected[i]);
@@ -42,14 +38,14 @@ static void compare_after_wait(const char *what)
 
 static void signal_next(cl_command_queue queue, cl_mem to)
 {
-    CHECK_CL(CL_SUCCESS, writer.write_signal(queue, to, ++value, 0, 0, NULL, NULL));
-    CHECK_CL(CL_SUCCESS, clFlush(queue));
+    OK(writer.write_signal(queue, to, ++value, 0, 0, NULL, NULL));
+    OK(clFlush(queue));
 }
 
 static void write_range(cl_command_queue queue, cl_mem to, size_t offset, size_t size,
                         unsigned char byte)
 {
-    CHECK_CL(CL_SUCCESS, clEnqueueFillBuffer(queue, to, &byte, 1, offset, size, 0, NULL, NULL));
+    fill(queue, to, offset, size, byte);
     memset(expected + offset, byte, size);
 }
 
@@ -70,7 +66,7 @@ static void ranges(void)
     own_fill(0, SIZE, 0xBB);
     signal_next(writer.queue, external);
     compare_after_wait("a signal without data");
-    CHECK_CL(CL_SUCCESS, owner.wait_signal(owner.queue, bus, 1, 0, NULL, NULL));
+    OK(owner.wait_signal(owner.queue, bus, 1, 0, NULL, NULL));
     own_fill(100, 100, 0xBC);
     compare_after_wait("an old signal again");
 
@@ -88,30 +84,28 @@ static void rectangles(void)
         from[i] = (unsigned char)(i * 7 + 1);
     own_fill(0, SIZE, 0xCC);
     const size_t origin[3] = {5, 3, 1}, region[3] = {33, 7, 2}, zero[3] = {0, 0, 0};
-    CHECK_CL(CL_SUCCESS, clEnqueueWriteBufferRect(writer.queue, external, CL_TRUE, origin, zero,
-                                                  region, 128, 4096, 33, 231, from, 0, NULL, NULL));
+    OK(clEnqueueWriteBufferRect(writer.queue, external, CL_TRUE, origin, zero, region, 128, 4096,
+                                33, 231, from, 0, NULL, NULL));
     for (size_t z = 0; z < 2; z++)
         for (size_t y = 0; y < 7; y++)
             memcpy(expected + (z + 1) * 4096 + (y + 3) * 128 + 5, from + z * 231 + y * 33, 33);
     signal_next(writer.queue, external);
     compare_after_wait("WriteBufferRect");
 
+    AUTO(drop_mem)
     cl_mem plain = clCreateBuffer(writer.context, CL_MEM_COPY_HOST_PTR, SIZE, from, &status);
-    CHECK_CL(CL_SUCCESS, status);
+    OK(status);
     const size_t narrow[3] = {100, 40, 1}, at[3] = {17, 0, 0};
-    CHECK_CL(CL_SUCCESS, clEnqueueCopyBufferRect(writer.queue, plain, external, zero, at, narrow,
-                                                 100, 0, 300, 0, 0, NULL, NULL));
+    OK(clEnqueueCopyBufferRect(writer.queue, plain, external, zero, at, narrow, 100, 0, 300, 0, 0,
+                               NULL, NULL));
     for (size_t y = 0; y < 40; y++)
         memcpy(expected + y * 300 + 17, from + y * 100, 100);
-    CHECK_CL(CL_SUCCESS,
-             clEnqueueCopyBuffer(writer.queue, plain, external, 7, 13000, 501, 0, NULL, NULL));
+    OK(clEnqueueCopyBuffer(writer.queue, plain, external, 7, 13000, 501, 0, NULL, NULL));
     memcpy(expected + 13000, from + 7, 501);
-    CHECK_CL(CL_SUCCESS,
-             clEnqueueWriteBuffer(writer.queue, external, CL_TRUE, 14000, 77, from, 0, NULL, NULL));
+    OK(clEnqueueWriteBuffer(writer.queue, external, CL_TRUE, 14000, 77, from, 0, NULL, NULL));
     memcpy(expected + 14000, from, 77);
     signal_next(writer.queue, external);
     compare_after_wait("CopyBufferRect, CopyBuffer and WriteBuffer");
-    clReleaseMemObject(plain);
 }
 
 static void image(void)
@@ -119,8 +113,7 @@ static void image(void)
     static unsigned char pixels[16 * 8 * 4];
     cl_bool images = CL_FALSE;
     cl_int status;
-    CHECK_CL(CL_SUCCESS, clGetDeviceInfo(writer.devices[0], CL_DEVICE_IMAGE_SUPPORT, sizeof images,
-                                         &images, NULL));
+    OK(clGetDeviceInfo(writer.devices[0], CL_DEVICE_IMAGE_SUPPORT, sizeof images, &images, NULL));
     if (!images)
         return;
     memset(pixels, 0x21, sizeof pixels);
@@ -129,11 +122,11 @@ static void image(void)
         .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 16, .image_height = 8};
     cl_mem from =
         clCreateImage(writer.context, CL_MEM_COPY_HOST_PTR, &format, &desc, pixels, &status);
-    CHECK_CL(CL_SUCCESS, status);
+    OK(status);
     const size_t origin[3] = {0, 0, 0}, region[3] = {16, 4, 1};
     own_fill(0, SIZE, 0xCD);
-    CHECK_CL(CL_SUCCESS, clEnqueueCopyImageToBuffer(writer.queue, from, external, origin, region,
-                                                    300, 0, NULL, NULL));
+    OK(clEnqueueCopyImageToBuffer(writer.queue, from, external, origin, region, 300, 0, NULL,
+                                  NULL));
     memset(expected + 300, 0x21, 16 * 4 * 4);
     signal_next(writer.queue, external);
     compare_after_wait("CopyImageToBuffer");
@@ -147,57 +140,48 @@ static void kernels(void)
     const char *source = "__kernel void put(__global uint *out) { out[get_global_id(0)] = 7; }";
     const size_t words = SIZE / 4;
     cl_int status;
-    cl_mem plain = clCreateBuffer(writer.context, CL_MEM_READ_WRITE, SIZE, NULL, &status);
+    AUTO(drop_mem) cl_mem plain = new_plain(&writer, SIZE);
     cl_program program = clCreateProgramWithSource(writer.context, 1, &source, NULL, &status);
-    CHECK_CL(CL_SUCCESS, clBuildProgram(program, 0, NULL, "", NULL, NULL));
+    OK(clBuildProgram(program, 0, NULL, "", NULL, NULL));
     cl_kernel kernel = clCreateKernel(program, "put", &status);
-    CHECK_CL(CL_SUCCESS, status);
-    CHECK_CL(CL_SUCCESS, clSetKernelArg(kernel, 0, sizeof external, &external));
-    CHECK_CL(CL_SUCCESS,
-             clEnqueueNDRangeKernel(writer.queue, kernel, 1, NULL, &words, NULL, 0, NULL, NULL));
+    OK(status);
+    OK(clSetKernelArg(kernel, 0, sizeof external, &external));
+    OK(clEnqueueNDRangeKernel(writer.queue, kernel, 1, NULL, &words, NULL, 0, NULL, NULL));
     own_fill(0, SIZE, 0xDD);
     for (size_t i = 0; i < SIZE; i++)
         expected[i] = i % 4 ? 0 : 7;
     signal_next(writer.queue, external);
     compare_after_wait("a kernel");
-    CHECK_CL(CL_SUCCESS, clSetKernelArg(kernel, 0, sizeof plain, &plain));
-    CHECK_CL(CL_SUCCESS,
-             clEnqueueNDRangeKernel(writer.queue, kernel, 1, NULL, &words, NULL, 0, NULL, NULL));
+    OK(clSetKernelArg(kernel, 0, sizeof plain, &plain));
+    OK(clEnqueueNDRangeKernel(writer.queue, kernel, 1, NULL, &words, NULL, 0, NULL, NULL));
     own_fill(0, SIZE, 0xDE);
     signal_next(writer.queue, external);
     compare_after_wait("a kernel that no longer has the buffer");
     clReleaseKernel(kernel);
     clReleaseProgram(program);
-    clReleaseMemObject(plain);
 }
 
 /* What another queue wrote is sent by the signal that comes after it, whenever that is. */
 static void two_queues(void)
 {
     for (int out_of_order = 0; out_of_order < 2; out_of_order++) {
-        cl_command_queue other = new_queue(&writer, 0, out_of_order);
-        cl_int status;
+        AUTO(drop_queue) cl_command_queue other = new_queue(&writer, 0, out_of_order);
+        AUTO(drop_event) cl_event go = new_user_event(&writer), written = NULL;
         unsigned char byte = 0x31;
-        cl_event go = clCreateUserEvent(writer.context, &status), written;
         own_fill(0, SIZE, 0xE0);
-        CHECK_CL(CL_SUCCESS,
-                 clEnqueueFillBuffer(other, external, &byte, 1, 200, 50, 1, &go, &written));
-        CHECK_CL(CL_SUCCESS, clFlush(other));
+        OK(clEnqueueFillBuffer(other, external, &byte, 1, 200, 50, 1, &go, &written));
+        OK(clFlush(other));
         write_range(writer.queue, external, 100, 50, 0x32);
         signal_next(writer.queue, external); /* before the other queue's */
-        CHECK_CL(CL_SUCCESS, clFinish(writer.queue));
-        CHECK_CL(CL_SUCCESS, clSetUserEventStatus(go, CL_COMPLETE));
-        CHECK_CL(CL_SUCCESS,
-                 writer.write_signal(writer.queue, external, ++value, 0, 1, &written, NULL));
+        OK(clFinish(writer.queue));
+        OK(clSetUserEventStatus(go, CL_COMPLETE));
+        OK(writer.write_signal(writer.queue, external, ++value, 0, 1, &written, NULL));
         memset(expected + 200, byte, 50);
         compare_after_wait("a command of another queue");
         own_fill(0, SIZE, 0xE1);
         write_range(other, external, 300, 50, 0x33);
         signal_next(other, external);
         compare_after_wait("the other queue's own signal");
-        clReleaseEvent(go);
-        clReleaseEvent(written);
-        clReleaseCommandQueue(other);
     }
 }
 
@@ -205,10 +189,10 @@ static void two_writers(void)
 {
     AUTO(close_cl) struct cl second = writer;
     open_context(&second);
-    cl_mem theirs = new_external(&second, SIZE, &address);
+    AUTO(drop_mem) cl_mem theirs = new_external(&second, SIZE, &address);
     write_range(writer.queue, external, 0, SIZE / 2, 0x41);
     signal_next(writer.queue, external);
-    CHECK_CL(CL_SUCCESS, clFinish(writer.queue));
+    OK(clFinish(writer.queue));
     write_range(second.queue, theirs, SIZE / 2, SIZE / 2, 0x42);
     signal_next(second.queue, theirs);
     compare_after_wait("a half each");
@@ -216,21 +200,13 @@ static void two_writers(void)
     write_range(writer.queue, external, 30, 10, 0x44);
     signal_next(writer.queue, external);
     compare_after_wait("the first writer again");
-    clReleaseMemObject(theirs);
 }
 
 /* A capture card, or a program without the layer, stores unknown bytes, so the whole buffer counts.
  */
 static void foreign_writer(void)
 {
-    char path[80];
-    snprintf(path, sizeof path, "/dev/shm/gpudirect-dgma-%u-%05llx", (unsigned)geteuid(),
-             (unsigned long long)(address.surface >> 32));
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    CHECK(fd >= 0);
-    unsigned char *map = mmap(NULL, SIZE + PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(map != MAP_FAILED);
-    close(fd);
+    unsigned char *map = map_object(&address, SIZE + PAGE);
     for (int round = 0; round < 2; round++) {
         own_fill(0, SIZE, 0x51);
         memset(map, 0x52 + round, SIZE);
@@ -255,39 +231,23 @@ struct note {
 static void child_writes(void)
 {
     struct note note;
-    unsigned char byte = 0x61;
     AUTO(close_cl) struct cl cl = open_cl(120);
-    CHECK(read(STDIN_FILENO, &note, sizeof note) == (ssize_t)sizeof note);
-    cl_mem far = new_external(&cl, SIZE, &note.address);
-    CHECK_CL(CL_SUCCESS, clEnqueueFillBuffer(cl.queue, far, &byte, 1, 7000, 900, 0, NULL, NULL));
-    CHECK_CL(CL_SUCCESS, cl.write_signal(cl.queue, far, note.value, 0, 0, NULL, NULL));
-    CHECK_CL(CL_SUCCESS, clFinish(cl.queue));
-    clReleaseMemObject(far);
+    take(STDIN_FILENO, &note, sizeof note);
+    AUTO(drop_mem) cl_mem far = new_external(&cl, SIZE, &note.address);
+    fill(cl.queue, far, 7000, 900, 0x61);
+    OK(cl.write_signal(cl.queue, far, note.value, 0, 0, NULL, NULL));
+    OK(clFinish(cl.queue));
 }
 
 static void another_process(bool in_place)
 {
-    int to[2], status;
-    CHECK(pipe(to) == 0);
-    fflush(NULL);
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        dup2(to[0], STDIN_FILENO);
-        close(to[1]);
-        if (in_place)
-            unsetenv("GPUDIRECT_DGMA_COPY");
-        execl("/proc/self/exe", "merge", "writes", (char *)NULL);
-        _exit(127);
-    }
-    close(to[0]);
+    struct child child = start(in_place ? "writes-in-place" : "writes");
     own_fill(0, SIZE, 0x60);
     struct note note = {address, ++value};
-    CHECK(write(to[1], &note, sizeof note) == (ssize_t)sizeof note);
+    give(child.to, &note, sizeof note);
     memset(expected + 7000, 0x61, 900);
     compare_after_wait(in_place ? "a process that writes in place" : "another process");
-    CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    close(to[1]);
+    join(&child);
 }
 
 /* As it was, and as it is from version 0.9.5 of the extension on. Headers and runtime may be of
@@ -306,62 +266,65 @@ static bool takes_properties(cl_device_id device)
 {
     cl_name_version extensions[256];
     size_t size = 0;
-    CHECK_CL(CL_SUCCESS, clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS_WITH_VERSION,
-                                         sizeof(extensions), extensions, &size));
+    OK(clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS_WITH_VERSION, sizeof(extensions), extensions,
+                       &size));
     for (size_t i = 0; i < size / sizeof(extensions[0]); i++)
         if (strcmp(extensions[i].name, "cl_khr_command_buffer") == 0)
             return extensions[i].version >= CL_MAKE_VERSION(0, 9, 5);
     return false;
 }
 
-static cl_int record_fill(void *fill, cl_command_buffer_khr commands, const unsigned char *byte)
+static cl_int record_fill(void *record, cl_command_buffer_khr commands, const unsigned char *byte)
 {
     if (!takes_properties(writer.devices[0]))
-        return ((fill_plain)fill)(commands, NULL, external, byte, 1, 0, SIZE, 0, NULL, NULL, NULL);
-    return ((fill_with_properties)fill)(commands, NULL, NULL, external, byte, 1, 0, SIZE, 0, NULL,
-                                        NULL, NULL);
+        return ((fill_plain)record)(commands, NULL, external, byte, 1, 0, SIZE, 0, NULL, NULL,
+                                    NULL);
+    return ((fill_with_properties)record)(commands, NULL, NULL, external, byte, 1, 0, SIZE, 0, NULL,
+                                          NULL, NULL);
+}
+
+static void *find(const char *name)
+{
+    return clGetExtensionFunctionAddressForPlatform(writer.platform, name);
 }
 
 /* Commands that the layer does not see: from the look-up on, a signal sends the whole buffer. */
 static void command_buffer(void)
 {
-    clCreateCommandBufferKHR_fn create =
-        (clCreateCommandBufferKHR_fn)clGetExtensionFunctionAddressForPlatform(
-            writer.platform, "clCreateCommandBufferKHR");
-    void *fill =
-        clGetExtensionFunctionAddressForPlatform(writer.platform, "clCommandFillBufferKHR");
+    clCreateCommandBufferKHR_fn create_commands =
+        (clCreateCommandBufferKHR_fn)find("clCreateCommandBufferKHR");
+    void *record = find("clCommandFillBufferKHR");
     clFinalizeCommandBufferKHR_fn finalize =
-        (clFinalizeCommandBufferKHR_fn)clGetExtensionFunctionAddressForPlatform(
-            writer.platform, "clFinalizeCommandBufferKHR");
+        (clFinalizeCommandBufferKHR_fn)find("clFinalizeCommandBufferKHR");
     clEnqueueCommandBufferKHR_fn enqueue =
-        (clEnqueueCommandBufferKHR_fn)clGetExtensionFunctionAddressForPlatform(
-            writer.platform, "clEnqueueCommandBufferKHR");
+        (clEnqueueCommandBufferKHR_fn)find("clEnqueueCommandBufferKHR");
     clReleaseCommandBufferKHR_fn release =
-        (clReleaseCommandBufferKHR_fn)clGetExtensionFunctionAddressForPlatform(
-            writer.platform, "clReleaseCommandBufferKHR");
-    if (!create || !fill || !finalize || !enqueue || !release)
+        (clReleaseCommandBufferKHR_fn)find("clReleaseCommandBufferKHR");
+    if (!create_commands || !record || !finalize || !enqueue || !release)
         return;
     cl_int status;
     unsigned char byte = 0x71;
     cl_command_queue queue =
         clCreateCommandQueueWithProperties(writer.context, writer.devices[0], NULL, &status);
-    CHECK_CL(CL_SUCCESS, status);
-    cl_command_buffer_khr commands = create(1, &queue, NULL, &status);
-    CHECK_CL(CL_SUCCESS, status);
-    CHECK_CL(CL_SUCCESS, record_fill(fill, commands, &byte));
-    CHECK_CL(CL_SUCCESS, finalize(commands));
-    CHECK_CL(CL_SUCCESS, enqueue(1, &queue, commands, 0, NULL, NULL));
+    OK(status);
+    cl_command_buffer_khr commands = create_commands(1, &queue, NULL, &status);
+    OK(status);
+    OK(record_fill(record, commands, &byte));
+    OK(finalize(commands));
+    OK(enqueue(1, &queue, commands, 0, NULL, NULL));
     memset(expected, byte, SIZE);
     signal_next(queue, external);
     compare_after_wait("a command buffer");
-    CHECK_CL(CL_SUCCESS, clFinish(queue));
+    OK(clFinish(queue));
     release(commands);
     clReleaseCommandQueue(queue);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "writes") == 0) {
+    if (argc > 1) {
+        if (strcmp(argv[1], "writes-in-place") == 0)
+            unsetenv("GPUDIRECT_DGMA_COPY");
         child_writes();
         return 0;
     }

@@ -8,146 +8,79 @@
 #include "common.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { SIZE = 1 << 20, FRAMES = 100, WARM = 20 };
-
-/* What the processes tell each other, over a pipe each way. */
-struct note {
-    struct bus_address address;
-};
-
-static void send_note(const struct note *note)
-{
-    CHECK(write(STDOUT_FILENO, note, sizeof *note) == (ssize_t)sizeof *note);
-}
-
-static struct note receive_note(int fd)
-{
-    struct note note;
-    CHECK(read(fd, &note, sizeof note) == (ssize_t)sizeof note);
-    return note;
-}
-
-struct child {
-    pid_t pid;
-    int to, from;
-};
-
-static struct child start(const char *role)
-{
-    int to[2], from[2];
-    CHECK(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0);
-    fflush(NULL);
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0) {
-        dup2(to[0], STDIN_FILENO);
-        dup2(from[1], STDOUT_FILENO);
-        execl("/proc/self/exe", "processes", role, (char *)NULL);
-        _exit(127);
-    }
-    close(to[0]);
-    close(from[1]);
-    return (struct child){pid, to[1], from[0]};
-}
-
-static void join(struct child *child)
-{
-    int status;
-    CHECK(waitpid(child->pid, &status, 0) == child->pid);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        FAIL("the child ended with status %#x", (unsigned)status);
-    close(child->to);
-    close(child->from);
-}
 
 static unsigned char byte_of(cl_uint frame)
 {
     return (unsigned char)(frame * 37 + 1);
 }
 
-static cl_mem new_frame(struct cl *cl)
-{
-    cl_int status;
-    cl_mem frame = clCreateBuffer(cl->context, CL_MEM_READ_WRITE, SIZE, NULL, &status);
-    CHECK_CL(CL_SUCCESS, status);
-    return frame;
-}
-
 static void check_frame(struct cl *cl, cl_mem bus, cl_uint n)
 {
     static unsigned char back[SIZE];
-    CHECK_CL(CL_SUCCESS,
-             clEnqueueReadBuffer(cl->queue, bus, CL_TRUE, 0, SIZE, back, 0, NULL, NULL));
+    read_back(cl->queue, bus, SIZE, back);
     for (size_t i = 0; i < SIZE; i++)
         if (back[i] != byte_of(n))
             FAIL("frame %u: byte %zu is %d, not %d", n, i, back[i], byte_of(n));
 }
 
-/* The child sends FRAMES frames; each is answered through a signal of its own before the next. */
-static void child_sends(void)
+/* What the processes tell each other: the address of a buffer that the other one writes. */
+static struct bus_address exchange(int to, int from, const struct bus_address *near)
 {
-    AUTO(close_cl) struct cl cl = open_cl(60);
-    struct note far = receive_note(STDIN_FILENO), near;
-    cl_mem credit = new_resident(&cl, PAGE, &near.address);
-    cl_mem external = new_external(&cl, SIZE, &far.address), frame = new_frame(&cl);
-    send_note(&near);
+    struct bus_address far;
+    give(to, near, sizeof *near);
+    take(from, &far, sizeof far);
+    return far;
+}
+
+/* The child sends FRAMES frames; each is answered through a signal of its own before the next. */
+static void child_sends(struct cl *cl)
+{
+    struct bus_address near, far;
+    AUTO(drop_mem) cl_mem credit = new_resident(cl, PAGE, &near), frame = new_plain(cl, SIZE);
+    far = exchange(STDOUT_FILENO, STDIN_FILENO, &near);
+    AUTO(drop_mem) cl_mem external = new_external(cl, SIZE, &far);
     for (cl_uint n = 1; n <= FRAMES; n++) {
-        unsigned char byte = byte_of(n);
-        CHECK_CL(CL_SUCCESS,
-                 clEnqueueFillBuffer(cl.queue, frame, &byte, 1, 0, SIZE, 0, NULL, NULL));
-        CHECK_CL(CL_SUCCESS, cl.wait_signal(cl.queue, credit, n - 1, 0, NULL, NULL));
-        CHECK_CL(CL_SUCCESS,
-                 clEnqueueCopyBuffer(cl.queue, frame, external, 0, 0, SIZE, 0, NULL, NULL));
-        CHECK_CL(CL_SUCCESS, cl.write_signal(cl.queue, external, n, 0, 0, NULL, NULL));
+        fill(cl->queue, frame, 0, SIZE, byte_of(n));
+        OK(cl->wait_signal(cl->queue, credit, n - 1, 0, NULL, NULL));
+        OK(clEnqueueCopyBuffer(cl->queue, frame, external, 0, 0, SIZE, 0, NULL, NULL));
+        OK(cl->write_signal(cl->queue, external, n, 0, 0, NULL, NULL));
     }
-    CHECK_CL(CL_SUCCESS, clFinish(cl.queue));
-    clReleaseMemObject(frame);
-    clReleaseMemObject(external);
-    clReleaseMemObject(credit);
+    OK(clFinish(cl->queue));
 }
 
 static void frames(struct cl *cl)
 {
-    struct note near, far;
-    cl_mem bus = new_resident(cl, SIZE, &near.address);
+    struct bus_address near, far;
+    AUTO(drop_mem) cl_mem bus = new_resident(cl, SIZE, &near);
     struct child child = start("sends");
-    CHECK(write(child.to, &near, sizeof near) == (ssize_t)sizeof near);
-    far = receive_note(child.from);
-    cl_mem credit = new_external(cl, PAGE, &far.address);
+    far = exchange(child.to, child.from, &near);
+    AUTO(drop_mem) cl_mem credit = new_external(cl, PAGE, &far);
     for (cl_uint n = 1; n <= FRAMES; n++) {
-        CHECK_CL(CL_SUCCESS, cl->wait_signal(cl->queue, bus, n, 0, NULL, NULL));
+        OK(cl->wait_signal(cl->queue, bus, n, 0, NULL, NULL));
         check_frame(cl, bus, n);
-        CHECK_CL(CL_SUCCESS, cl->write_signal(cl->queue, credit, n, 0, 0, NULL, NULL));
+        OK(cl->write_signal(cl->queue, credit, n, 0, 0, NULL, NULL));
     }
-    CHECK_CL(CL_SUCCESS, clFinish(cl->queue));
-    clReleaseMemObject(credit);
+    OK(clFinish(cl->queue));
     join(&child);
-    clReleaseMemObject(bus);
 }
 
 /* Ping-pong of signals alone. */
-static void child_echoes(void)
+static void child_echoes(struct cl *cl)
 {
-    AUTO(close_cl) struct cl cl = open_cl(60);
-    struct note far = receive_note(STDIN_FILENO), near;
-    cl_mem bus = new_resident(&cl, PAGE, &near.address),
-           external = new_external(&cl, PAGE, &far.address);
-    send_note(&near);
+    struct bus_address near, far;
+    AUTO(drop_mem) cl_mem bus = new_resident(cl, PAGE, &near);
+    far = exchange(STDOUT_FILENO, STDIN_FILENO, &near);
+    AUTO(drop_mem) cl_mem external = new_external(cl, PAGE, &far);
     for (cl_uint n = 1; n <= WARM + FRAMES; n++) {
-        CHECK_CL(CL_SUCCESS, cl.wait_signal(cl.queue, bus, n, 0, NULL, NULL));
-        CHECK_CL(CL_SUCCESS, cl.write_signal(cl.queue, external, n, 0, 0, NULL, NULL));
-        CHECK_CL(CL_SUCCESS, clFinish(cl.queue));
+        OK(cl->wait_signal(cl->queue, bus, n, 0, NULL, NULL));
+        OK(cl->write_signal(cl->queue, external, n, 0, 0, NULL, NULL));
+        OK(clFinish(cl->queue));
     }
-    clReleaseMemObject(bus);
-    clReleaseMemObject(external);
 }
 
 static int by_size(const void *a, const void *b)
@@ -158,18 +91,17 @@ static int by_size(const void *a, const void *b)
 
 static void latency(struct cl *cl)
 {
-    struct note near, far;
-    cl_mem bus = new_resident(cl, PAGE, &near.address);
+    struct bus_address near, far;
+    AUTO(drop_mem) cl_mem bus = new_resident(cl, PAGE, &near);
     struct child child = start("echoes");
-    CHECK(write(child.to, &near, sizeof near) == (ssize_t)sizeof near);
-    far = receive_note(child.from);
-    cl_mem external = new_external(cl, PAGE, &far.address);
+    far = exchange(child.to, child.from, &near);
+    AUTO(drop_mem) cl_mem external = new_external(cl, PAGE, &far);
     double times[FRAMES];
     for (cl_uint n = 1; n <= WARM + FRAMES; n++) {
         double before = now_us();
-        CHECK_CL(CL_SUCCESS, cl->write_signal(cl->queue, external, n, 0, 0, NULL, NULL));
-        CHECK_CL(CL_SUCCESS, cl->wait_signal(cl->queue, bus, n, 0, NULL, NULL));
-        CHECK_CL(CL_SUCCESS, clFinish(cl->queue));
+        OK(cl->write_signal(cl->queue, external, n, 0, 0, NULL, NULL));
+        OK(cl->wait_signal(cl->queue, bus, n, 0, NULL, NULL));
+        OK(clFinish(cl->queue));
         if (n > WARM)
             times[n - WARM - 1] = (now_us() - before) / 2;
     }
@@ -178,9 +110,7 @@ static void latency(struct cl *cl)
            times[FRAMES / 2], times[FRAMES * 9 / 10]);
     CHECK(times[FRAMES / 10] <
           400); /* without wakes the best are above 500; this one stands a busy machine */
-    clReleaseMemObject(external);
     join(&child);
-    clReleaseMemObject(bus);
 }
 
 /* CPU time of the layer's thread; what a driver's threads do meanwhile is the driver's. */
@@ -214,17 +144,11 @@ static double poller_cpu_us(void)
 static void foreign_store(struct cl *cl)
 {
     struct bus_address address;
-    cl_mem bus = new_resident(cl, PAGE, &address);
-    char path[80];
-    snprintf(path, sizeof path, "/dev/shm/gpudirect-dgma-%u-%05llx", (unsigned)geteuid(),
-             (unsigned long long)(address.surface >> 32));
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    CHECK(fd >= 0);
-    volatile unsigned *marker = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, PAGE);
-    CHECK(marker != MAP_FAILED);
-    close(fd);
-    cl_event waited;
-    CHECK_CL(CL_SUCCESS, cl->wait_signal(cl->queue, bus, 1, 0, NULL, &waited));
+    AUTO(drop_mem) cl_mem bus = new_resident(cl, PAGE, &address);
+    char *map = map_object(&address, 2 * PAGE);
+    volatile unsigned *marker = (void *)(map + PAGE);
+    AUTO(drop_event) cl_event waited = NULL;
+    OK(cl->wait_signal(cl->queue, bus, 1, 0, NULL, &waited));
     double before = now_us(), cpu_before = poller_cpu_us();
     CHECK(event_stays_open(waited, 400));
     double share = (poller_cpu_us() - cpu_before) / (now_us() - before);
@@ -232,65 +156,54 @@ static void foreign_store(struct cl *cl)
     CHECK(share < 0.10);
     before = now_us();
     *marker = 1;
-    CHECK_CL(CL_SUCCESS, clWaitForEvents(1, &waited));
+    OK(clWaitForEvents(1, &waited));
     double took = now_us() - before;
     printf("a store without a wake was seen after %.0f us\n", took);
     CHECK(took < 10e6); /* about 1000 on a quiet machine */
-    clReleaseEvent(waited);
     cpu_before = poller_cpu_us();
     sleep_ms(200);
     CHECK(poller_cpu_us() - cpu_before < 1000); /* nothing outstanding: the thread sleeps */
-    munmap((void *)(uintptr_t)marker, PAGE);
-    clReleaseMemObject(bus);
+    munmap(map, 2 * PAGE);
 }
 
-static void child_owns(void)
+static void child_owns(struct cl *cl)
 {
-    struct cl cl = open_cl(60);
-    struct note note;
-    new_resident(&cl, SIZE, &note.address);
-    send_note(&note);
-    receive_note(STDIN_FILENO); /* killed here */
+    struct bus_address address;
+    new_resident(cl, SIZE, &address);
+    give(STDOUT_FILENO, &address, sizeof address);
+    take(STDIN_FILENO, &address, sizeof address); /* killed here */
 }
 
 /* The mapping of an importer outlives the owner; new importers are refused; the name goes away. */
 static void owner_dies(struct cl *cl)
 {
     struct child child = start("owns");
-    struct note note = receive_note(child.from);
-    cl_mem external = new_external(cl, SIZE, &note.address);
-    CHECK(object_exists(&note.address));
-    CHECK(kill(child.pid, SIGKILL) == 0);
-    CHECK(waitpid(child.pid, NULL, 0) == child.pid);
-    unsigned char byte = 1;
-    CHECK_CL(CL_SUCCESS,
-             clEnqueueFillBuffer(cl->queue, external, &byte, 1, 0, SIZE, 0, NULL, NULL));
-    CHECK_CL(CL_SUCCESS, cl->write_signal(cl->queue, external, 1, 0, 0, NULL, NULL));
-    CHECK_CL(CL_SUCCESS, clFinish(cl->queue));
-    cl_int status;
-    struct bus_address address = note.address;
-    CHECK(!clCreateBuffer(cl->context, EXTERNAL_PHYSICAL, PAGE, &address, &status));
-    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, status);
-    CHECK(!object_exists(&note.address));
-    clReleaseMemObject(external);
-    close(child.to);
-    close(child.from);
+    struct bus_address address;
+    take(child.from, &address, sizeof address);
+    AUTO(drop_mem) cl_mem external = new_external(cl, SIZE, &address);
+    CHECK(object_exists(&address));
+    kill_child(&child);
+    fill(cl->queue, external, 0, SIZE, 1);
+    OK(cl->write_signal(cl->queue, external, 1, 0, 0, NULL, NULL));
+    OK(clFinish(cl->queue));
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE,
+             create(cl->context, EXTERNAL_PHYSICAL, PAGE, &address));
+    CHECK(!object_exists(&address));
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) {
-        if (strcmp(argv[1], "sends") == 0)
-            child_sends();
-        else if (strcmp(argv[1], "echoes") == 0)
-            child_echoes();
-        else if (strcmp(argv[1], "owns") == 0)
-            child_owns();
-        else
-            return 2;
-        return 0;
-    }
+    static const struct {
+        const char *role;
+        void (*play)(struct cl *cl);
+    } roles[] = {{"sends", child_sends}, {"echoes", child_echoes}, {"owns", child_owns}};
     AUTO(close_cl) struct cl cl = open_cl(60);
+    for (size_t i = 0; argc > 1 && i < sizeof roles / sizeof roles[0]; i++)
+        if (strcmp(argv[1], roles[i].role) == 0) {
+            roles[i].play(&cl);
+            return 0;
+        }
+    CHECK(argc == 1);
     frames(&cl);
     latency(&cl);
     if (!getenv("GPUDIRECT_DGMA_COPY")) /* the figures are those of the direct way */

@@ -7,7 +7,6 @@
 
 #include "common.h"
 
-#include <string.h>
 #include <threads.h>
 
 static void plain(struct cl *cl)
@@ -28,12 +27,14 @@ static void failed_before(struct cl *cl)
 {
     struct bus_address address = {1, 1};
     cl_int status;
-    cl_mem bus = new_bus(cl, PAGE);
+    AUTO(drop_mem) cl_mem bus = new_bus(cl, PAGE);
     struct bus_address good = resident(cl, bus);
+    AUTO(drop_mem)
     cl_mem external = clCreateBuffer(cl->context, EXTERNAL_PHYSICAL, PAGE, &good, &status);
-    CHECK_CL(CL_SUCCESS, status);
-    cl_event bad = clCreateUserEvent(cl->context, &status), none = NULL;
-    CHECK_CL(CL_SUCCESS, clSetUserEventStatus(bad, -5));
+    OK(status);
+    AUTO(drop_event) cl_event bad = new_user_event(cl);
+    cl_event none = NULL;
+    OK(clSetUserEventStatus(bad, -5));
     for (cl_bool blocking = CL_FALSE; blocking <= CL_TRUE; blocking++) {
         CHECK_CL(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
                  cl->make_resident(cl->queue, 1, &bus, blocking, &address, 1, &bad, &none));
@@ -43,17 +44,14 @@ static void failed_before(struct cl *cl)
              cl->wait_signal(cl->queue, bus, 1, 1, &bad, &none));
     CHECK_CL(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
              cl->write_signal(cl->queue, external, 1, 0, 1, &bad, &none));
-    CHECK_CL(CL_SUCCESS, clFinish(cl->queue));
+    OK(clFinish(cl->queue));
     plain(cl); /* the queue goes on */
-    clReleaseEvent(bad);
-    clReleaseMemObject(external);
-    clReleaseMemObject(bus);
 }
 
 static int fail_later(void *user_data)
 {
     sleep_ms(50);
-    CHECK_CL(CL_SUCCESS, clSetUserEventStatus(user_data, -5));
+    OK(clSetUserEventStatus(user_data, -5));
     return 0;
 }
 
@@ -61,9 +59,8 @@ static int fail_later(void *user_data)
 static void fails_meanwhile(struct cl *cl)
 {
     struct bus_address address = {1, 1};
-    cl_int status;
     cl_mem bus = new_bus(cl, PAGE);
-    cl_event bad = clCreateUserEvent(cl->context, &status);
+    cl_event bad = new_user_event(cl);
     thrd_t thread;
     CHECK(thrd_create(&thread, fail_later, bad) == thrd_success);
     CHECK_CL(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
