@@ -11,32 +11,19 @@
 #include "device/device.h"
 #include "hold.h"
 #include "support/auto.h"
+#include "support/check.h"
+#include "support/make.h"
+#include "support/peer.h"
 
 #include <string.h>
-#include <sys/types.h>
+#include <unistd.h>
 
-/* --- saying ----------------------------------------------------------------------------------- */
+#define PAGE 4096
+#define SOON gpud_deadline(10 * GPUD_SEC)
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-void say(const char *format, ...) GPUD_PRINTF(1, 2);
-_Noreturn void fail_at(const char *file, int line, const char *format, ...) GPUD_PRINTF(3, 4);
-_Noreturn void skip(const char *format, ...) GPUD_PRINTF(1, 2);
-
-#define CHECK(condition, ...)                         \
-    do {                                              \
-        if (!(condition))                             \
-            fail_at(__FILE__, __LINE__, __VA_ARGS__); \
-    } while (0)
-
-/* The call ends as it should; a refusal also carries a sentence. The call's last argument is &e. */
-#define EXPECT(wanted, call)                                       \
-    do {                                                           \
-        struct gpud_error e = {.reason = ""};                      \
-        check_status(__FILE__, __LINE__, #call, wanted, call, &e); \
-    } while (0)
-#define WORKS(call) EXPECT(GPUD_OK, call)
-
-void check_status(const char *file, int line, const char *call, enum gpud_status wanted,
-                  enum gpud_status got, const struct gpud_error *error);
+/* The call ends so, where check.h's EXPECT() also asks for words in the reason. */
+#define GIVES(wanted, call) EXPECT(wanted, "", call)
 
 /* From here to CHECK_TOOK no less and no more time passes than this. */
 #define CHECK_TOOK(since, min_ms, max_ms) check_took(__FILE__, __LINE__, since, min_ms, max_ms)
@@ -78,14 +65,44 @@ static inline bool has_page_signals(const struct side *side)
     return side->device->caps & GPUD_CAP_PAGE_SIGNALS;
 }
 
-static inline bool is_opencl(const struct side *side)
+static inline bool is_kind(const struct side *side, const char *kind)
 {
-    return strcmp(gpud_device_kind(side->device), "opencl") == 0;
+    return strcmp(gpud_device_kind(side->device), kind) == 0;
 }
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+#define EXPORT_MEMORY(memory) GIVEN(struct gpud_handle, gpud_memory_export(memory, &given, &e))
+#define IMPORT_MEMORY(device, handle, size, usage) \
+    GIVEN(struct gpud_memory *, gpud_memory_import(device, handle, size, usage, &given, &e))
+/* Of pages that both may use, until `destroy` is called with `user`. */
+#define WRAP_HOST(device, data, size, destroy, user) \
+    GIVEN(struct gpud_memory *,                      \
+          gpud_memory_wrap_host(device, data, size, false, destroy, user, &given, &e))
+
+void close_handle(const struct gpud_handle *handle);
+
+/* The attempt ends so, and leaves neither memory behind nor takes the descriptor. */
+#define REFUSE_IMPORT(wanted, device, handle, size, usage)                                \
+    do {                                                                                  \
+        struct gpud_memory *none_ = NULL;                                                 \
+        const struct gpud_handle *handle_ = handle;                                       \
+        bool open_ = is_open(handle_->fd);                                                \
+        GIVES(wanted, gpud_memory_import(device, handle_, size, usage, &none_, &e));      \
+        CHECK(!none_, "a refusal leaves something behind");                               \
+        CHECK(is_open(handle_->fd) == open_, "a refusal closes the caller's descriptor"); \
+    } while (0)
+bool is_open(int fd);
 
 /* Host pages for words, as the side's device sees them; the handle leads others to the pages. */
 struct gpud_memory *words_make(struct side *side, uint64_t size, struct gpud_handle *handle);
 struct gpud_memory *words_open(struct side *side, const struct gpud_handle *handle, uint64_t size);
+
+/* All of the smaller one, by a queue that is not flushed. */
+void copy_whole(struct gpud_queue *queue, struct gpud_memory *to, struct gpud_memory *from);
+
+/* What was given up has been given back by the worker. */
+void wait_for_worker(struct gpud_context *context);
 
 /* --- content ---------------------------------------------------------------------------------- */
 
@@ -97,9 +114,14 @@ static inline unsigned char pattern(uint64_t i, uint32_t seed)
 }
 
 void fill(unsigned char *data, uint64_t size, uint32_t seed);
-void check_pattern_at(const char *file, int line, const unsigned char *data, uint64_t size,
-                      uint32_t seed);
-#define CHECK_PATTERN(data, size, seed) check_pattern_at(__FILE__, __LINE__, data, size, seed)
+/* Bytes that begin so far into the pattern. */
+void check_pattern_at(const char *file, int line, const unsigned char *data, uint64_t from,
+                      uint64_t size, uint32_t seed);
+#define CHECK_PATTERN(data, size, seed) check_pattern_at(__FILE__, __LINE__, data, 0, size, seed)
+#define CHECK_PART(data, from, size, seed) \
+    check_pattern_at(__FILE__, __LINE__, data, from, size, seed)
+#define CHECK_ZEROS(data, size) check_zeros_at(__FILE__, __LINE__, data, size)
+void check_zeros_at(const char *file, int line, const unsigned char *data, uint64_t size);
 
 /* CPU access to any memory of the side's device. */
 unsigned char *map_whole(struct side *side, struct gpud_memory *memory, unsigned access);
@@ -114,42 +136,42 @@ void send_pattern(struct side *side, struct gpud_memory *memory, uint32_t seed);
 
 /* --- another process -------------------------------------------------------------------------- */
 
-enum peer_task {
-    PEER_READS,  /* imports memory for reading and finds the pattern in it */
-    PEER_WRITES, /* imports memory for writing and sends the pattern */
-    PEER_POSTS,  /* the same, then posts the signal */
+enum task {
+    READS,  /* imports memory for reading and finds the pattern in it */
+    WRITES, /* imports memory for writing and sends the pattern */
+    POSTS,  /* the same, then posts the signal */
 };
 
 struct order {
-    enum peer_task task;
+    enum task task;
     struct gpud_handle memory;
     uint64_t size;
     uint64_t word; /* where the signal lies in it */
     uint32_t seed, value;
     uint32_t delay_ms; /* before it sends */
+    char device[32];   /* set by order_start() */
 };
 
-/* Starts this program anew; the peer does not share any state but the descriptor in order->memory.
- */
-pid_t peer_start(const char *device, const struct order *order);
-void peer_finish_at(const char *file, int line, pid_t peer);
-#define PEER_FINISH(peer) peer_finish_at(__FILE__, __LINE__, peer)
+/* Starts this program anew; that process shares no state but the descriptor in order->memory. */
+pid_t order_start(const char *device, struct order *order);
+void order_finish_at(const char *file, int line, pid_t pid);
+#define ORDER_FINISH(pid) order_finish_at(__FILE__, __LINE__, pid)
 
-/* For main(): does what a peer does and exits, if this process was started as one. */
-void peer_main(int argc, char **argv);
+/* --- all of a test ---------------------------------------------------------------------------- */
 
-/* --- leaks ------------------------------------------------------------------------------------ */
-
-struct baseline {
-    unsigned fds;
-    unsigned shared; /* mappings of shared memory */
+/* Descriptors and mappings of shared memory. Nothing with GPUD_TEST_NO_LEAKS: tools that live in
+ * the process have descriptors of their own. */
+struct leaks {
+    unsigned fds, shared;
 };
-
-/* Nothing with GPUD_TEST_NO_LEAKS: tools that live in the process have descriptors of their own. */
-struct baseline baseline_take(void);
+struct leaks leaks_take(void);
 /* Back to it within 5 s. */
-void baseline_check_at(const char *file, int line, struct baseline before);
-#define BASELINE_CHECK(before) baseline_check_at(__FILE__, __LINE__, before)
+void leaks_check_at(const char *file, int line, struct leaks before);
+#define LEAKS_CHECK(before) leaks_check_at(__FILE__, __LINE__, before)
+
+/* For main(), first of all: does what an order says and exits, if this process was started for one;
+ * else says what the device, the first argument, is. */
+void conformance_begin(int argc, char **argv);
 
 /* All that a test does, of which the second time leaves nothing behind: what a driver keeps for the
  * life of the process it has by then. */

@@ -6,15 +6,11 @@
 #include "conformance.h"
 #include "device/vulkan/vulkan.h"
 #include "support/count.h"
-#include "support/make.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
@@ -23,9 +19,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 
-#define PAGE 4096
 #define SIZE (5 * PAGE)
 #define NO_SHRINKING (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define HANGS_AFTER 60 /* s: no refusal waits for anything; the process is ended then */
@@ -49,12 +43,6 @@ __attribute__((visibility("default"))) int close(int fd)
 
 /* --- descriptors ------------------------------------------------------------------------------ */
 
-static int first(int ends[2])
-{
-    close(ends[1]);
-    return ends[0];
-}
-
 static int make_memfd(off_t size, int seals)
 {
     int fd = memfd_create("lies", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -63,149 +51,48 @@ static int make_memfd(off_t size, int seals)
     return fd;
 }
 
-static int make_nothing(void)
-{
-    return -1;
-}
+struct kind {
+    const char *name;
+    int fd;
+    bool strange; /* a memfd with these bytes is all that the host wants */
+};
+#define KINDS 21
 
-static int make_empty(void)
+static void make_kinds(struct kind kinds[KINDS])
 {
-    return make_memfd(0, NO_SHRINKING);
-}
-
-static int make_unsealed(void)
-{
-    return make_memfd(16 * SIZE, 0);
-}
-
-static int make_shrinkable(void)
-{
-    return make_memfd(16 * SIZE, F_SEAL_GROW);
-}
-
-static int make_short(void)
-{
-    return make_memfd(SIZE - 1, NO_SHRINKING);
-}
-
-static int make_strange(void)
-{
-    return make_memfd(16 * SIZE, NO_SHRINKING);
-}
-
-static int make_pipe_out(void)
-{
-    int ends[2];
-    CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
-    return first(ends);
-}
-
-static int make_pipe_in(void)
-{
-    int ends[2];
-    CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
-    close(ends[0]);
-    return ends[1];
-}
-
-static int make_socket(void)
-{
-    int ends[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair: %s",
-          strerror(errno));
-    return first(ends);
-}
-
-static int make_folder(void)
-{
-    return open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-static int make_path(void)
-{
-    return open("/dev/zero", O_PATH | O_CLOEXEC);
-}
-
-static int make_program(void)
-{
-    return open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-}
-
-static int make_process(void)
-{
-    return open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-}
-
-static int make_null(void)
-{
-    return open("/dev/null", O_RDWR | O_CLOEXEC);
-}
-
-static int make_zero(void)
-{
-    return open("/dev/zero", O_RDWR | O_CLOEXEC);
-}
-
-/* Reading it waits for ever. */
-static int make_terminal(void)
-{
-    return open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
-}
-
-static int make_event(void)
-{
-    return eventfd(0, EFD_CLOEXEC);
-}
-
-static int make_timer(void)
-{
-    return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-}
-
-static int make_epoll(void)
-{
-    return epoll_create1(EPOLL_CLOEXEC);
-}
-
-static int make_inotify(void)
-{
-    return inotify_init1(IN_CLOEXEC);
-}
-
-static int make_signals(void)
-{
+    int pipes[2], sockets[2];
     sigset_t none;
     sigemptyset(&none);
-    return signalfd(-1, &none, SFD_CLOEXEC);
+    CHECK(pipe2(pipes, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0, "socketpair: %s",
+          strerror(errno));
+    close(sockets[1]);
+    const struct kind made[KINDS] = {
+        {"none", -1, false},
+        {"an empty memfd", make_memfd(0, NO_SHRINKING), false},
+        {"a memfd without seals", make_memfd(16 * SIZE, 0), false},
+        {"a memfd that can shrink", make_memfd(16 * SIZE, F_SEAL_GROW), false},
+        {"a memfd that is a byte short", make_memfd(SIZE - 1, NO_SHRINKING), false},
+        {"a memfd of another's", make_memfd(16 * SIZE, NO_SHRINKING), true},
+        {"a pipe to read", pipes[0], false},
+        {"a pipe to write", pipes[1], false},
+        {"a socket", sockets[0], false},
+        {"a folder", open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), false},
+        {"a path", open("/dev/zero", O_PATH | O_CLOEXEC), false},
+        {"a file on a disk", open("/proc/self/exe", O_RDONLY | O_CLOEXEC), false},
+        {"this process", open("/proc/self/mem", O_RDWR | O_CLOEXEC), false},
+        {"/dev/null", open("/dev/null", O_RDWR | O_CLOEXEC), false},
+        {"/dev/zero", open("/dev/zero", O_RDWR | O_CLOEXEC), false},
+        /* Reading it waits for ever. */
+        {"a terminal", open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), false},
+        {"an event", eventfd(0, EFD_CLOEXEC), false},
+        {"a timer", timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), false},
+        {"an epoll", epoll_create1(EPOLL_CLOEXEC), false},
+        {"an inotify", inotify_init1(IN_CLOEXEC), false},
+        {"signals", signalfd(-1, &none, SFD_CLOEXEC), false},
+    };
+    memcpy(kinds, made, sizeof(made));
 }
-
-static const struct {
-    const char *name;
-    int (*make)(void);
-} kinds[] = {
-    {"none", make_nothing},
-    {"an empty memfd", make_empty},
-    {"a memfd without seals", make_unsealed},
-    {"a memfd that can shrink", make_shrinkable},
-    {"a memfd that is a byte short", make_short},
-    {"a memfd of another's", make_strange},
-    {"a pipe to read", make_pipe_out},
-    {"a pipe to write", make_pipe_in},
-    {"a socket", make_socket},
-    {"a folder", make_folder},
-    {"a path", make_path},
-    {"a file on a disk", make_program},
-    {"this process", make_process},
-    {"/dev/null", make_null},
-    {"/dev/zero", make_zero},
-    {"a terminal", make_terminal},
-    {"an event", make_event},
-    {"a timer", make_timer},
-    {"an epoll", make_epoll},
-    {"an inotify", make_inotify},
-    {"signals", make_signals},
-};
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 /* --- refusing --------------------------------------------------------------------------------- */
 
@@ -216,7 +103,7 @@ struct before {
 
 static struct before look(int fd)
 {
-    return (struct before){count_fds(), atomic_load(&wrong_closes), fcntl(fd, F_GETFD) >= 0};
+    return (struct before){count_fds(), atomic_load(&wrong_closes), is_open(fd)};
 }
 
 static void check_refusal(const char *name, int fd, struct before before, enum gpud_status status,
@@ -262,19 +149,22 @@ static void refuse_dmabuf(struct side *side, const char *name, int fd, uint64_t 
 /* A peer's handle that is good but for its descriptor, and no handle's at all. */
 static void refuse_kinds(struct side *side, const struct gpud_handle *good)
 {
-    for (size_t i = 0; i < KINDS; i++) {
-        if (kinds[i].make == make_strange && is_cpu_addressable(side))
-            continue; /* a memfd with these bytes is all that the host wants */
-        int fd = kinds[i].make();
-        if (fd < 0 && kinds[i].make != make_nothing) {
-            say("    there is no such thing here: %s", kinds[i].name);
+    struct kind kinds[KINDS];
+    make_kinds(kinds);
+    for (const struct kind *kind = kinds; kind < kinds + KINDS; kind++) {
+        if (kind->fd < 0 && kind != kinds) {
+            SAY("    there is no such thing here: %s", kind->name);
+            continue;
+        }
+        if (kind->strange && is_cpu_addressable(side)) {
+            close(kind->fd);
             continue;
         }
         if (good)
-            refuse_handle(side, kinds[i].name, *good, fd);
-        refuse_dmabuf(side, kinds[i].name, fd, 0);
-        if (fd >= 0)
-            close(fd);
+            refuse_handle(side, kind->name, *good, kind->fd);
+        refuse_dmabuf(side, kind->name, kind->fd, 0);
+        if (kind->fd >= 0)
+            close(kind->fd);
     }
     if (good)
         refuse_handle(side, "a number that is not open", *good, 1000000);
@@ -307,7 +197,7 @@ static void test_forgeries(struct side *side, const struct gpud_handle *good)
     CHECK(fstat(good->fd, &file) == 0, "fstat: %s", strerror(errno));
     if (!S_ISREG(file.st_mode))
         return;
-    say("memfds that are the driver's but for what it believes of them are refused");
+    SAY("memfds that are the driver's but for what it believes of them are refused");
     off_t bytes = (off_t)good->word[GPUD_VULKAN_BYTES];
     CHECK(file.st_size >= bytes, "it has %lld bytes, and is said to have %lld",
           (long long)file.st_size, (long long)bytes);
@@ -318,7 +208,7 @@ static void test_forgeries(struct side *side, const struct gpud_handle *good)
     }
     static const uint64_t values[] = {0, 64, UINT64_C(1) << 20, UINT64_C(1) << 40, UINT64_MAX};
     for (unsigned word = 1; word <= 2; word++)
-        for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        for (size_t i = 0; i < COUNT(values); i++) {
             int fd = forge(good->fd, file.st_size, word, values[i]);
             refuse_handle(side, "a size or a beginning that is not there", *good, fd);
             close(fd);
@@ -349,13 +239,11 @@ static void *move(void *arg)
  * too. */
 static void test_position(struct side *side, const struct gpud_handle *good)
 {
+    SAY("memory is imported while others move the file's position");
     struct mover mover = {.fd = good->fd};
-    struct gpud_memory *memory;
-    pthread_t thread;
-    say("memory is imported while others move the file's position");
-    CHECK(pthread_create(&thread, NULL, move, &mover) == 0, "no thread");
+    pthread_t thread = NEW_THREAD(move, &mover);
     for (int i = 0; i < 5000; i++) {
-        WORKS(gpud_memory_import(side->device, good, SIZE, GPUD_USAGE_TARGET, &memory, &e));
+        struct gpud_memory *memory = IMPORT_MEMORY(side->device, good, SIZE, GPUD_USAGE_TARGET);
         gpud_memory_unref(&memory);
     }
     atomic_store(&mover.stop, true);
@@ -366,18 +254,15 @@ static void test_position(struct side *side, const struct gpud_handle *good)
 
 static void test_peer(struct side *side)
 {
-    struct gpud_handle good;
-    struct gpud_memory *memory;
-    say("descriptors that are no memory are refused, and nothing waits for them");
-    WORKS(gpud_memory_alloc_for(side->device, SIZE, GPUD_USAGE_TARGET, &memory, &e));
-    WORKS(gpud_memory_export(memory, &good, &e));
+    SAY("descriptors that are no memory are refused, and nothing waits for them");
+    AUTO(gpud_memory_unref)
+    struct gpud_memory *memory = NEW_MEMORY_FOR(side->device, SIZE, GPUD_USAGE_TARGET);
+    struct gpud_handle good = EXPORT_MEMORY(memory);
     refuse_kinds(side, &good);
     if (side->device->ops->memory == &gpud_vulkan_memory_ops)
         test_forgeries(side, &good);
     test_position(side, &good);
-    if (good.fd >= 0)
-        close(good.fd);
-    gpud_memory_unref(&memory);
+    close_handle(&good);
 }
 
 /* Real ones, where the host makes them: the wrong size, and parts that are not there. */
@@ -390,22 +275,20 @@ static void test_dmabufs(struct side *side)
     AUTO(side_close) struct side host = side_open("host");
     if (gpud_memory_alloc_for(host.device, SIZE - PAGE, GPUD_USAGE_DMABUF, &small, &error) !=
         GPUD_OK) {
-        say("no dma-buf of a wrong size: %s", error.reason);
+        SAY("no dma-buf of a wrong size: %s", error.reason);
         return;
     }
-    say("dma-bufs that are too small are refused");
+    SAY("dma-bufs that are too small are refused");
     WORKS(gpud_memory_export_dmabuf(small, 0, small->size, &fd, &offset, &e));
     static const uint64_t froms[] = {0, 1, PAGE, SIZE - PAGE, SIZE, UINT64_MAX - SIZE, UINT64_MAX};
-    for (size_t i = 0; i < sizeof(froms) / sizeof(froms[0]); i++)
+    for (size_t i = 0; i < COUNT(froms); i++)
         refuse_dmabuf(side, "a part that is not there", fd, froms[i]);
-    struct gpud_handle handle = {.size = SIZE, .fd = -1};
-    struct gpud_memory *memory;
     if (side->device->caps & GPUD_CAP_SHARE) {
-        WORKS(gpud_memory_alloc_for(side->device, SIZE, GPUD_USAGE_TARGET, &memory, &e));
-        WORKS(gpud_memory_export(memory, &handle, &e));
+        AUTO(gpud_memory_unref)
+        struct gpud_memory *memory = NEW_MEMORY_FOR(side->device, SIZE, GPUD_USAGE_TARGET);
+        struct gpud_handle handle = EXPORT_MEMORY(memory);
         refuse_handle(side, "a dma-buf that is a page short", handle, fd);
         close(handle.fd);
-        gpud_memory_unref(&memory);
     }
     close(fd);
     gpud_memory_unref(&small);
@@ -423,8 +306,7 @@ static void everything(const char *device)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
-    say_device(argv[1]);
+    conformance_begin(argc, argv);
     twice(everything, argv[1]);
     return 0;
 }

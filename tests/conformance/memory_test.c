@@ -6,15 +6,9 @@
 
 #include "device/opencl/opencl.h"
 #include "device/vulkan/vulkan.h"
-#include "support/make.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#define SOON gpud_deadline(10 * GPUD_SEC)
-#define PAGE 4096
 /* What a fake GPU clears under a sanitizer is cleared by a busy CPU, a byte at a time. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define LARGE (4 << 20)
@@ -24,8 +18,7 @@
 
 static struct gpud_memory *alloc(struct side *side, uint64_t size)
 {
-    struct gpud_memory *memory = NEW_MEMORY(side->device, size);
-    return memory;
+    return NEW_MEMORY(side->device, size);
 }
 
 /* --- allocation ------------------------------------------------------------------------------- */
@@ -33,13 +26,11 @@ static struct gpud_memory *alloc(struct side *side, uint64_t size)
 static void test_alloc(struct side *side)
 {
     static const uint64_t sizes[] = {1, 3, PAGE - 1, PAGE, PAGE + 1, 1920 * 1080 * 2 + 7, LARGE};
-    say("memory of any size starts zeroed and keeps what is written to it");
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    SAY("memory of any size starts zeroed and keeps what is written to it");
+    for (size_t i = 0; i < COUNT(sizes); i++) {
         struct gpud_memory *memory = alloc(side, sizes[i]);
         unsigned char *data = map_whole(side, memory, GPUD_READ | GPUD_WRITE);
-        for (uint64_t at = 0; at < sizes[i]; at++)
-            CHECK(data[at] == 0, "byte %llu of %llu new ones is %u", (unsigned long long)at,
-                  (unsigned long long)sizes[i], data[at]);
+        CHECK_ZEROS(data, sizes[i]);
         fill(data, sizes[i], (uint32_t)i);
         unmap_whole(side, memory, data);
         READ_PATTERN(side, memory, (uint32_t)i);
@@ -48,32 +39,32 @@ static void test_alloc(struct side *side)
         CHECK(!memory, "unref leaves the pointer");
     }
 
-    say("impossible sizes are refused");
+    SAY("impossible sizes are refused");
+    static const struct {
+        uint64_t size;
+        enum gpud_status status;
+    } impossible[] = {
+        {0, GPUD_INVALID}, {UINT64_MAX, GPUD_INVALID}, {UINT64_C(1) << 40, GPUD_NO_MEMORY}};
     struct gpud_memory *memory = NULL;
-    EXPECT(GPUD_INVALID, gpud_memory_alloc(side->device, 0, GPUD_MEMORY_PLAIN, &memory, &e));
-    EXPECT(GPUD_INVALID,
-           gpud_memory_alloc(side->device, UINT64_MAX, GPUD_MEMORY_PLAIN, &memory, &e));
-    EXPECT(GPUD_NO_MEMORY,
-           gpud_memory_alloc(side->device, UINT64_C(1) << 40, GPUD_MEMORY_PLAIN, &memory, &e));
+    for (size_t i = 0; i < COUNT(impossible); i++)
+        GIVES(impossible[i].status,
+              gpud_memory_alloc(side->device, impossible[i].size, GPUD_MEMORY_PLAIN, &memory, &e));
     CHECK(!memory, "a refusal leaves something behind");
-    gpud_memory_unref(&memory);
 }
 
 static void test_map_parts(struct side *side)
 {
-    say("parts of a memory map where they are");
+    SAY("parts of a memory map where they are");
     AUTO(gpud_memory_unref) struct gpud_memory *memory = alloc(side, 3 * PAGE);
     write_pattern(side, memory, 5);
     void *data;
     WORKS(gpud_queue_map(side->queue, memory, PAGE + 1, 77, GPUD_READ, SOON, &data, &e));
-    for (unsigned i = 0; i < 77; i++)
-        CHECK(((unsigned char *)data)[i] == pattern(PAGE + 1 + i, 5),
-              "byte %u of the part is wrong", i);
+    CHECK_PART(data, PAGE + 1, 77, 5);
     WORKS(gpud_queue_unmap(side->queue, memory, data, &e));
-    EXPECT(GPUD_INVALID,
-           gpud_queue_map(side->queue, memory, PAGE, 3 * PAGE, GPUD_READ, SOON, &data, &e));
-    EXPECT(GPUD_INVALID,
-           gpud_queue_map(side->queue, memory, UINT64_MAX, 2, GPUD_READ, SOON, &data, &e));
+    GIVES(GPUD_INVALID,
+          gpud_queue_map(side->queue, memory, PAGE, 3 * PAGE, GPUD_READ, SOON, &data, &e));
+    GIVES(GPUD_INVALID,
+          gpud_queue_map(side->queue, memory, UINT64_MAX, 2, GPUD_READ, SOON, &data, &e));
 }
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -84,10 +75,8 @@ static struct gpud_memory *make(struct side *side, bool host, uint64_t size)
     if (!host)
         return alloc(side, size);
     void *data = aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
-    struct gpud_memory *memory;
     CHECK(data, "out of memory");
-    WORKS(gpud_memory_wrap_host(side->device, data, size, false, free, data, &memory, &e));
-    return memory;
+    return WRAP_HOST(side->device, data, size, free, data);
 }
 
 static void check_copy(struct side *side, const struct gpud_copy *copy)
@@ -117,99 +106,80 @@ static void check_copy(struct side *side, const struct gpud_copy *copy)
 
 static void test_copies(struct side *side, bool to_host, bool from_host)
 {
-    static const struct gpud_copy copies[] = {
-        {.row_bytes = 1, .rows = 1},
-        {.row_bytes = 20000, .rows = 1},
-        {.row_bytes = 4097, .rows = 1, .to_offset = 13, .from_offset = 4095},
-        {.row_bytes = 100, .rows = 50, .to_stride = 100, .from_stride = 100},
-        {.row_bytes = 100,
-         .rows = 50,
-         .to_stride = 100,
-         .from_stride = 100,
-         .to_offset = 3,
-         .from_offset = 107},
-        {.row_bytes = 100, .rows = 50, .to_stride = 128, .from_stride = 128},
-        {.row_bytes = 100, .rows = 50, .to_stride = 100, .from_stride = 160},
-        {.row_bytes = 100, .rows = 50, .to_stride = 192, .from_stride = 100},
-        {.row_bytes = 101,
-         .rows = 33,
-         .to_stride = 333,
-         .from_stride = 103,
-         .to_offset = 1,
-         .from_offset = 2},
-        {.row_bytes = 90,
-         .rows = 7,
-         .to_stride = 100,
-         .from_stride = 120,
-         .to_offset = 195,
-         .from_offset = 1079},
-        {.row_bytes = 400, .rows = 1, .to_stride = 3, .from_stride = 1},
-        /* Ends exactly with the memory: the last row is not a whole stride. */
-        {.row_bytes = 99,
-         .rows = 156,
-         .to_stride = 128,
-         .from_stride = 128,
-         .to_offset = 61,
-         .from_offset = 61},
+    static const struct {
+        uint64_t row_bytes;
+        uint32_t rows, to_stride, from_stride;
+        uint64_t to_offset, from_offset;
+    } copies[] = {
+        {1, 1, 0, 0, 0, 0},
+        {20000, 1, 0, 0, 0, 0},
+        {4097, 1, 0, 0, 13, 4095},
+        {100, 50, 100, 100, 0, 0},
+        {100, 50, 100, 100, 3, 107},
+        {100, 50, 128, 128, 0, 0},
+        {100, 50, 100, 160, 0, 0},
+        {100, 50, 192, 100, 0, 0},
+        {101, 33, 333, 103, 1, 2},
+        {90, 7, 100, 120, 195, 1079},
+        {400, 1, 3, 1, 0, 0},
+        {99, 156, 128, 128, 61, 61}, /* ends with the memory: the last row is no whole stride */
     };
-    say("copies, %s to %s: offsets, strides, nothing but the rows is touched",
+    SAY("copies, %s to %s: offsets, strides, nothing but the rows is touched",
         from_host ? "host" : "device", to_host ? "host" : "device");
-    struct gpud_memory *to = make(side, to_host, 20000), *from = make(side, from_host, 20000);
-    if (to_host && from_host && is_opencl(side)) {
+    AUTO(gpud_memory_unref) struct gpud_memory *to = make(side, to_host, 20000);
+    AUTO(gpud_memory_unref) struct gpud_memory *from = make(side, from_host, 20000);
+    if (to_host && from_host && is_kind(side, "opencl")) {
         struct gpud_copy copy = {.to = to, .from = from, .row_bytes = 10, .rows = 1};
-        EXPECT(GPUD_UNSUPPORTED, gpud_queue_copy(side->queue, &copy, &e));
-    } else {
-        for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]); i++) {
-            struct gpud_copy copy = copies[i];
-            copy.to = to;
-            copy.from = from;
-            check_copy(side, &copy);
-        }
+        GIVES(GPUD_UNSUPPORTED, gpud_queue_copy(side->queue, &copy, &e));
+        return;
     }
-    gpud_memory_unref(&to);
-    gpud_memory_unref(&from);
+    for (size_t i = 0; i < COUNT(copies); i++) {
+        struct gpud_copy copy = {.to = to,
+                                 .from = from,
+                                 .row_bytes = copies[i].row_bytes,
+                                 .rows = copies[i].rows,
+                                 .to_stride = copies[i].to_stride,
+                                 .from_stride = copies[i].from_stride,
+                                 .to_offset = copies[i].to_offset,
+                                 .from_offset = copies[i].from_offset};
+        check_copy(side, &copy);
+    }
 }
 
 static void test_copy_refusals(struct side *side)
 {
-    say("copies that leave a memory, overlap or write what is read-only are refused");
-    struct side other = side_open(side->device->info.name);
+    SAY("copies that leave a memory, overlap or write what is read-only are refused");
+    AUTO(side_close) struct side other = side_open(side->device->info.name);
+    AUTO(gpud_memory_unref)
     struct gpud_memory *to = alloc(side, 1000), *from = alloc(side, 1000),
-                       *foreign = alloc(&other, 1000);
-    struct gpud_memory *constant;
+                       *foreign = alloc(&other, 1000), *constant;
     static char text[1000];
     WORKS(gpud_memory_wrap_host(side->device, text, sizeof(text), true, NULL, NULL, &constant, &e));
-    struct gpud_copy copies[] = {
-        {.to = to, .from = from, .row_bytes = 1001, .rows = 1},
-        {.to = to, .from = from, .row_bytes = 1, .rows = 1, .to_offset = 1000},
-        {.to = to, .from = from, .row_bytes = 1, .rows = 1, .from_offset = UINT64_MAX},
-        {.to = to,
-         .from = from,
-         .row_bytes = 100,
-         .rows = 11,
-         .to_stride = 100,
-         .from_stride = 100},
-        {.to = to, .from = from, .row_bytes = 50, .rows = 11, .to_stride = 95, .from_stride = 96},
-        {.to = to, .from = from, .row_bytes = 100, .rows = 2, .to_stride = 99, .from_stride = 100},
-        {.to = to, .from = from, .row_bytes = UINT64_MAX, .rows = 1, .from_offset = 2},
-        {.to = to,
-         .from = from,
-         .row_bytes = 1,
-         .rows = UINT32_MAX,
-         .to_stride = UINT32_MAX,
-         .from_stride = 1},
-        {.to = constant, .from = from, .row_bytes = 1, .rows = 1},
-        {.to = foreign, .from = from, .row_bytes = 1, .rows = 1},
-        {.to = to, .from = foreign, .row_bytes = 1, .rows = 1},
+    const struct {
+        struct gpud_memory *to, *from;
+        uint64_t row_bytes;
+        uint32_t rows, to_stride, from_stride;
+        uint64_t to_offset, from_offset;
+    } copies[] = {
+        {to, from, 1001, 1, 0, 0, 0, 0},       {to, from, 1, 1, 0, 0, 1000, 0},
+        {to, from, 1, 1, 0, 0, 0, UINT64_MAX}, {to, from, 100, 11, 100, 100, 0, 0},
+        {to, from, 50, 11, 95, 96, 0, 0},      {to, from, 100, 2, 99, 100, 0, 0},
+        {to, from, UINT64_MAX, 1, 0, 0, 0, 2}, {to, from, 1, UINT32_MAX, UINT32_MAX, 1, 0, 0},
+        {constant, from, 1, 1, 0, 0, 0, 0},    {foreign, from, 1, 1, 0, 0, 0, 0},
+        {to, foreign, 1, 1, 0, 0, 0, 0},
     };
-    for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]); i++)
-        EXPECT(GPUD_INVALID, gpud_queue_copy(side->queue, &copies[i], &e));
+    for (size_t i = 0; i < COUNT(copies); i++) {
+        struct gpud_copy copy = {.to = copies[i].to,
+                                 .from = copies[i].from,
+                                 .row_bytes = copies[i].row_bytes,
+                                 .rows = copies[i].rows,
+                                 .to_stride = copies[i].to_stride,
+                                 .from_stride = copies[i].from_stride,
+                                 .to_offset = copies[i].to_offset,
+                                 .from_offset = copies[i].from_offset};
+        GIVES(GPUD_INVALID, gpud_queue_copy(side->queue, &copy, &e));
+    }
     WORKS(gpud_queue_finish(side->queue, SOON, &e));
-    gpud_memory_unref(&to);
-    gpud_memory_unref(&from);
-    gpud_memory_unref(&foreign);
-    gpud_memory_unref(&constant);
-    side_close(&other);
 }
 
 /* --- memory of others in this process --------------------------------------------------------- */
@@ -221,8 +191,7 @@ static void count_up(void *user)
 
 static void wait_until_destroyed(const atomic_uint *destroyed)
 {
-    for (int64_t deadline = SOON; atomic_load(destroyed) == 0; usleep(1000))
-        CHECK(gpud_now() < deadline, "destroy was not called");
+    PEER_UNTIL("destroy is called", 10000, atomic_load(destroyed));
     CHECK(atomic_load(destroyed) == 1, "destroy was called %u times", atomic_load(destroyed));
 }
 
@@ -232,17 +201,14 @@ static void test_free_behind_copy(struct side *side, bool upload, bool aligned)
 {
     const uint64_t size = 3 * PAGE, start = aligned ? 0 : 64;
     unsigned char *data = aligned_alloc(PAGE, size + PAGE);
-    struct gpud_memory *memory = alloc(side, size), *host;
+    AUTO(gpud_memory_unref) struct gpud_memory *memory = alloc(side, size);
     atomic_uint destroyed = 0;
     CHECK(data, "out of memory");
     fill(data + start, size, 8);
     write_pattern(side, memory, 9);
-    WORKS(gpud_memory_wrap_host(side->device, data + start, size, false, count_up, &destroyed,
-                                &host, &e));
-    struct gpud_copy copy = {
-        .to = upload ? memory : host, .from = upload ? host : memory, .row_bytes = size, .rows = 1};
+    struct gpud_memory *host = WRAP_HOST(side->device, data + start, size, count_up, &destroyed);
     struct conformance_hold *hold = conformance_hold_queue(side->queue);
-    WORKS(gpud_queue_copy(side->queue, &copy, &e));
+    copy_whole(side->queue, upload ? memory : host, upload ? host : memory);
     WORKS(gpud_queue_flush(side->queue, &e));
     gpud_memory_unref(&host);
     usleep(20000);
@@ -253,17 +219,35 @@ static void test_free_behind_copy(struct side *side, bool upload, bool aligned)
     READ_PATTERN(side, memory, upload ? 8 : 9);
     CHECK_PATTERN(data + start, size, upload ? 8 : 9);
     free(data);
-    gpud_memory_unref(&memory);
+}
+
+/* Wraps it, writes it, reads it; *destroyed counts. */
+static struct gpud_memory *wrap(struct side *side, void *native, uint64_t size,
+                                atomic_uint *destroyed)
+{
+    struct gpud_memory *memory;
+    WORKS(gpud_memory_wrap(side->device, native, size, count_up, destroyed, &memory, &e));
+    CHECK(gpud_memory_get_native(memory) == native, "wrapped memory is another one");
+    send_pattern(side, memory, 9);
+    READ_PATTERN(side, memory, 9);
+    return memory;
+}
+
+static void refuse_wrap(struct side *side, enum gpud_status wanted, void *native, uint64_t size,
+                        enum gpud_usage usage)
+{
+    struct gpud_memory *refused = NULL;
+    atomic_uint destroyed = 0;
+    GIVES(wanted, gpud_memory_wrap_for(side->device, native, size, usage, count_up, &destroyed,
+                                       &refused, &e));
+    CHECK(destroyed == 0 && !refused, "a refused wrap was taken over all the same");
 }
 
 static void test_wrap_host_pointer(struct side *side)
 {
     static unsigned char data[5000];
-    struct gpud_memory *memory;
     atomic_uint destroyed = 0;
-    WORKS(gpud_memory_wrap(side->device, data, sizeof(data), count_up, &destroyed, &memory, &e));
-    CHECK(gpud_memory_get_native(memory) == data, "wrapped memory has another address");
-    send_pattern(side, memory, 9);
+    struct gpud_memory *memory = wrap(side, data, sizeof(data), &destroyed);
     CHECK_PATTERN(data, sizeof(data), 9);
     gpud_memory_ref(memory);
     struct gpud_memory *second = memory;
@@ -275,27 +259,21 @@ static void test_wrap_host_pointer(struct side *side)
 
 static void test_wrap_buffer(struct side *side)
 {
-    struct gpud_memory *memory, *refused = NULL;
     atomic_uint destroyed = 0;
     cl_int code;
     cl_context context = gpud_opencl_device(side->device)->context;
     cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, 5000, NULL, &code);
     CHECK(code == CL_SUCCESS, "clCreateBuffer gives %d", code);
-    WORKS(gpud_memory_wrap(side->device, buffer, 5000, count_up, &destroyed, &memory, &e));
-    CHECK(gpud_memory_get_native(memory) == buffer, "wrapped memory is another cl_mem");
+    struct gpud_memory *memory = wrap(side, buffer, 5000, &destroyed);
     clReleaseMemObject(buffer); /* the library has its own reference */
-    send_pattern(side, memory, 9);
-    READ_PATTERN(side, memory, 9);
+    send_pattern(side, memory, 10);
+    READ_PATTERN(side, memory, 10);
 
-    struct side other = side_open(side->device->info.name);
-    EXPECT(GPUD_INVALID,
-           gpud_memory_wrap(other.device, buffer, 5000, count_up, &destroyed, &refused, &e));
-    EXPECT(GPUD_INVALID,
-           gpud_memory_wrap(side->device, buffer, 5001, count_up, &destroyed, &refused, &e));
-    EXPECT(GPUD_INVALID,
-           gpud_memory_wrap(side->device, NULL, 5000, count_up, &destroyed, &refused, &e));
-    CHECK(destroyed == 0 && !refused, "a refused wrap was taken over all the same");
-    side_close(&other);
+    AUTO(side_close) struct side other = side_open(side->device->info.name);
+    refuse_wrap(&other, GPUD_INVALID, buffer, 5000, GPUD_USAGE_LOCAL);
+    refuse_wrap(side, GPUD_INVALID, buffer, 5001, GPUD_USAGE_LOCAL);
+    refuse_wrap(side, GPUD_INVALID, NULL, 5000, GPUD_USAGE_LOCAL);
+    CHECK(destroyed == 0, "destroyed while it is in use");
     gpud_memory_unref(&memory);
     wait_until_destroyed(&destroyed);
 }
@@ -306,20 +284,13 @@ static void test_wrap_vulkan(struct side *side)
 {
     const struct vulkan_device *vulkan = gpud_vulkan_device(side->device);
     struct vulkan_block block;
-    struct gpud_memory *memory, *refused = NULL;
     atomic_uint destroyed = 0;
     CHECK(gpud_vulkan_block_make(vulkan, 5000, false, &block) == VK_SUCCESS, "no VkBuffer");
     CHECK(gpud_device_get_native(side->device) == vulkan->device, "another VkDevice");
-    WORKS(gpud_memory_wrap(side->device, block.buffer, 5000, count_up, &destroyed, &memory, &e));
-    CHECK(gpud_memory_get_native(memory) == block.buffer, "wrapped memory is another VkBuffer");
-    send_pattern(side, memory, 9);
-    READ_PATTERN(side, memory, 9);
-    EXPECT(GPUD_INVALID,
-           gpud_memory_wrap(side->device, NULL, 5000, count_up, &destroyed, &refused, &e));
-    EXPECT(GPUD_UNSUPPORTED,
-           gpud_memory_wrap_for(side->device, block.buffer, 5000, GPUD_USAGE_SHARE, count_up,
-                                &destroyed, &refused, &e));
-    CHECK(destroyed == 0 && !refused, "a refused wrap was taken over all the same");
+    struct gpud_memory *memory = wrap(side, block.buffer, 5000, &destroyed);
+    refuse_wrap(side, GPUD_INVALID, NULL, 5000, GPUD_USAGE_LOCAL);
+    refuse_wrap(side, GPUD_UNSUPPORTED, block.buffer, 5000, GPUD_USAGE_SHARE);
+    CHECK(destroyed == 0, "destroyed while it is in use");
     gpud_memory_unref(&memory);
     wait_until_destroyed(&destroyed);
     gpud_vulkan_block_free(vulkan, &block);
@@ -328,25 +299,20 @@ static void test_wrap_vulkan(struct side *side)
 /* Memory of a driver whose own objects are addresses: some of ours stands for the application's. */
 static void test_wrap_address(struct side *side)
 {
-    struct gpud_memory *own = alloc(side, 5000), *memory, *refused = NULL;
+    struct gpud_memory *own = alloc(side, 5000);
     static unsigned char plain[5000];
     atomic_uint destroyed = 0;
     char *address = gpud_memory_get_native(own);
-    WORKS(gpud_memory_wrap(side->device, address + 16, 4000, count_up, &destroyed, &memory, &e));
-    CHECK(gpud_memory_get_native(memory) == address + 16, "wrapped memory has another address");
-    send_pattern(side, memory, 9);
-    READ_PATTERN(side, memory, 9);
+    struct gpud_memory *memory = wrap(side, address + 16, 4000, &destroyed);
     struct gpud_pointer_info info = GPUD_INFO_INIT(info);
     gpud_pointer_get_info(address + 16, &info);
     CHECK(strcmp(info.device, side->device->info.name) == 0 && info.base == address,
           "the pointer is said to be of %s at %p", info.device, info.base);
     gpud_pointer_get_info(plain, &info);
     CHECK(info.kind == GPUD_POINTER_HOST, "a plain pointer is of kind %d", info.kind);
-    EXPECT(GPUD_INVALID, gpud_memory_wrap(side->device, plain, sizeof(plain), count_up, &destroyed,
-                                          &refused, &e));
-    EXPECT(GPUD_INVALID, gpud_memory_wrap(side->device, address, UINT64_C(1) << 32, count_up,
-                                          &destroyed, &refused, &e));
-    CHECK(destroyed == 0 && !refused, "a refused wrap was taken over all the same");
+    refuse_wrap(side, GPUD_INVALID, plain, sizeof(plain), GPUD_USAGE_LOCAL);
+    refuse_wrap(side, GPUD_INVALID, address, UINT64_C(1) << 32, GPUD_USAGE_LOCAL);
+    CHECK(destroyed == 0, "destroyed while it is in use");
     gpud_memory_unref(&memory);
     wait_until_destroyed(&destroyed);
     gpud_memory_unref(&own);
@@ -357,7 +323,7 @@ static void test_wrap_address(struct side *side)
     own = alloc(side, 5000);
     enum gpud_status status = gpud_memory_export_dmabuf(own, 0, own->size, &fd, &offset, &error);
     CHECK(status == GPUD_OK || status == GPUD_UNSUPPORTED, "no dma-buf: %s", error.reason);
-    say(status == GPUD_OK ? "it has a dma-buf" : "no dma-buf: %s", error.reason);
+    SAY(status == GPUD_OK ? "it has a dma-buf" : "no dma-buf: %s", error.reason);
     if (fd >= 0)
         close(fd);
     gpud_memory_unref(&own);
@@ -382,7 +348,7 @@ static void check_flush(struct gpud_memory *memory, const char *unordered, bool 
 {
     unsigned before = unordered ? count_flushes() : 0;
     if (on_device && unordered && strcmp(unordered, "2") == 0)
-        EXPECT(GPUD_UNSUPPORTED, gpud_memory_flush_remote(memory, &e));
+        GIVES(GPUD_UNSUPPORTED, gpud_memory_flush_remote(memory, &e));
     else
         WORKS(gpud_memory_flush_remote(memory, &e));
     unsigned wanted = unordered && on_device && strcmp(unordered, "1") == 0;
@@ -393,27 +359,23 @@ static void check_flush(struct gpud_memory *memory, const char *unordered, bool 
 
 static void test_flush_remote(struct side *side)
 {
-    say("what others wrote over the bus is flushed, by those whom it concerns");
+    SAY("what others wrote over the bus is flushed, by those whom it concerns");
     const char *unordered = getenv("GPUD_FAKE_CUDA_UNORDERED");
-    struct gpud_memory *own = alloc(side, PAGE), *host = make(side, true, PAGE), *far;
+    AUTO(gpud_memory_unref) struct gpud_memory *own = alloc(side, PAGE);
+    AUTO(gpud_memory_unref) struct gpud_memory *host = make(side, true, PAGE);
     check_flush(own, unordered, true);
     check_flush(host, unordered, is_cpu_addressable(side));
-    gpud_memory_unref(&own);
-    gpud_memory_unref(&host);
     if (!side->device->info.direct_writes)
         return;
-    struct gpud_handle handle;
-    struct side other = side_open(side->device->info.name);
-    WORKS(gpud_memory_alloc_for(side->device, PAGE, GPUD_USAGE_TARGET, &own, &e));
-    WORKS(gpud_memory_export(own, &handle, &e));
-    WORKS(gpud_memory_import(other.device, &handle, PAGE, GPUD_USAGE_TARGET, &far, &e));
-    check_flush(own, unordered, true);
-    EXPECT(GPUD_INVALID, gpud_memory_flush_remote(far, &e));
-    gpud_memory_unref(&far);
-    gpud_memory_unref(&own);
-    if (handle.fd >= 0)
-        close(handle.fd);
-    side_close(&other);
+    AUTO(side_close) struct side other = side_open(side->device->info.name);
+    AUTO(gpud_memory_unref)
+    struct gpud_memory *target = NEW_MEMORY_FOR(side->device, PAGE, GPUD_USAGE_TARGET);
+    struct gpud_handle handle = EXPORT_MEMORY(target);
+    AUTO(gpud_memory_unref)
+    struct gpud_memory *far = IMPORT_MEMORY(other.device, &handle, PAGE, GPUD_USAGE_TARGET);
+    close_handle(&handle);
+    check_flush(target, unordered, true);
+    GIVES(GPUD_INVALID, gpud_memory_flush_remote(far, &e));
 }
 
 /* --- all of it -------------------------------------------------------------------------------- */
@@ -422,13 +384,12 @@ static void test_flush_remote(struct side *side)
  * the worker does behind the queues' work. */
 static void test_room_that_is_given_up(const char *device, const char *size)
 {
-    struct side side = side_open(device);
-    say("memory that was given up makes room for more");
+    AUTO(side_close) struct side side = side_open(device);
+    SAY("memory that was given up makes room for more");
     for (int i = 0; i < 50; i++) {
-        struct gpud_memory *memory = NEW_MEMORY(side.device, strtoull(size, NULL, 0));
+        struct gpud_memory *memory = alloc(&side, strtoull(size, NULL, 0));
         gpud_memory_unref(&memory);
     }
-    side_close(&side);
 }
 
 static void everything(const char *device)
@@ -440,17 +401,17 @@ static void everything(const char *device)
         test_copies(&side, kinds & 1, kinds & 2);
     test_copy_refusals(&side);
     test_flush_remote(&side);
-    say("memory of another allocator is used in place, and released once");
+    SAY("memory of another allocator is used in place, and released once");
     if (is_cpu_addressable(&side))
         test_wrap_host_pointer(&side);
-    else if (is_opencl(&side))
+    else if (is_kind(&side, "opencl"))
         test_wrap_buffer(&side);
     else if (strcmp(gpud_device_kind(side.device), "vulkan") == 0)
         test_wrap_vulkan(&side);
     else
         test_wrap_address(&side);
     if (!is_synchronous(&side)) {
-        say("host pages are given back when the copy that uses them has been made");
+        SAY("host pages are given back when the copy that uses them has been made");
         test_free_behind_copy(&side, true, true);
         test_free_behind_copy(&side, false, true);
         test_free_behind_copy(&side, true, false);
@@ -459,13 +420,10 @@ static void everything(const char *device)
 
 int main(int argc, char **argv)
 {
-    peer_main(argc, argv);
-    CHECK(argc == 2 || argc == 3, "usage: %s DEVICE [BYTES]", argv[0]);
-    say_device(argv[1]);
-    if (argc == 3) {
+    conformance_begin(argc, argv);
+    if (argc == 3)
         test_room_that_is_given_up(argv[1], argv[2]);
-        return 0;
-    }
-    twice(everything, argv[1]);
+    else
+        twice(everything, argv[1]);
     return 0;
 }

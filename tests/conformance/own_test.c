@@ -3,15 +3,12 @@
 
 /* Frames received into memory of the application's own: own <from> <to> <route>. Two slots, so that
  * one that is given back too early is written again at once. */
-#include "hold.h"
+#include "conformance.h"
 
-#include "base/base.h"
 #include "stream/receiver/receiver.h"
 #include "stream/sender/sender.h"
 #include "support/copies.h"
-#include "support/check.h"
-#include "support/make.h"
-#include "support/peer.h"
+#include "support/media.h"
 #include "support/picture.h"
 
 #define ADDRESS "own"
@@ -125,18 +122,9 @@ static void expect_gone(struct scene *scene, unsigned wanted)
 
 static struct gpud_receiver *open_receiver(struct scene *scene, bool own)
 {
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_receiver *receiver;
-    params.address = ADDRESS;
-    params.device = scene->to;
-    params.slots = SLOTS;
-    params.user = scene;
-    if (own) {
-        params.alloc = alloc;
-        params.on_event = on_event;
-    }
-    WORKS(gpud_receiver_create(scene->context, &params, &receiver, &e));
-    return receiver;
+    return NEW_RECEIVER(scene->context, .address = ADDRESS, .device = scene->to, .slots = SLOTS,
+                        .user = scene, .alloc = own ? alloc : NULL,
+                        .on_event = own ? on_event : NULL);
 }
 
 static unsigned receivers_of(struct scene *scene)
@@ -144,28 +132,13 @@ static unsigned receivers_of(struct scene *scene)
     return INFO(sender, scene->sender).receivers;
 }
 
-/* The receiver's part of a handshake is done where it waits for a frame. */
-static void connect_to(struct scene *scene, struct gpud_receiver *receiver, unsigned receivers)
-{
-    for (int64_t deadline = gpud_deadline(LONG); receivers_of(scene) != receivers;) {
-        struct gpud_frame *frame;
-        struct gpud_error error;
-        enum gpud_status status = gpud_receiver_acquire(receiver, LOOK, &frame, &error);
-        CHECK(status == GPUD_TIMEOUT, "%s", error.reason);
-        CHECK(gpud_now() < deadline, "the link is not made within 20 s");
-    }
-}
-
 static void open_scene(struct scene *scene)
 {
-    const char *devices[] = {scene->from, scene->to};
-    struct gpud_error error;
+    struct side from = side_open(scene->from), to = side_open(scene->to); /* 77 without */
+    side_close(&from);
+    side_close(&to);
     scene->context = NEW_CONTEXT();
-    for (int i = 0; i < 2; i++) {
-        gpud_device_close(&scene->device);
-        if (gpud_device_open(scene->context, devices[i], &scene->device, &error) != GPUD_OK)
-            SKIP("%s", error.reason);
-    }
+    scene->device = OPEN_DEVICE(scene->context, scene->to);
     scene->host = OPEN_DEVICE(scene->context, "host");
     scene->sender = NEW_SENDER(scene->context, .address = ADDRESS, .device = scene->from,
                                .route = scene->route, .slots = SLOTS);
@@ -176,7 +149,7 @@ static void open_scene(struct scene *scene)
 static void open_link(struct scene *scene)
 {
     scene->receiver = open_receiver(scene, true);
-    connect_to(scene, scene->receiver, 1);
+    PEER_LINK(scene->sender, scene->receiver, 1);
     CHECK_EQUAL(scene->asked % SLOTS, 0);
 }
 
@@ -201,25 +174,44 @@ static void send_frame(struct scene *scene, uint64_t number)
     SEND_LENT(scene->sender, &scene->layout, number);
 }
 
-static struct gpud_frame *take(struct gpud_receiver *receiver)
-{
-    return ACQUIRE_FRAME(receiver, LONG);
-}
-
-static void check_bytes(struct scene *scene, struct gpud_frame *frame, uint64_t number)
+static void check_bytes(struct gpud_frame *frame, uint64_t number)
 {
     struct gpud_frame_info info = INFO(frame, frame);
     CHECK_EQUAL(info.flags & (GPUD_FRAME_CORRUPTED | GPUD_FRAME_READ_ONLY), 0);
     FRAME_CHECK(frame, &info.layout, number);
 }
 
-static void check_place(struct scene *scene, struct gpud_frame *frame)
+/* In the application's memory, with the picture of this number. */
+static void check(struct scene *scene, struct gpud_frame *frame, uint64_t number)
 {
-    struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    gpud_frame_get_info(frame, &info);
+    struct gpud_frame_info info = INFO(frame, frame);
     CHECK(info.slot < SLOTS && info.memory == scene->given[info.slot],
           "not the application's memory");
     CHECK_EQUAL(info.memory_offset, 0);
+    check_bytes(frame, number);
+}
+
+/* The frame, or the next one. */
+static void take(struct scene *scene, struct gpud_frame *frame, uint64_t number)
+{
+    if (!frame)
+        frame = ACQUIRE_FRAME(scene->receiver, LONG);
+    check(scene, frame, number);
+    gpud_frame_release(&frame);
+}
+
+/* One that is kept. */
+static struct gpud_frame *keep(struct scene *scene, uint64_t number)
+{
+    struct gpud_frame *frame = ACQUIRE_FRAME(scene->receiver, LONG);
+    check_bytes(frame, number);
+    return frame;
+}
+
+static void drop(struct gpud_receiver *receiver)
+{
+    struct gpud_frame *frame = ACQUIRE_FRAME(receiver, LONG);
+    gpud_frame_release(&frame);
 }
 
 /* --- cases --------------------------------------------------------------------------------- */
@@ -236,9 +228,8 @@ static void frames(struct scene *scene)
                 WORKS(gpud_sender_submit_keep(scene->sender, sent, LONG, &e));
             else
                 WORKS(gpud_sender_submit(scene->sender, &sent, LONG, &e));
-            struct gpud_frame *frame = take(scene->receiver);
-            check_place(scene, frame);
-            check_bytes(scene, frame, number);
+            struct gpud_frame *frame = ACQUIRE_FRAME(scene->receiver, LONG);
+            check(scene, frame, number);
             void *data = MAP_FRAME(frame, GPUD_WRITE, LONG);
             memset(data, 0xa5, scene->layout.size);
             gpud_frame_unmap(frame);
@@ -267,9 +258,7 @@ static void late_sender(struct scene *scene)
     open_link(scene);
     for (uint64_t number = 20; number < 24; number++) {
         send_frame(scene, number);
-        frame = take(scene->receiver);
-        check_bytes(scene, frame, number);
-        gpud_frame_release(&frame);
+        take(scene, NULL, number);
     }
     struct gpud_frame *sent = draw(scene, 24);
     struct conformance_hold *hold = conformance_hold_queue(scene->sender->queue);
@@ -278,14 +267,10 @@ static void late_sender(struct scene *scene)
         enum gpud_status status = gpud_receiver_acquire(scene->receiver, LOOK, &frame, &error);
         CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "%s", error.reason);
         if (frame)
-            EXPECT(GPUD_TIMEOUT, "", gpud_frame_map(frame, GPUD_READ, LOOK, &data, &e));
+            GIVES(GPUD_TIMEOUT, gpud_frame_map(frame, GPUD_READ, LOOK, &data, &e));
     }
     conformance_release_queue(hold, false);
-    if (!frame)
-        frame = take(scene->receiver);
-    check_place(scene, frame);
-    check_bytes(scene, frame, 24);
-    gpud_frame_release(&frame);
+    take(scene, frame, 24);
     close_link(scene);
 }
 
@@ -298,7 +283,7 @@ static void late_copies(struct scene *scene)
     struct conformance_hold *hold = conformance_hold_queue(scene->receiver->queue);
     for (uint64_t n = 0; n < SLOTS; n++) {
         send_frame(scene, 30 + n);
-        frame[n] = take(scene->receiver);
+        frame[n] = ACQUIRE_FRAME(scene->receiver, LONG);
     }
     for (uint64_t n = 0; hold && n < 3; n++) {
         struct gpud_frame *more;
@@ -314,7 +299,7 @@ static void late_copies(struct scene *scene)
     }
     conformance_release_queue(hold, false);
     for (uint64_t n = 0; n < SLOTS; n++) {
-        check_bytes(scene, frame[n], 30 + n);
+        check_bytes(frame[n], 30 + n);
         gpud_frame_release(&frame[n]);
     }
     close_link(scene);
@@ -327,34 +312,30 @@ static void formats(struct scene *scene)
     struct gpud_layout first = scene->layout;
     open_link(scene);
     send_frame(scene, 40);
-    struct gpud_frame *kept = take(scene->receiver);
+    struct gpud_frame *kept = ACQUIRE_FRAME(scene->receiver, LONG);
     scene->layout = LAYOUT("NV12", 1366, 766, 0);
     WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
     for (unsigned formats = scene->formats, wait = 0; scene->formats == formats; wait++) {
         struct gpud_frame *frame;
         CHECK(wait < 400, "no new format within 20 s");
-        EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(scene->receiver, LOOK, &frame, &e));
+        GIVES(GPUD_TIMEOUT, gpud_receiver_acquire(scene->receiver, LOOK, &frame, &e));
     }
-    connect_to(scene, scene->receiver, 1);
+    PEER_LINK(scene->sender, scene->receiver, 1);
     for (uint64_t number = 41; number < 47; number++) {
         send_frame(scene, number);
-        struct gpud_frame *frame = take(scene->receiver);
-        check_place(scene, frame);
-        check_bytes(scene, frame, number);
-        gpud_frame_release(&frame);
+        take(scene, NULL, number);
     }
     CHECK_EQUAL(atomic_load(&scene->made), before + 2 * SLOTS);
     CHECK_EQUAL(atomic_load(&scene->gone), before);
-    check_bytes(scene, kept, 40);
+    check_bytes(kept, 40);
     gpud_frame_release(&kept);
     expect_gone(scene, before + SLOTS);
 
     /* And without the receiver, once the bytes have come (else: lost()). */
     send_frame(scene, 47);
-    kept = take(scene->receiver);
-    check_bytes(scene, kept, 47);
+    kept = keep(scene, 47);
     gpud_receiver_destroy(&scene->receiver);
-    check_bytes(scene, kept, 47);
+    check_bytes(kept, 47);
     CHECK_EQUAL(atomic_load(&scene->gone), before + SLOTS);
     gpud_frame_release(&kept);
     close_link(scene);
@@ -371,13 +352,12 @@ static void lost(struct scene *scene)
     open_link(scene);
     /* Kept, but copied: the next frame goes by the same entry of the link into another slot. */
     send_frame(scene, 49);
-    struct gpud_frame *kept = take(scene->receiver);
-    check_bytes(scene, kept, 49);
+    struct gpud_frame *kept = keep(scene, 49);
     struct gpud_frame *sent = draw(scene, 50);
     struct conformance_hold *hold = conformance_hold_queue(scene->sender->queue);
     WORKS(gpud_sender_submit(scene->sender, &sent, LONG, &e));
     if (hold && scene->receiver->session->place != GPUD_SIGNAL_NONE) {
-        frame = take(scene->receiver);
+        frame = ACQUIRE_FRAME(scene->receiver, LONG);
         gpud_receiver_destroy(&scene->receiver);
         EXPECT(GPUD_PEER, "incomplete", gpud_frame_map(frame, GPUD_READ, LONG, &data, &e));
         gpud_frame_get_info(frame, &info);
@@ -385,7 +365,7 @@ static void lost(struct scene *scene)
     }
     conformance_release_queue(hold, false);
     gpud_frame_release(&frame);
-    check_bytes(scene, kept, 49);
+    check_bytes(kept, 49);
     gpud_frame_release(&kept);
     close_link(scene);
 }
@@ -421,8 +401,8 @@ static void refusals(struct scene *scene)
 {
     struct gpud_receiver *other = open_receiver(scene, false);
     uint64_t number = 60;
-    connect_to(scene, other, 1);
-    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+    PEER_LINK(scene->sender, other, 1);
+    for (size_t i = 0; i < COUNT(faults); i++) {
         if (faults[i].fault == WRONG_DEVICE && strcmp(scene->from, "host") == 0 &&
             scene->device == scene->host)
             continue; /* there is no other */
@@ -431,20 +411,15 @@ static void refusals(struct scene *scene)
         for (int again = 0; again < 2; again++) {
             EXPECT(faults[i].status, faults[i].text, next_status(scene->receiver, &e));
             send_frame(scene, ++number);
-            struct gpud_frame *frame = take(other);
-            gpud_frame_release(&frame);
+            drop(other);
         }
         expect_gone(scene, atomic_load(&scene->made));
         scene->fault = NO_FAULT;
         scene->asked = 0;
-        connect_to(scene, scene->receiver, 2);
+        PEER_LINK(scene->sender, scene->receiver, 2);
         send_frame(scene, ++number);
-        struct gpud_frame *frame = take(scene->receiver);
-        check_place(scene, frame);
-        check_bytes(scene, frame, number);
-        gpud_frame_release(&frame);
-        frame = take(other);
-        gpud_frame_release(&frame);
+        take(scene, NULL, number);
+        drop(other);
         gpud_receiver_destroy(&scene->receiver);
         expect_gone(scene, atomic_load(&scene->made));
         PEER_UNTIL("one receiver is left", 20000, receivers_of(scene) == 1);

@@ -6,38 +6,29 @@
  * the driver's; when the reading has ended it is. And a memory of the pool that closes while its
  * last slot comes back. */
 #include "conformance.h"
-#include "hold.h"
 
 #include "stream/sender/sender.h"
-
-#include <string.h>
-#include <unistd.h>
 
 #define SLOTS 2
 
 static void expect_none(struct gpud_pool *pool, enum gpud_status wanted, const char *text)
 {
-    struct gpud_error error = {.reason = ""};
     CHECK(!gpud_pool_take(pool), "a slot is lent that is in use, or that another queue reads");
-    enum gpud_status status = gpud_pool_explain(pool, &error);
-    CHECK(status == wanted && strstr(error.reason, text), "%s: \"%s\" does not say \"%s\"",
-          gpud_status_string(status), error.reason, text);
+    EXPECT(wanted, text, gpud_pool_explain(pool, &e));
 }
 
-/* The slot comes back while the reader's queue holds. */
-static void give_back_unread(struct gpud_slot *slot, struct gpud_queue *reader)
+static void add_read(struct gpud_slot *slot, struct gpud_queue *reader)
 {
     struct gpud_fence fence;
     WORKS(gpud_queue_mark(reader, &fence, &e));
     gpud_slot_add_read(slot, &fence);
-    gpud_slot_drop(slot);
 }
 
 static struct gpud_slot *take_in_time(struct gpud_pool *pool)
 {
     struct gpud_slot *slot;
-    for (int64_t limit = gpud_deadline(30 * GPUD_SEC); !(slot = gpud_pool_take(pool));)
-        CHECK(gpud_now() < limit, "no slot is lent when nothing reads it any more");
+    PEER_UNTIL("a slot is lent when nothing reads it any more", 30000,
+               (slot = gpud_pool_take(pool)) != NULL);
     return slot;
 }
 
@@ -74,23 +65,21 @@ static void closes(struct side *side, const struct gpud_layout *layout)
 int main(int argc, char **argv)
 {
     struct gpud_pool *pool;
-    struct gpud_queue *reader;
-    struct gpud_layout layout;
-    CHECK(argc == 2, "usage: pool <device>");
+    conformance_begin(argc, argv);
     alarm(100);
-    say_device(argv[1]);
-    struct side side = side_open(argv[1]);
-    WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
-    WORKS(gpud_queue_create(side.device, &reader, &e));
+    AUTO(side_close) struct side side = side_open(argv[1]);
+    struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
+    AUTO(gpud_queue_unref) struct gpud_queue *reader = NEW_QUEUE(side.device);
     WORKS(gpud_pool_create(side.device, side.queue, GPUD_USAGE_LOCAL, false, NULL, &layout, 1,
                            SLOTS, false, &pool, &e));
 
-    say("a slot that another queue reads is passed over");
+    SAY("a slot that another queue reads is passed over");
     struct gpud_slot *read = gpud_pool_take(pool), *other = gpud_pool_take(pool);
     CHECK(read && other, "a new pool lends its slots");
     expect_none(pool, GPUD_TIMEOUT, "hold all 2");
     struct conformance_hold *hold = conformance_hold_queue(reader);
-    give_back_unread(read, reader);
+    add_read(read, reader);
+    gpud_slot_drop(read);
     gpud_slot_drop(other);
     CHECK(gpud_pool_take(pool) == other, "the slot that nothing reads is lent");
     for (int i = 0; i < 3; i++)
@@ -98,19 +87,16 @@ int main(int argc, char **argv)
     CHECK(!gpud_pool_take_old(pool, UINT64_MAX), "it is lent to be cleared");
     CHECK(gpud_pool_explain(pool, NULL) == GPUD_IO, "it was not cleared, and nothing says so");
 
-    say("and lent when that has ended");
+    SAY("and lent when that has ended");
     conformance_release_queue(hold, false);
     CHECK(take_in_time(pool) == read, "another slot than the one that was read");
     gpud_slot_drop(read);
 
-    say("more reads than are counted: it is never lent again");
+    SAY("more reads than are counted: it is never lent again");
     read = take_in_time(pool);
     hold = conformance_hold_queue(reader);
-    for (int i = 0; i < GPUD_SLOT_READS + 1; i++) {
-        struct gpud_fence fence;
-        WORKS(gpud_queue_mark(reader, &fence, &e));
-        gpud_slot_add_read(read, &fence);
-    }
+    for (int i = 0; i < GPUD_SLOT_READS + 1; i++)
+        add_read(read, reader);
     gpud_slot_drop(read);
     expect_none(pool, GPUD_IO, "receivers still read them: ");
     conformance_release_queue(hold, false);
@@ -120,11 +106,9 @@ int main(int argc, char **argv)
     CHECK(take_in_time(pool) == other, "the other one is lent as before");
     gpud_slot_drop(other);
 
-    say("a memory that closes");
+    SAY("a memory that closes");
     closes(&side, &layout);
 
     gpud_pool_unref(&pool);
-    gpud_queue_unref(&reader);
-    side_close(&side);
     return 0;
 }

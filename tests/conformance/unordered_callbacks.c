@@ -12,8 +12,7 @@
 
 typedef void (*callback)(cl_event event, cl_int state, void *arg);
 
-cl_int __real_clSetEventCallback(cl_event event, cl_int type, callback fn, void *arg);
-cl_int __wrap_clSetEventCallback(cl_event event, cl_int type, callback fn, void *arg);
+__typeof__(clSetEventCallback) __real_clSetEventCallback, __wrap_clSetEventCallback;
 
 struct call {
     callback fn;

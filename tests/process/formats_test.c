@@ -4,7 +4,7 @@
 /* A live sender that changes its format, step by step: the next ring is made and tested beside the
  * old one's last frames, in calls and by the descriptor; what cannot wait has a count of its own; a
  * frame of the format before is still the sender's. And what a sender does while an address is not
- * to be had. Every route is in conformance/route_change.c. */
+ * to be had. Every route is in conformance/route_test.c. */
 #include "actor.h"
 
 #include <poll.h>

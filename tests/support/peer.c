@@ -549,6 +549,20 @@ const char *peer_key(void)
     return getenv("GPUD_TEST_KEY");
 }
 
+void peer_link_at(const char *file, int line, struct gpud_sender *sender,
+                  struct gpud_receiver *receiver, unsigned receivers)
+{
+    for (int64_t until = gpud_test_now() + 30 * GPUD_SEC;
+         gpud_sender_wait(sender, receivers, 0, NULL) != GPUD_OK;) {
+        struct gpud_frame *frame;
+        struct gpud_error error = {.reason = ""};
+        if (gpud_receiver_acquire(receiver, 5 * GPUD_MSEC, &frame, &error) != GPUD_TIMEOUT)
+            FAIL("(%s:%d) a link that is being made gives \"%s\"", file, line, error.reason);
+        if (gpud_test_now() > until)
+            FAIL("(%s:%d) %u receivers are not linked within 30 s", file, line, receivers);
+    }
+}
+
 static void tell(struct gpud_frame *frame, uint64_t number)
 {
     struct gpud_frame_info info = INFO(frame, frame);

@@ -160,6 +160,13 @@ void send_foreign_at(const char *file, int line, struct gpud_sender *sender,
 #define SEND_FOREIGN(sender, host, layout, number) \
     send_foreign_at(__FILE__, __LINE__, sender, host, layout, number)
 
+/* Steps the receiver, whose part of a handshake is done where it waits for a frame, until the
+ * sender in this process has so many. */
+void peer_link_at(const char *file, int line, struct gpud_sender *sender,
+                  struct gpud_receiver *receiver, unsigned receivers);
+#define PEER_LINK(sender, receiver, receivers) \
+    peer_link_at(__FILE__, __LINE__, sender, receiver, receivers)
+
 /* Writes picture number `number` into a frame, and the number beside it; and checks that a frame
  * has the picture of its number. */
 void frame_write(struct gpud_frame *frame, const struct gpud_layout *layout, uint64_t number);
