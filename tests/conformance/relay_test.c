@@ -363,8 +363,7 @@ static void held_by_two(struct relay *relay)
     send_picture(relay, 89);
     struct gpud_frame *frame = ACQUIRE_FRAME(relay->between, LONG), *other = gpud_frame_ref(frame);
     AUTO(gpud_queue_unref)
-    struct gpud_queue *first = NEW_QUEUE(device),
-                      *second = NEW_QUEUE(device);
+    struct gpud_queue *first = NEW_QUEUE(device), *second = NEW_QUEUE(device);
     struct held held = hold(second);
     copy_and_release(relay, frame, first, NULL);
     copy_and_release(relay, other, second, copied);

@@ -1361,6 +1361,43 @@ static void test_pairs(bool with_directgma)
     }
 }
 
+#ifdef GPUD_SIGNAL_LIMIT
+/* A signal must never wrap: long before, the sender begins a new epoch. This program is linked with
+ * a core whose signals are good for so few frames only, in every process of the test. No frame may
+ * be lost over it, and the application must not be told of a format that did not change more often
+ * than epochs changed. */
+static void test_rearm(const struct way *way)
+{
+    enum { MANY = 200 };
+    _Static_assert(GPUD_SIGNAL_LIMIT == 10, "this needs a core whose signals are soon used up");
+    AUTO(scene_close) struct scene scene = scene_make(way, "UYVY", 320, 181);
+    struct peer peers[2];
+    struct peer_orders orders = scene_orders(&scene);
+    orders.hold = 1;
+    for (int i = 0; i < 2; i++)
+        peer_start(&peers[i], &orders);
+    scene_wait(&scene, 2);
+    scene_send(&scene, MANY);
+    scene_end(&scene);
+    for (int i = 0; i < 2; i++) {
+        wait_for_ends(&peers[i], 1);
+        PEER_FINISH(&peers[i]);
+        const struct peer_board *board = peers[i].board;
+        CHECK_EQUAL(board->frames, MANY);
+        CHECK_EQUAL(board->gaps, 0);
+        CHECK_EQUAL(board->info.dropped, 0);
+        CHECK_EQUAL(board->lost, 0);
+        CHECK(strcmp(board->info.path, way->path) == 0, "the route is %s", board->info.path);
+        unsigned epochs = 0;
+        for (unsigned k = 0; k < board->notes; k++)
+            epochs += board->note[k].event == GPUD_EVENT_FORMAT;
+        CHECK(epochs >= MANY / 11 && epochs <= MANY / 5, "%u epochs for %d frames", epochs, MANY);
+        SAY("receiver %d: %d frames over %u epochs, none lost", i, MANY, epochs);
+        peer_forget(&peers[i]);
+    }
+}
+#endif
+
 /* Whether both ends have to be in one process: then those cases are left out that have a receiver
  * in another. */
 static bool is_inside(const struct way *way)
@@ -1424,6 +1461,9 @@ int main(int argc, char **argv)
         {"sound, ancillary and other data", test_media},
         {"pictures that are handed over while they are written", test_lines},
         {"a live sender that changes its format", test_formats},
+#ifdef GPUD_SIGNAL_LIMIT
+        {"signals that are used up", test_rearm},
+#endif
     };
     for (size_t i = 0; i < COUNT(tests); i++) {
         if (argc > 2 && atoi(argv[2]) != (int)i)

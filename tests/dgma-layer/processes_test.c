@@ -3,13 +3,21 @@
 
 /* Two processes, the second a fresh exec of this binary: data and signals both ways, latency, a
  * foreign writer that only stores, an idle wait that burns nothing, an owner that dies under its
- * importer. */
+ * importer.
+ *
+ * many: thousands of small buffers in a process that may have few descriptors, all open in a second
+ * one.
+ *
+ * lifetime: what stays and what goes: references, destructor callbacks, the aperture, and /dev/shm
+ * after exit(), _exit() and kill -9. */
 
 #include "common.h"
 
 #include <dirent.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { SIZE = 1 << 20, FRAMES = 100, WARM = 20 };
@@ -191,23 +199,272 @@ static void owner_dies(struct cl *cl)
     CHECK(!object_exists(&address));
 }
 
+/* --- many ------------------------------------------------------------------------------------- */
+
+enum { BUFFERS = 3000, DESCRIPTORS = 64 };
+
+static struct bus_address addresses[BUFFERS];
+static cl_mem mems[BUFFERS];
+
+static void limit_descriptors(void)
+{
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = DESCRIPTORS;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+/* Opens all, then writes its number into each and signals. */
+static void child_writes(struct cl *cl)
+{
+    limit_descriptors();
+    take(STDIN_FILENO, addresses, sizeof addresses);
+    for (cl_uint i = 0; i < BUFFERS; i++)
+        mems[i] = new_external(cl, PAGE, &addresses[i]);
+    for (cl_uint i = 0; i < BUFFERS; i++) {
+        OK(clEnqueueFillBuffer(cl->queue, mems[i], &i, sizeof i, 0, PAGE, 0, NULL, NULL));
+        OK(cl->write_signal(cl->queue, mems[i], i + 1, 0, 0, NULL, NULL));
+    }
+    OK(clFinish(cl->queue));
+    for (cl_uint i = 0; i < BUFFERS; i++)
+        OK(clReleaseMemObject(mems[i]));
+}
+
+static void many(struct cl *cl)
+{
+    limit_descriptors();
+    for (cl_uint i = 0; i < BUFFERS; i++) {
+        cl_int status;
+        mems[i] = clCreateBuffer(cl->context, BUS_ADDRESSABLE, PAGE, NULL, &status);
+        if (!mems[i])
+            FAIL("buffer %u of %d: %d", i, BUFFERS, status);
+    }
+    OK(cl->make_resident(cl->queue, BUFFERS, mems, CL_TRUE, addresses, 0, NULL, NULL));
+    struct child writer = start("writes");
+    give(writer.to, addresses, sizeof addresses);
+    for (cl_uint i = 0; i < BUFFERS; i++) {
+        cl_uint words[PAGE / sizeof(cl_uint)];
+        OK(cl->wait_signal(cl->queue, mems[i], i + 1, 0, NULL, NULL));
+        read_back(cl->queue, mems[i], sizeof words, words);
+        CHECK(words[0] == i && words[PAGE / sizeof(cl_uint) - 1] == i);
+    }
+    join(&writer);
+    for (cl_uint i = 0; i < BUFFERS; i++)
+        OK(clReleaseMemObject(mems[i]));
+    for (cl_uint i = 0; i < BUFFERS; i += 97)
+        wait_until_gone(&addresses[i]);
+}
+
+/* --- lifetime --------------------------------------------------------------------------------- */
+
+static atomic_int destroyed;
+
+static void CL_CALLBACK on_destroy(cl_mem mem, void *user_data)
+{
+    (void)mem;
+    atomic_fetch_add(&destroyed, *(int *)user_data);
+}
+
+static void references(struct cl *cl)
+{
+    struct bus_address address;
+    int one = 1;
+    cl_mem bus = new_resident(cl, PAGE, &address);
+    OK(clSetMemObjectDestructorCallback(bus, on_destroy, &one));
+    OK(clRetainMemObject(bus));
+    OK(clReleaseMemObject(bus));
+    CHECK(object_exists(&address) && destroyed == 0);
+    cl_mem external = new_external(cl, PAGE, &address);
+    OK(clFinish(cl->queue));
+    OK(clReleaseMemObject(bus));
+    wait_until_gone(&address);
+    CHECK(destroyed == 1);
+    /* the writer may be late: it only writes into memory that is no longer read */
+    OK(cl->write_signal(cl->queue, external, 1, 0, 0, NULL, NULL));
+    OK(clFinish(cl->queue));
+    OK(clReleaseMemObject(external));
+    /* handles come again: an ordinary buffer must not be taken for one of ours */
+    cl_mem plain[64];
+    for (int i = 0; i < 64; i++)
+        plain[i] = new_bus(cl, PAGE);
+    for (int i = 0; i < 64; i++)
+        OK(clReleaseMemObject(plain[i]));
+    for (int i = 0; i < 64; i++) {
+        plain[i] = new_plain(cl, PAGE);
+        CHECK_CL(CL_INVALID_MEM_OBJECT, cl->wait_signal(cl->queue, plain[i], 0, 0, NULL, NULL));
+        cl_mem_flags flags = 0;
+        OK(clGetMemObjectInfo(plain[i], CL_MEM_FLAGS, sizeof flags, &flags, NULL));
+        CHECK(flags == CL_MEM_READ_WRITE);
+    }
+    for (int i = 0; i < 64; i++)
+        OK(clReleaseMemObject(plain[i]));
+}
+
+/* A wait keeps its buffer, as any command does, though the program has let go of it. */
+static void released_while_waiting(struct cl *cl)
+{
+    struct pair pair = open_pair(cl, cl, PAGE);
+    AUTO(drop_queue) cl_command_queue q = new_queue(cl, 0, false);
+    AUTO(drop_event) cl_event waited = NULL;
+    OK(cl->wait_signal(q, pair.bus, 1, 0, NULL, &waited));
+    OK(clReleaseMemObject(pair.bus));
+    CHECK(object_exists(&pair.address) && event_stays_open(waited, 20));
+    OK(cl->write_signal(cl->queue, pair.external, 1, 0, 0, NULL, NULL));
+    CHECK(event_done_within(waited, 5000));
+    OK(clFinish(q));
+    wait_until_gone(&pair.address);
+    OK(clReleaseMemObject(pair.external));
+}
+
+/* As on a card: 96 MB, the largest buffer 95 MB; what is released can be had again. */
+static void aperture(struct cl *cl)
+{
+    cl_int status;
+    for (int round = 0; round < 3; round++) {
+        cl_mem slots[7];
+        int n = 0;
+        while (n < 7 && (slots[n] = clCreateBuffer(cl->context, BUS_ADDRESSABLE, 3840 * 2160 * 2,
+                                                   NULL, &status)) != NULL)
+            n++;
+        if (n != 6) /* of 15.8 MiB each */
+            FAIL("%d slots of 4K UYVY fit into the aperture", n);
+        CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, status);
+        while (n > 0)
+            clReleaseMemObject(slots[--n]);
+    }
+    cl_mem largest = new_bus(cl, 95 * MIB);
+    clReleaseMemObject(largest);
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE,
+             create(cl->context, BUS_ADDRESSABLE, 95 * MIB + 1, NULL));
+}
+
+static cl_int residency(struct cl *cl, cl_command_queue queue, cl_mem bus)
+{
+    struct bus_address address;
+    return cl->make_resident(queue, 1, &bus, CL_TRUE, &address, 0, NULL, NULL);
+}
+
+/* Two devices in one context have an aperture each, of 8 MB here. A buffer counts where it is made
+ * resident. */
+static void two_apertures(struct cl *cl)
+{
+    enum { EACH = 7 };
+    cl_int status;
+    CHECK(cl->num_devices >= 2);
+    cl_mem slots[2][EACH];
+    cl_command_queue queues[2] = {cl->queue, new_queue(cl, 1, false)};
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < EACH; i++) {
+            slots[d][i] = new_bus(cl, MIB);
+            OK(residency(cl, queues[d], slots[d][i]));
+            OK(residency(cl, queues[!d], slots[d][i])); /* counts once */
+        }
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE,
+             create(cl->context, BUS_ADDRESSABLE, MIB, NULL)); /* both are full */
+    OK(clReleaseMemObject(slots[1][0]));
+    slots[1][0] = new_bus(cl, MIB);
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, residency(cl, queues[0], slots[1][0]));
+    cl_context first = clCreateContext(NULL, 1, &cl->devices[0], NULL, NULL, &status);
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, create(first, BUS_ADDRESSABLE, MIB, NULL));
+    clReleaseContext(first);
+    OK(residency(cl, queues[1], slots[1][0]));
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < EACH; i++)
+            OK(clReleaseMemObject(slots[d][i]));
+    clReleaseCommandQueue(queues[1]);
+}
+
+static void hold(struct cl *cl)
+{
+    struct bus_address address;
+    cl_mem bus = new_resident(cl, PAGE, &address);
+    CHECK(object_exists(&address));
+    OK(cl->wait_signal(cl->queue, bus, 1, 0, NULL, NULL)); /* for ever */
+    give(STDOUT_FILENO, &address, sizeof address);
+}
+
+static void child_exits(struct cl *cl)
+{
+    hold(cl);
+    exit(0);
+}
+
+static void child_exits_at_once(struct cl *cl)
+{
+    hold(cl);
+    _exit(0);
+}
+
+static void child_is_killed(struct cl *cl)
+{
+    hold(cl);
+    for (;;)
+        pause();
+}
+
+static struct bus_address run_child(const char *end)
+{
+    struct child child = start(end);
+    struct bus_address address;
+    take(child.from, &address, sizeof address);
+    if (strcmp(end, "kill") == 0)
+        kill_child(&child);
+    else
+        join(&child);
+    return address;
+}
+
+/* The next process removes files of dead ones. */
+static void shared_memory_after_death(void)
+{
+    struct bus_address exited = run_child("exit");
+    CHECK(!object_exists(&exited));
+    struct bus_address quick = run_child("_exit"), killed = run_child("kill");
+    struct bus_address next = run_child("exit");
+    CHECK(!object_exists(&quick) && !object_exists(&killed) && !object_exists(&next));
+}
+
+static void lifetime(struct cl *cl)
+{
+    shared_memory_after_death();
+    references(cl);
+    released_while_waiting(cl);
+    aperture(cl);
+}
+
+static void processes(struct cl *cl)
+{
+    frames(cl);
+    latency(cl);
+    if (!getenv("GPUDIRECT_DGMA_COPY")) /* the figures are those of the direct way */
+        foreign_store(cl);
+    owner_dies(cl);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *role;
         void (*play)(struct cl *cl);
-    } roles[] = {{"sends", child_sends}, {"echoes", child_echoes}, {"owns", child_owns}};
-    AUTO(close_cl) struct cl cl = open_cl(60);
-    for (size_t i = 0; argc > 1 && i < sizeof roles / sizeof roles[0]; i++)
-        if (strcmp(argv[1], roles[i].role) == 0) {
+    } roles[] = {
+        {"processes", processes},
+        {"many", many},
+        {"lifetime", lifetime},
+        {"two-apertures", two_apertures},
+        /* Of the children. */
+        {"sends", child_sends},
+        {"echoes", child_echoes},
+        {"owns", child_owns},
+        {"writes", child_writes},
+        {"exit", child_exits},
+        {"_exit", child_exits_at_once},
+        {"kill", child_is_killed},
+    };
+    AUTO(close_cl) struct cl cl = open_cl(120);
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
+        if (strcmp(argc > 1 ? argv[1] : "processes", roles[i].role) == 0) {
             roles[i].play(&cl);
             return 0;
         }
-    CHECK(argc == 1);
-    frames(&cl);
-    latency(&cl);
-    if (!getenv("GPUDIRECT_DGMA_COPY")) /* the figures are those of the direct way */
-        foreign_store(&cl);
-    owner_dies(&cl);
-    return 0;
+    FAIL("there is no \"%s\"", argv[1]);
 }
