@@ -52,7 +52,7 @@ void side_close(struct side *side)
 
 /* --- queues that are slow on purpose ---------------------------------------------------------- */
 
-struct conformance_hold {
+struct hold {
     cl_event event;
     cl_event barrier; /* kept: PoCL 3.1 aborts when an event without references fails */
     struct gpud_memory *words;
@@ -61,7 +61,7 @@ struct conformance_hold {
     struct vulkan_device *vulkan;
 };
 
-static void put_event(struct conformance_hold *hold, struct gpud_queue *queue)
+static void put_event(struct hold *hold, struct gpud_queue *queue)
 {
     struct opencl_queue *opencl = queue->backend;
     cl_int code;
@@ -74,63 +74,41 @@ static void put_event(struct conformance_hold *hold, struct gpud_queue *queue)
     gpud_opencl_queue_end(opencl, hold->barrier);
 }
 
-static void put_word(struct conformance_hold *hold, struct gpud_queue *queue)
+struct hold *hold_queue(struct gpud_queue *queue)
 {
-    void *page = aligned_alloc(4096, 4096);
-    CHECK(page, "out of memory");
-    /* A driver that frees waits for all queues, and blocks all other calls meanwhile;
-     * frames are never waited for before they were sent, so that only a test can stop it for good.
-     */
-    wait_for_worker(queue->device->context);
-    hold->words = WRAP_HOST(queue->device, page, 4096, free, page);
-    WORKS(gpud_signal_create(hold->words, 64, &hold->signal, &e));
-    WORKS(gpud_signal_wait_queue(hold->signal, 1, queue, &e));
-}
-
-/* Which the CPU raises. */
-static void put_timeline(struct conformance_hold *hold, struct gpud_queue *queue)
-{
-    hold->vulkan = gpud_vulkan_device(queue->device);
-    WORKS(gpud_vulkan_timeline_create(queue->device, &hold->timeline, &e));
-    const struct vulkan_event raised = {hold->timeline, 1};
-    WORKS(gpud_vulkan_queue_await(queue->device, queue->backend, &raised, &e));
-}
-
-static void raise_timeline(struct conformance_hold *hold)
-{
-    VkDevice device = hold->vulkan->device;
-    PFN_vkSignalSemaphoreKHR raise =
-        (PFN_vkSignalSemaphoreKHR)gpud_vk.GetDeviceProcAddr(device, "vkSignalSemaphoreKHR");
-    const VkSemaphoreSignalInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
-                                        .semaphore = hold->timeline->semaphore,
-                                        .value = 1};
-    VkResult result = raise(device, &info);
-    CHECK(result == VK_SUCCESS, "vkSignalSemaphore gives %d", result);
-    gpud_vulkan_timeline_unref(hold->vulkan, hold->timeline);
-}
-
-struct conformance_hold *conformance_hold_queue(struct gpud_queue *queue)
-{
-    if (queue->device->caps & GPUD_CAP_SYNCHRONOUS)
+    struct gpud_device *device = queue->device;
+    if (device->caps & GPUD_CAP_SYNCHRONOUS)
         return NULL;
-    struct conformance_hold *hold = calloc(1, sizeof(*hold));
+    struct hold *hold = calloc(1, sizeof(*hold));
     CHECK(hold, "out of memory");
-    if (queue->device->caps & GPUD_CAP_PAGE_SIGNALS)
-        put_word(hold, queue);
-    else if (strcmp(gpud_device_kind(queue->device), "vulkan") == 0)
-        put_timeline(hold, queue);
-    else
+    if (device->caps & GPUD_CAP_PAGE_SIGNALS) {
+        void *page = aligned_alloc(4096, 4096);
+        CHECK(page, "out of memory");
+        /* A driver that frees waits for all queues, and blocks all other calls meanwhile;
+         * frames are never waited for before they were sent, so that only a test can stop it for
+         * good. */
+        wait_for_worker(device->context);
+        hold->words = WRAP_HOST(device, page, 4096, free, page);
+        WORKS(gpud_signal_create(hold->words, 64, &hold->signal, &e));
+        WORKS(gpud_signal_wait_queue(hold->signal, 1, queue, &e));
+    } else if (strcmp(gpud_device_kind(device), "vulkan") == 0) {
+        hold->vulkan = gpud_vulkan_device(device);
+        WORKS(gpud_vulkan_timeline_create(device, &hold->timeline, &e));
+        const struct vulkan_event raised = {hold->timeline, 1}; /* by the CPU */
+        WORKS(gpud_vulkan_queue_await(device, queue->backend, &raised, &e));
+    } else {
         put_event(hold, queue);
+    }
     return hold;
 }
 
-bool conformance_holds_alone(const struct gpud_device *device)
+bool holds_alone(const struct gpud_device *device)
 {
     return strcmp(gpud_device_kind(device), "vulkan") != 0 ||
            gpud_vulkan_device(device)->facts.lanes > 1;
 }
 
-void conformance_release_queue(struct conformance_hold *hold, bool broken)
+void release_queue(struct hold *hold, bool broken)
 {
     if (!hold)
         return;
@@ -141,7 +119,14 @@ void conformance_release_queue(struct conformance_hold *hold, bool broken)
         gpud_memory_unref(&hold->words);
     } else if (hold->timeline) {
         CHECK(!broken, "a timeline cannot break a queue");
-        raise_timeline(hold);
+        PFN_vkSignalSemaphoreKHR raise = (PFN_vkSignalSemaphoreKHR)gpud_vk.GetDeviceProcAddr(
+            hold->vulkan->device, "vkSignalSemaphoreKHR");
+        const VkSemaphoreSignalInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
+                                            .semaphore = hold->timeline->semaphore,
+                                            .value = 1};
+        VkResult result = raise(hold->vulkan->device, &info);
+        CHECK(result == VK_SUCCESS, "vkSignalSemaphore gives %d", result);
+        gpud_vulkan_timeline_unref(hold->vulkan, hold->timeline);
     } else {
         cl_int code = clSetUserEventStatus(hold->event, broken ? CL_OUT_OF_RESOURCES : CL_COMPLETE);
         CHECK(code == CL_SUCCESS, "clSetUserEventStatus gives %d", code);
@@ -151,7 +136,7 @@ void conformance_release_queue(struct conformance_hold *hold, bool broken)
     free(hold);
 }
 
-bool conformance_hold_copies(bool hold)
+bool hold_copies(bool hold)
 {
     int (*ask)(void *stream, unsigned hold) = NULL;
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);

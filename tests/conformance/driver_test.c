@@ -93,42 +93,31 @@ static bool is_cuda(const struct gpud_device *device)
     return strcmp(gpud_device_kind(device), "cuda") == 0;
 }
 
-/* The device's own queue, as one that can be held. */
-static struct gpud_queue service_of(struct gpud_device *device)
-{
-    if (is_cuda(device))
-        return (struct gpud_queue){.device = device, .native = gpud_gpu(device)->service};
-    return (struct gpud_queue){.device = device, .backend = gpud_opencl_device(device)->service};
-}
-
-/* As a hold of hold.h, whose word a driver would be told to forget while its own queue, of which
+/* As a hold of any queue, whose word a driver would be told to forget while its own queue, of which
  * the core's list knows nothing, still waits for it. */
 struct held {
     struct gpud_memory *words;
     struct gpud_signal *signal;
-    struct conformance_hold *hold; /* OpenCL */
+    struct hold *hold; /* OpenCL */
 };
 
-static void hold_service(struct gpud_device *device, struct held *held)
+/* The device's own queue. */
+static struct held hold_service(struct gpud_device *device)
 {
-    struct gpud_queue service = service_of(device);
-    *held = (struct held){NULL};
+    struct gpud_queue service = {.device = device};
+    struct held held = {NULL};
     if (!is_cuda(device)) {
-        held->hold = conformance_hold_queue(&service);
-        return;
+        service.backend = gpud_opencl_device(device)->service;
+        held.hold = hold_queue(&service);
+        return held;
     }
+    service.native = gpud_gpu(device)->service;
     void *page = aligned_alloc(4096, 4096);
     CHECK(page, "out of memory");
-    held->words = WRAP_HOST(device, page, 4096, free, page);
-    WORKS(gpud_signal_create(held->words, 0, &held->signal, &e));
-    WORKS(gpud_signal_wait_queue(held->signal, 1, &service, &e));
-}
-
-static void release_service(struct held *held)
-{
-    conformance_release_queue(held->hold, false);
-    if (held->signal)
-        WORKS(gpud_signal_poison(held->signal, 1, &e));
+    held.words = WRAP_HOST(device, page, 4096, free, page);
+    WORKS(gpud_signal_create(held.words, 0, &held.signal, &e));
+    WORKS(gpud_signal_wait_queue(held.signal, 1, &service, &e));
+    return held;
 }
 
 /* 0 where the driver does not say. */
@@ -160,8 +149,7 @@ static void test_stuck(struct side *side)
     size_t before = used_memory(side->device);
 
     SAY("an error that names the cause");
-    struct held service;
-    hold_service(side->device, &service);
+    struct held service = hold_service(side->device);
     refuse(side->device);
 
     SAY("further tries cost no memory");
@@ -172,7 +160,9 @@ static void test_stuck(struct side *side)
           used_memory(side->device) - taken);
 
     SAY("the driver goes on: there is memory again, and nothing is missing");
-    release_service(&service);
+    release_queue(service.hold, false);
+    if (service.signal)
+        WORKS(gpud_signal_poison(service.signal, 1, &e));
     PEER_UNTIL("there is memory when the driver goes on", 30000,
                gpud_memory_alloc_for(side->device, SIZE, GPUD_USAGE_LOCAL, &memory, NULL) ==
                    GPUD_OK);

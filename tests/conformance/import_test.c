@@ -140,11 +140,11 @@ static void test_order(struct pair *pair)
     struct gpud_memory *target = WRAP_HOST(pair->to.device, out, SIZE, NULL, NULL);
     AUTO(gpud_queue_unref) struct gpud_queue *other = NEW_QUEUE(pair->to.device);
     fill(in, SIZE, 8);
-    struct conformance_hold *hold = conformance_hold_queue(pair->to.queue);
+    struct hold *hold = hold_queue(pair->to.queue);
     enqueue(pair->to.queue, shared.seen, source);
     enqueue(other, target, shared.seen);
     GIVES(GPUD_TIMEOUT, gpud_queue_finish(other, gpud_deadline(20 * GPUD_MSEC), &e));
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     WORKS(gpud_queue_finish(other, SOON, &e));
     CHECK_PATTERN(out, SIZE, 8);
     WORKS(gpud_queue_finish(pair->to.queue, SOON, &e));

@@ -207,13 +207,13 @@ static void test_free_behind_copy(struct side *side, bool upload, bool aligned)
     fill(data + start, size, 8);
     write_pattern(side, memory, 9);
     struct gpud_memory *host = WRAP_HOST(side->device, data + start, size, count_up, &destroyed);
-    struct conformance_hold *hold = conformance_hold_queue(side->queue);
+    struct hold *hold = hold_queue(side->queue);
     copy_whole(side->queue, upload ? memory : host, upload ? host : memory);
     WORKS(gpud_queue_flush(side->queue, &e));
     gpud_memory_unref(&host);
     usleep(20000);
     CHECK(atomic_load(&destroyed) == 0, "host pages are given back while a copy needs them");
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     WORKS(gpud_queue_finish(side->queue, SOON, &e));
     wait_until_destroyed(&destroyed);
     READ_PATTERN(side, memory, upload ? 8 : 9);

@@ -261,7 +261,7 @@ static void late_sender(struct scene *scene)
         take(scene, NULL, number);
     }
     struct gpud_frame *sent = draw(scene, 24);
-    struct conformance_hold *hold = conformance_hold_queue(scene->sender->queue);
+    struct hold *hold = hold_queue(scene->sender->queue);
     WORKS(gpud_sender_submit(scene->sender, &sent, LONG, &e));
     if (hold) {
         enum gpud_status status = gpud_receiver_acquire(scene->receiver, LOOK, &frame, &error);
@@ -269,7 +269,7 @@ static void late_sender(struct scene *scene)
         if (frame)
             GIVES(GPUD_TIMEOUT, gpud_frame_map(frame, GPUD_READ, LOOK, &data, &e));
     }
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     take(scene, frame, 24);
     close_link(scene);
 }
@@ -280,7 +280,7 @@ static void late_copies(struct scene *scene)
 {
     struct gpud_frame *frame[SLOTS];
     open_link(scene);
-    struct conformance_hold *hold = conformance_hold_queue(scene->receiver->queue);
+    struct hold *hold = hold_queue(scene->receiver->queue);
     for (uint64_t n = 0; n < SLOTS; n++) {
         send_frame(scene, 30 + n);
         frame[n] = ACQUIRE_FRAME(scene->receiver, LONG);
@@ -297,7 +297,7 @@ static void late_copies(struct scene *scene)
         }
         gpud_frame_release(&more);
     }
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     for (uint64_t n = 0; n < SLOTS; n++) {
         check_bytes(frame[n], 30 + n);
         gpud_frame_release(&frame[n]);
@@ -354,7 +354,7 @@ static void lost(struct scene *scene)
     send_frame(scene, 49);
     struct gpud_frame *kept = keep(scene, 49);
     struct gpud_frame *sent = draw(scene, 50);
-    struct conformance_hold *hold = conformance_hold_queue(scene->sender->queue);
+    struct hold *hold = hold_queue(scene->sender->queue);
     WORKS(gpud_sender_submit(scene->sender, &sent, LONG, &e));
     if (hold && scene->receiver->session->place != GPUD_SIGNAL_NONE) {
         frame = ACQUIRE_FRAME(scene->receiver, LONG);
@@ -363,7 +363,7 @@ static void lost(struct scene *scene)
         gpud_frame_get_info(frame, &info);
         CHECK(info.flags & GPUD_FRAME_CORRUPTED, "the frame is not flagged");
     }
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     gpud_frame_release(&frame);
     check_bytes(kept, 49);
     gpud_frame_release(&kept);

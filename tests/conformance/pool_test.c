@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     struct gpud_slot *read = gpud_pool_take(pool), *other = gpud_pool_take(pool);
     CHECK(read && other, "a new pool lends its slots");
     expect_none(pool, GPUD_TIMEOUT, "hold all 2");
-    struct conformance_hold *hold = conformance_hold_queue(reader);
+    struct hold *hold = hold_queue(reader);
     add_read(read, reader);
     gpud_slot_drop(read);
     gpud_slot_drop(other);
@@ -88,18 +88,18 @@ int main(int argc, char **argv)
     CHECK(gpud_pool_explain(pool, NULL) == GPUD_IO, "it was not cleared, and nothing says so");
 
     SAY("and lent when that has ended");
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     CHECK(take_in_time(pool) == read, "another slot than the one that was read");
     gpud_slot_drop(read);
 
     SAY("more reads than are counted: it is never lent again");
     read = take_in_time(pool);
-    hold = conformance_hold_queue(reader);
+    hold = hold_queue(reader);
     for (int i = 0; i < GPUD_SLOT_READS + 1; i++)
         add_read(read, reader);
     gpud_slot_drop(read);
     expect_none(pool, GPUD_IO, "receivers still read them: ");
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     WORKS(gpud_queue_finish(reader, gpud_deadline(30 * GPUD_SEC), &e));
     expect_none(pool, GPUD_IO, "for an unknown time");
     gpud_slot_drop(other);

@@ -141,14 +141,14 @@ static void test_fences(struct side *side)
     SAY("a queue waits for another's fence, as often as one likes, also when the fence is gone");
     AUTO(drop_copy) struct copy copy = make_copy(side);
     AUTO(gpud_queue_unref) struct gpud_queue *later = NEW_QUEUE(side->device);
-    struct conformance_hold *hold = conformance_hold_queue(side->queue);
+    struct hold *hold = hold_queue(side->queue);
     WORKS(gpud_queue_mark(side->queue, &fence, &e));
     WORKS(gpud_queue_await(later, &fence, &e));
     WORKS(gpud_queue_await(later, &fence, &e));
     gpud_fence_drop(&fence);
     enqueue(later, &copy);
     GIVES(GPUD_TIMEOUT, gpud_queue_finish(later, gpud_deadline(30 * GPUD_MSEC), &e));
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     WORKS(gpud_queue_finish(later, SOON, &e));
     READ_PATTERN(side, copy.to, 2);
 }
@@ -182,7 +182,7 @@ static void test_finish_deadline(struct side *side)
     SAY("waiting for a queue that stands still ends at the deadline, and changes nothing");
     AUTO(drop_copy) struct copy copy = make_copy(side);
     struct told told = {0};
-    struct conformance_hold *hold = conformance_hold_queue(side->queue);
+    struct hold *hold = hold_queue(side->queue);
     enqueue(side->queue, &copy);
     WORKS(gpud_queue_on_complete(side->queue, tell, &told, &e));
     for (int i = 0; i < 3; i++) {
@@ -194,7 +194,7 @@ static void test_finish_deadline(struct side *side)
         CHECK_TOOK(start, 0, 50);
     }
     CHECK(atomic_load(&told.calls) == 0, "completion was told while the queue stood still");
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     WORKS(gpud_queue_finish(side->queue, SOON, &e));
     wait_for_calls(&told.calls, 1);
     CHECK(told.status == GPUD_OK, "the queue failed: %s", gpud_status_string(told.status));
@@ -204,20 +204,20 @@ static void test_finish_deadline(struct side *side)
 /* All copies of the process, as of queues that the library keeps to itself. */
 static void test_held_copies(struct side *side)
 {
-    if (side->device->ops->queue != &gpud_gpu_queue_ops || !conformance_hold_copies(true))
+    if (side->device->ops->queue != &gpud_gpu_queue_ops || !hold_copies(true))
         return;
     SAY("where the fake driver holds copies, what is not waited for is not there");
     struct told told = {0};
     WORKS(gpud_queue_on_complete(side->queue, tell, &told, &e));
     wait_for_calls(&told.calls, 1); /* it holds copies alone */
-    conformance_hold_copies(false);
+    hold_copies(false);
     AUTO(drop_copy) struct copy copy = make_copy(side);
-    conformance_hold_copies(true);
+    hold_copies(true);
     enqueue(side->queue, &copy);
     WORKS(gpud_queue_on_complete(side->queue, tell, &told, &e));
     GIVES(GPUD_TIMEOUT, gpud_queue_finish(side->queue, gpud_deadline(30 * GPUD_MSEC), &e));
     CHECK(atomic_load(&told.calls) == 1, "completion was told of a copy that is held");
-    conformance_hold_copies(false);
+    hold_copies(false);
     WORKS(gpud_queue_finish(side->queue, SOON, &e));
     wait_for_calls(&told.calls, 2);
     READ_PATTERN(side, copy.to, 2);
@@ -228,7 +228,7 @@ static void test_map_deadline(struct side *side)
     SAY("so does mapping, and nothing stays mapped");
     AUTO(gpud_memory_unref) struct gpud_memory *memory = make_full(side, SIZE, 1);
     void *data = NULL;
-    struct conformance_hold *hold = conformance_hold_queue(side->queue);
+    struct hold *hold = hold_queue(side->queue);
     for (int i = 0; i < 3; i++) {
         int64_t start = gpud_now();
         GIVES(GPUD_TIMEOUT, gpud_queue_map(side->queue, memory, 0, SIZE, GPUD_READ | GPUD_WRITE,
@@ -236,7 +236,7 @@ static void test_map_deadline(struct side *side)
         CHECK_TOOK(start, 50, 500);
     }
     CHECK(!data, "a map that timed out gives an address");
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     READ_PATTERN(side, memory, 1);
     if (is_kind(side, "opencl")) {
         cl_uint maps = 1; /* some drivers count a moment after the event */
@@ -256,7 +256,7 @@ static void test_destroy_busy(struct side *side)
     memset(seen, 0, sizeof(seen));
     struct copy copy = {WRAP_HOST(side->device, seen, SIZE, NULL, NULL), make_full(side, SIZE, 1)};
     struct gpud_queue *queue = NEW_QUEUE(side->device);
-    struct conformance_hold *hold = conformance_hold_queue(queue);
+    struct hold *hold = hold_queue(queue);
     enqueue(queue, &copy);
     WORKS(gpud_queue_on_complete(queue, tell, &told, &e));
     int64_t start = gpud_now();
@@ -265,7 +265,7 @@ static void test_destroy_busy(struct side *side)
     CHECK_TOOK(start, 0, 500);
     CHECK(atomic_load(&told.calls) == 0 && seen[0] == 0,
           "the work happened while the queue stood still");
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     wait_for_calls(&told.calls, 1);
     CHECK(told.status == GPUD_OK, "the work failed: %s", gpud_status_string(told.status));
     CHECK_PATTERN(seen, SIZE, 1);
@@ -280,10 +280,10 @@ static void test_failure(struct side *side)
     struct told told = {0}, later = {0};
     void *data;
     struct gpud_queue *queue = NEW_QUEUE(side->device);
-    struct conformance_hold *hold = conformance_hold_queue(queue);
+    struct hold *hold = hold_queue(queue);
     enqueue(queue, &copy);
     WORKS(gpud_queue_on_complete(queue, tell, &told, &e));
-    conformance_release_queue(hold, true);
+    release_queue(hold, true);
     GIVES(GPUD_IO, gpud_queue_finish(queue, SOON, &e));
     wait_for_calls(&told.calls, 1);
     CHECK(told.status == GPUD_IO, "the completion says \"%s\"", gpud_status_string(told.status));
@@ -307,13 +307,13 @@ static void test_close_stuck(const char *device)
     SAY("a device can be closed while its driver is stuck; what it holds is given up, and said so");
     struct side side = side_open(device);
     struct gpud_memory *memory = make_full(&side, SIZE, 1);
-    struct conformance_hold *hold = conformance_hold_queue(side.queue);
+    struct hold *hold = hold_queue(side.queue);
     struct gpud_context *aside = side.context;
     int64_t start = gpud_now();
     gpud_memory_unref(&memory);
     side_close(&side);
     CHECK_TOOK(start, 900, 3000);
-    conformance_release_queue(hold, false);
+    release_queue(hold, false);
     wait_for_worker(aside); /* which gives it back before the process and its driver end */
 }
 

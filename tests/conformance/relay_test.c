@@ -221,7 +221,7 @@ static void fill_rings(struct relay *relay, uint64_t number)
 
 struct held {
     struct gpud_queue *queue;
-    struct conformance_hold *hold;
+    struct hold *hold;
     uint64_t waits; /* for the queue, before */
     pthread_t thread;
     bool by_thread;
@@ -235,13 +235,13 @@ static void *release_when_waited_for(void *arg)
     int64_t deadline = gpud_deadline(GPUD_SEC / 2);
     while (atomic_load(&held->queue->waits) == held->waits && gpud_now() < deadline)
         gpud_test_nap(1);
-    conformance_release_queue(held->hold, false);
+    release_queue(held->hold, false);
     return NULL;
 }
 
 static struct held hold(struct gpud_queue *queue)
 {
-    struct held held = {.queue = queue, .hold = conformance_hold_queue(queue)};
+    struct held held = {.queue = queue, .hold = hold_queue(queue)};
     held.waits = atomic_load(&queue->waits);
     return held;
 }
@@ -263,7 +263,7 @@ static void expect_late(struct relay *relay, struct held *held, uint64_t number)
     else if (held->hold)
         frame = expect_nothing(relay->last);
     if (!held->by_thread)
-        conformance_release_queue(held->hold, false);
+        release_queue(held->hold, false);
     expect_picture(relay, frame, number);
 }
 
@@ -320,7 +320,7 @@ static void relayed(struct relay *relay)
         submit(relay->next, &frame);
     if (held.hold)
         last = expect_nothing(relay->last);
-    conformance_release_queue(held.hold, false);
+    release_queue(held.hold, false);
     if (!early) {
         frame = ACQUIRE_FRAME(relay->between, LONG);
         submit(relay->next, &frame);
@@ -384,7 +384,7 @@ static void held_by_two(struct relay *relay)
         for (; gpud_receiver_acquire(relay->between, 0, &frame, NULL) == GPUD_OK; seen++)
             gpud_frame_release(&frame);
     }
-    conformance_release_queue(held.hold, false);
+    release_queue(held.hold, false);
     WORKS(gpud_queue_finish(second, gpud_deadline(LONG), &e));
     for (; seen < sent; seen++) { /* which waited for the queue */
         frame = ACQUIRE_FRAME(relay->between, LONG);
@@ -414,7 +414,7 @@ static void replaced_unread(struct relay *relay)
     frame = ACQUIRE_FRAME(relay->between, LONG);
     gpud_frame_release(&frame);
     GIVES(GPUD_TIMEOUT, gpud_queue_finish(relay->first->queue, gpud_deadline(LOOK), &e));
-    conformance_release_queue(held.hold, false);
+    release_queue(held.hold, false);
     WORKS(gpud_queue_finish(queue, gpud_deadline(LONG), &e));
     gpud_frame_release(&other);
     frame = wrap(relay, copied, 109);
@@ -452,8 +452,7 @@ int main(int argc, char **argv)
         relayed(&relay);
     else
         uploaded(&relay);
-    if (gpud_device_has_fences(between) && between == relay.next->device &&
-        conformance_holds_alone(between))
+    if (gpud_device_has_fences(between) && between == relay.next->device && holds_alone(between))
         held_by_two(&relay);
     if (between->caps & GPUD_CAP_PAGE_SIGNALS && one)
         replaced_unread(&relay);

@@ -121,14 +121,6 @@ static void scene_close(struct scene *scene)
     BASELINE_CHECK(scene->before);
 }
 
-static struct peer_orders scene_orders(const struct scene *scene)
-{
-    struct peer_orders orders = {0};
-    snprintf(orders.address, sizeof(orders.address), "%s", peer_address("route"));
-    snprintf(orders.device, sizeof(orders.device), "%s", scene->way->to);
-    return orders;
-}
-
 static struct scene scene_make(const struct way *way, const char *format, uint32_t width,
                                uint32_t height)
 {
@@ -137,11 +129,13 @@ static struct scene scene_make(const struct way *way, const char *format, uint32
     return scene;
 }
 
-/* A receiver as the way has it. */
-static struct peer scene_peer(const struct scene *scene)
+/* A receiver as the way has it, with these orders besides. */
+#define SCENE_PEER(scene, ...) scene_peer(scene, (struct peer_orders){__VA_ARGS__})
+static struct peer scene_peer(const struct scene *scene, struct peer_orders orders)
 {
     struct peer peer;
-    struct peer_orders orders = scene_orders(scene);
+    gpud_print(orders.address, "%s", peer_address("route"));
+    gpud_print(orders.device, "%s", scene->way->to);
     peer_start(&peer, &orders);
     return peer;
 }
@@ -170,6 +164,15 @@ static void wait_for_frames(const struct peer *peer, uint64_t frames)
 static void wait_for_last(const struct scene *scene, const struct peer *peer)
 {
     PEER_UNTIL("the last frame", 20000, atomic_load(&peer->board->last) == scene->number);
+}
+
+static const struct peer_note *find_note(const struct peer_board *board, unsigned *from,
+                                         enum gpud_event event)
+{
+    for (; *from < board->notes; ++*from)
+        if (board->note[*from].event == event)
+            return &board->note[(*from)++];
+    return NULL;
 }
 
 /* Emulated, where a card sends 40 MB/s and checking a frame takes long, too. */
@@ -234,7 +237,7 @@ static void inside_start(struct scene *scene, struct inside *inside)
     *inside = (struct inside){0};
     inside->receiver = NEW_RECEIVER(scene->context, .address = peer_address("route"),
                                     .psk_file = peer_key(), .device = scene->way->to);
-    CHECK(pthread_create(&inside->thread, NULL, receive_inside, inside) == 0, "no thread");
+    inside->thread = NEW_THREAD(receive_inside, inside);
 }
 
 static void inside_finish(struct inside *inside)
@@ -312,11 +315,7 @@ static void test_frames(const struct way *way)
     };
     const unsigned count = COUNT(formats);
     AUTO(scene_close) struct scene scene = scene_open(way, GPUD_SLOW_BLOCK);
-    AUTO(peer_forget) struct peer peer;
-    struct peer_orders orders = scene_orders(&scene);
-    orders.hold = 2;
-    orders.leave_after = 1;
-    peer_start(&peer, &orders);
+    AUTO(peer_forget) struct peer peer = SCENE_PEER(&scene, .hold = 2, .leave_after = 1);
     format_scaled(&scene, 0, formats[0].format, formats[0].width, formats[0].height);
     scene_wait(&scene, 1);
     unsigned sent = 0;
@@ -348,17 +347,14 @@ static void test_frames(const struct way *way)
           "the receiver's GPU copied %llu times", (unsigned long long)board->info.copies_gpu);
     CHECK(strcmp(board->info.path, "none") != 0 && strcmp(board->info.path, way->path) == 0,
           "the receiver says the route is %s", board->info.path);
-    unsigned epochs = 0;
+    unsigned epochs = 0, at = 0;
     uint32_t last_epoch = 0;
-    for (unsigned i = 0; i < board->notes; i++) {
-        if (board->note[i].event != GPUD_EVENT_FORMAT)
-            continue;
-        CHECK(board->note[i].epoch > last_epoch, "epoch %u after %u", board->note[i].epoch,
-              last_epoch);
-        CHECK_EQUAL(board->note[i].after, epochs * 10);
-        CHECK_EQUAL(board->note[i].value, 25); /* pictures a second */
-        last_epoch = board->note[i].epoch;
-        epochs++;
+    for (const struct peer_note *note; (note = find_note(board, &at, GPUD_EVENT_FORMAT));
+         epochs++) {
+        CHECK(note->epoch > last_epoch, "epoch %u after %u", note->epoch, last_epoch);
+        CHECK_EQUAL(note->after, epochs * 10);
+        CHECK_EQUAL(note->value, 25); /* pictures a second */
+        last_epoch = note->epoch;
     }
     CHECK_EQUAL(epochs, count);
 
@@ -371,29 +367,21 @@ static void test_frames(const struct way *way)
 
 /* --- announcing ------------------------------------------------------------------------------- */
 
-static uint64_t kicks_of(struct gpud_sender *sender)
-{
-    return INFO(sender, sender).kicks;
-}
-
 /* An announcement wakes a receiver that sleeps, and does nothing else, whether a frame follows or
  * not. */
 static void test_announcements(const struct way *way)
 {
     AUTO(scene_close) struct scene scene = scene_open(way, GPUD_SLOW_BLOCK);
-    AUTO(peer_forget) struct peer peer;
     gpud_sender_announce(scene.sender); /* without a receiver or a format */
-    struct peer_orders orders = scene_orders(&scene);
-    orders.leave_after = 1;
-    peer_start(&peer, &orders);
+    AUTO(peer_forget) struct peer peer = SCENE_PEER(&scene, .leave_after = 1);
     scene_format(&scene, "UYVY", 640, 360);
     gpud_sender_announce(scene.sender);
     scene_wait(&scene, 1);
     scene_send(&scene, 3);
     wait_for_frames(&peer, 3);
-    uint64_t before = kicks_of(scene.sender);
+    uint64_t before = INFO(sender, scene.sender).kicks;
     PEER_UNTIL("the receiver to be asleep, and woken", 20000,
-               (gpud_sender_announce(scene.sender), kicks_of(scene.sender) > before));
+               (gpud_sender_announce(scene.sender), INFO(sender, scene.sender).kicks > before));
     for (int i = 0; i < 100; i++)
         gpud_sender_announce(scene.sender);
     CHECK_EQUAL(atomic_load(&peer.board->frames), 3);
@@ -435,15 +423,6 @@ static void test_wrong_frames(const struct way *way)
     gpud_frame_release(&old); /* a lent frame outlives its sender */
 }
 
-static const struct peer_note *find_note(const struct peer_board *board, unsigned *from,
-                                         enum gpud_event event)
-{
-    for (; *from < board->notes; ++*from)
-        if (board->note[*from].event == event)
-            return &board->note[(*from)++];
-    return NULL;
-}
-
 static void send_event(struct scene *scene, uint32_t kind, uint64_t value)
 {
     WORKS(gpud_sender_send_event(scene->sender, kind, &value, sizeof(value), &e));
@@ -456,15 +435,12 @@ static void send_event(struct scene *scene, uint32_t kind, uint64_t value)
 static void test_events(const struct way *way)
 {
     AUTO(scene_close) struct scene scene = scene_make(way, "UYVY", 320, 180);
-    AUTO(peer_forget) struct peer peer;
-    AUTO(peer_forget) struct peer late;
     send_event(&scene, 5, 1); /* without a receiver */
     send_event(&scene, STICKY(1), 100);
     send_event(&scene, STICKY(2), 200);
     send_event(&scene, STICKY(1), 101); /* replaces the first, in its place */
-    struct peer_orders orders = scene_orders(&scene);
-    orders.nap = GPUD_MSEC; /* so that frames wait in the ring when an event is sent */
-    peer_start(&peer, &orders);
+    /* So slow that frames wait in the ring when an event is sent. */
+    AUTO(peer_forget) struct peer peer = SCENE_PEER(&scene, .nap = GPUD_MSEC);
     scene_wait(&scene, 1);
     for (int i = 0; i < 40; i++) {
         scene_send(&scene, (unsigned)i % 4);
@@ -477,7 +453,7 @@ static void test_events(const struct way *way)
     send_event(&scene, 8, scene.number);
     PEER_UNTIL("the event after the last frame", 10000,
                atomic_load(&peer.board->last) == scene.number);
-    peer_start(&late, &orders);
+    AUTO(peer_forget) struct peer late = SCENE_PEER(&scene, .nap = GPUD_MSEC);
     scene_wait(&scene, 2);
     scene_send(&scene, 2);
     scene_end(&scene);
@@ -537,13 +513,12 @@ static void test_reconnect(const struct way *way)
 {
     struct scene scene = scene_make(way, "NV12", 320, 181);
     struct peer peer;
-    struct peer_orders orders = scene_orders(&scene);
-    orders.hold = 3; /* held over the change */
+    const struct peer_orders orders = {.hold = 3}; /* held over the change */
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
 
     /* The receiver goes, another comes. */
     for (int turn = 1; turn <= 3; turn++) {
-        peer_start(&peer, &orders);
+        peer = scene_peer(&scene, orders);
         scene_wait(&scene, 1);
         scene_send(&scene, 10);
         wait_for_frames(&peer, 10);
@@ -559,7 +534,7 @@ static void test_reconnect(const struct way *way)
 
     /* The sender goes, another comes; the same receiver, which comes first. */
     scene_close(&scene);
-    peer_start(&peer, &orders);
+    peer = scene_peer(&scene, orders);
     for (unsigned turn = 1; turn <= 3; turn++) {
         scene = scene_open(way, GPUD_SLOW_BLOCK);
         if (turn != 2)
@@ -594,19 +569,6 @@ static void test_reconnect(const struct way *way)
 #define FAN 3
 #define RING 4    /* slots, unless a receiver asks for more */
 #define MISSED 20 /* frames sent to receivers that rest */
-
-/* The last two do not take anything, the first one takes it all: what does not fit into a ring is
- * lost to them, however fast the devices and the machine are. */
-static void send_to_resting(struct scene *scene, struct peer *peers)
-{
-    for (int i = 1; i < FAN; i++)
-        scene_rest(&peers[i]);
-    scene_send(scene, MISSED);
-    PEER_UNTIL("the one that takes frames has them", 20000,
-               atomic_load(&peers[0].board->last) == scene->number);
-    for (int i = 1; i < FAN; i++)
-        atomic_store(&peers[i].board->paused, false);
-}
 
 static bool all_have_the_last(const struct scene *scene, const struct peer *peers)
 {
@@ -657,14 +619,18 @@ static void test_fan_out(const struct way *way)
     AUTO(scene_close) struct scene scene = scene_make(way, "UYVY", 320, 180);
     struct peer peers[FAN];
     for (int i = 0; i < FAN; i++) {
-        struct peer_orders orders = scene_orders(&scene);
-        orders.slow_receiver = policies[i];
-        orders.hold = 1;
-        orders.nap = i == 0 ? 0 : 12 * GPUD_MSEC;
-        peer_start(&peers[i], &orders);
+        peers[i] = SCENE_PEER(&scene, .slow_receiver = policies[i], .hold = 1,
+                              .nap = i == 0 ? 0 : 12 * GPUD_MSEC);
     }
     scene_wait(&scene, FAN);
-    send_to_resting(&scene, peers);
+    /* The last two do not take anything, the first one takes it all: what does not fit into a ring
+     * is lost to them, however fast the devices and the machine are. */
+    for (int i = 1; i < FAN; i++)
+        scene_rest(&peers[i]);
+    scene_send(&scene, MISSED);
+    wait_for_last(&scene, &peers[0]);
+    for (int i = 1; i < FAN; i++)
+        atomic_store(&peers[i].board->paused, false);
     for (int i = 0; i < frames; i++) {
         scene_send(&scene, 1);
         if (i % 2)
@@ -705,12 +671,11 @@ static void test_late(const struct way *way)
 {
     AUTO(scene_close) struct scene scene = scene_make(way, "UYVY", 320, 180);
     struct peer peers[5];
-    struct peer_orders orders = scene_orders(&scene);
-    peer_start(&peers[0], &orders);
+    peers[0] = SCENE_PEER(&scene, 0);
     scene_wait(&scene, 1);
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
     for (int i = 1; i < 4; i++) {
-        peer_start(&peers[i], &orders);
+        peers[i] = SCENE_PEER(&scene, 0);
         for (int64_t until = gpud_test_now() + 30 * GPUD_SEC; info.receivers < (unsigned)i + 1;) {
             CHECK(gpud_test_now() < until, "no receiver comes");
             scene_send(&scene, 1); /* as fast as the first one takes them */
@@ -718,7 +683,7 @@ static void test_late(const struct way *way)
         }
     }
     /* One more that comes after so many frames, and a new format before its first one. */
-    peer_start(&peers[4], &orders);
+    peers[4] = SCENE_PEER(&scene, 0);
     scene_wait(&scene, 5);
     scene_format(&scene, "UYVY", 322, 180);
     scene_send(&scene, 50);
@@ -742,22 +707,17 @@ static void test_late(const struct way *way)
 static void test_many_slots(const struct way *way)
 {
     AUTO(scene_close) struct scene scene = scene_make(way, "UYVY", 320, 180);
-    struct peer greedy, other;
-    struct peer_orders orders = scene_orders(&scene);
-    peer_start(&other, &orders);
-    orders.slots = 64;
-    orders.slow_receiver = GPUD_SLOW_DROP_NEWEST;
-    peer_start(&greedy, &orders);
+    AUTO(peer_forget) struct peer other = SCENE_PEER(&scene, 0);
+    AUTO(peer_forget)
+    struct peer greedy = SCENE_PEER(&scene, .slots = 64, .slow_receiver = GPUD_SLOW_DROP_NEWEST);
     scene_wait(&scene, 2);
     scene_rest(&greedy);
     scene_send(&scene, 200);
-    PEER_UNTIL("the other one has them all", 20000, atomic_load(&other.board->frames) == 200);
+    wait_for_frames(&other, 200);
     atomic_store(&greedy.board->paused, false);
     PEER_FINISH(&greedy);
     PEER_FINISH(&other);
     CHECK_EQUAL(other.board->gaps, 0);
-    peer_forget(&greedy);
-    peer_forget(&other);
 }
 
 /* --- changes of format ------------------------------------------------------------------------ */
@@ -778,7 +738,7 @@ static void test_formats(const struct way *way)
     for (int i = 0; i < 2; i++) {
         struct scene scene = scene_open(way, policies[i]);
         change_format(&scene);
-        AUTO(peer_forget) struct peer peer = scene_peer(&scene);
+        AUTO(peer_forget) struct peer peer = SCENE_PEER(&scene, 0);
         scene_wait(&scene, 1);
         for (unsigned change = 0; change < changes / 2; change++) {
             if (change % 3 < 2)
@@ -822,19 +782,16 @@ static void try_demands(const struct way *way, const char *sender_route, bool se
                         const char *receiver_route, bool receiver_direct, const char *path,
                         const char *says)
 {
-    struct peer peer;
-    struct peer_orders orders = {0};
-    snprintf(orders.address, sizeof(orders.address), "%s", peer_address("route"));
-    struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_sender_destroy)
     struct gpud_sender *sender =
         NEW_SENDER(context, .address = peer_address("route"), .psk_file = peer_key(),
                    .device = way->from, .route = sender_route, .require_direct = sender_direct);
     struct gpud_layout layout = LAYOUT("GRAY8", 64, 64, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
-    snprintf(orders.device, sizeof(orders.device), "%s", way->to);
-    snprintf(orders.route, sizeof(orders.route), "%s", receiver_route ? receiver_route : "");
-    orders.require_direct = receiver_direct;
-    peer_start(&peer, &orders);
+    struct peer_orders orders = {.require_direct = receiver_direct};
+    gpud_print(orders.route, "%s", receiver_route ? receiver_route : "");
+    AUTO(peer_forget) struct peer peer = scene_peer(&(struct scene){.way = way}, orders);
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
     if (path) {
         WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
@@ -844,7 +801,7 @@ static void try_demands(const struct way *way, const char *sender_route, bool se
         CHECK(strstr(info.fallback_reason, says), "\"%s\" does not say \"%s\"",
               info.fallback_reason, says);
         SEND_LENT(sender, &layout, 1);
-        PEER_UNTIL("a frame", 20000, atomic_load(&peer.board->frames) == 1);
+        wait_for_frames(&peer, 1);
     } else {
         PEER_UNTIL("a refusal", 20000, atomic_load(&peer.board->refusals) > 0);
         EXPECT(GPUD_TIMEOUT, "0 of 1", gpud_sender_wait(sender, 1, 0, &e));
@@ -855,9 +812,6 @@ static void try_demands(const struct way *way, const char *sender_route, bool se
         CHECK(info.refused >= 1 && info.connects == 0, "a refusal is not counted as one");
     }
     PEER_FINISH(&peer);
-    peer_forget(&peer);
-    gpud_sender_destroy(&sender);
-    gpud_context_destroy(&context);
 }
 
 static void test_refusals(const struct way *way)
@@ -894,40 +848,42 @@ static void test_refusals(const struct way *way)
     }
 
     AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    const struct {
+        struct gpud_sender_params params;
+        enum gpud_status status;
+        const char *says;
+    } wrong[] = {
+        {{.route = "pigeon"}, GPUD_INVALID, "pigeon"},
+        {{.device = "opencl:200"}, GPUD_NO_DEVICE, "opencl:200"},
+        {{.device = "toaster"}, GPUD_INVALID, "toaster"},
+        {{.slots = GPUD_SLOTS_MAX + 1}, GPUD_INVALID, "65 slots"},
+        {{.picture_slots = GPUD_SLOTS_MAX + 1}, GPUD_INVALID, "65 slots"},
+        {{.slow_receiver = (enum gpud_slow_receiver)9}, GPUD_INVALID, "slow_receiver"},
+        {{.slots = 0}, GPUD_INVALID, "size"},
+    };
     struct gpud_sender *sender = NULL;
-    params.address = peer_address("route");
-    params.psk_file = peer_key();
-    params.route = "pigeon";
-    EXPECT(GPUD_INVALID, "pigeon", gpud_sender_create(context, &params, &sender, &e));
-    params.route = NULL;
-    params.device = "opencl:200";
-    EXPECT(GPUD_NO_DEVICE, "opencl:200", gpud_sender_create(context, &params, &sender, &e));
-    params.device = "toaster";
-    EXPECT(GPUD_INVALID, "toaster", gpud_sender_create(context, &params, &sender, &e));
-    params.device = NULL;
-    params.slots = GPUD_SLOTS_MAX + 1;
-    EXPECT(GPUD_INVALID, "65 slots", gpud_sender_create(context, &params, &sender, &e));
-    params.slots = 0;
-    params.picture_slots = GPUD_SLOTS_MAX + 1;
-    EXPECT(GPUD_INVALID, "65 slots", gpud_sender_create(context, &params, &sender, &e));
-    params.picture_slots = 0;
-    params.slow_receiver = (enum gpud_slow_receiver)9;
-    EXPECT(GPUD_INVALID, "slow_receiver", gpud_sender_create(context, &params, &sender, &e));
-    params.slow_receiver = GPUD_SLOW_DEFAULT;
-    params.size = 0;
-    EXPECT(GPUD_INVALID, "size", gpud_sender_create(context, &params, &sender, &e));
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        struct gpud_sender_params params = wrong[i].params;
+        params.size = i < COUNT(wrong) - 1 ? sizeof(params) : 0;
+        params.address = peer_address("route");
+        params.psk_file = peer_key();
+        EXPECT(wrong[i].status, wrong[i].says, gpud_sender_create(context, &params, &sender, &e));
+    }
     CHECK(!sender, "an output was written by a call that failed");
 }
 
 /* --- one process ------------------------------------------------------------------------------ */
 
-/* The order between a stream of the fake CUDA driver and a thread that touches the same pages
- * stands in words of a ring page, which two sides in one process map at two addresses: the thread
- * sanitizer cannot see it. */
+/* The order between a stream of the fake driver and a thread of the same process that touches the
+ * same pages stands in words of a ring page, which two sides in one process map at two addresses:
+ * the thread sanitizer cannot see it. */
 static bool is_blind_here(const struct way *way)
 {
 #ifdef __SANITIZE_THREAD__
+    if (strcmp(way->name, "pairs") == 0)
+        return strncmp(way->path, "staged", 6) == 0 &&
+               (strstr(way->from, "cuda") || strstr(way->to, "cuda") || strstr(way->from, "hip") ||
+                strstr(way->to, "hip"));
     return strncmp(way->name, "staged-cuda", 11) == 0 ||
            strncmp(way->name, "rdma-host-cuda", 14) == 0;
 #else
@@ -974,7 +930,7 @@ static void test_aperture(const struct way *way)
     /* Room for two slots and a half of the four. */
     setenv("GPUDIRECT_DGMA_APERTURE", "2300000", 1);
     struct scene scene = scene_make(way, "BGRx", 640, 360);
-    struct peer peer = scene_peer(&scene);
+    struct peer peer = SCENE_PEER(&scene, 0);
     scene_wait(&scene, 1);
     struct gpud_sender_info info = INFO(sender, scene.sender);
     CHECK(strcmp(info.path, "directgma") == 0, "the route is %s because %s", info.path,
@@ -1021,19 +977,6 @@ static const struct gpud_media sorts[] = {
 #define SORTS (COUNT(sorts))
 #define FRAMES 5
 
-/* A block with a part of a sample is refused. */
-static void check_part(struct scene *scene, const struct gpud_media *media)
-{
-    struct gpud_frame *frame;
-    if (gpud_media_get_unit(media) == 1)
-        return;
-    WORKS(gpud_sender_acquire(scene->sender, 20 * GPUD_SEC, &frame, &e));
-    WORKS(gpud_frame_set_size(frame, gpud_media_get_unit(media) + 1, &e));
-    EXPECT(GPUD_INVALID, "a multiple of",
-           gpud_sender_submit(scene->sender, &frame, 20 * GPUD_SEC, &e));
-    gpud_frame_release(&frame);
-}
-
 /* Blocks of every size, the largest first. Returns the bytes of all. */
 static uint64_t send_all(struct scene *scene)
 {
@@ -1044,9 +987,15 @@ static uint64_t send_all(struct scene *scene)
         CHECK(scene->layout.size == media_size(&sorts[i]), "a layout of %llu bytes",
               (unsigned long long)scene->layout.size);
         scene_wait(scene, 1);
-        check_part(scene, &sorts[i]);
+        uint64_t unit = gpud_media_get_unit(&sorts[i]), units = scene->layout.size / unit;
+        if (unit > 1) {
+            struct gpud_frame *part = ACQUIRE_SLOT(scene->sender, 20 * GPUD_SEC);
+            WORKS(gpud_frame_set_size(part, unit + 1, &e)); /* a part of a sample */
+            EXPECT(GPUD_INVALID, "a multiple of",
+                   gpud_sender_submit(scene->sender, &part, 20 * GPUD_SEC, &e));
+            gpud_frame_release(&part);
+        }
         for (unsigned frame = 0; frame < FRAMES; frame++) {
-            uint64_t unit = gpud_media_get_unit(&sorts[i]), units = scene->layout.size / unit;
             uint64_t bytes = unit * (1 + (units - 1) * (FRAMES - 1 - frame) / (FRAMES - 1));
             SEND_BLOCK(scene->sender, &scene->layout, bytes, ++scene->number);
             sent += bytes;
@@ -1054,20 +1003,6 @@ static uint64_t send_all(struct scene *scene)
     }
     scene_end(scene);
     return sent;
-}
-
-static void check_notes(const struct peer_board *board)
-{
-    unsigned formats = 0;
-    for (unsigned i = 0; i < board->notes; i++) {
-        const struct peer_note *note = &board->note[i];
-        if (note->event != GPUD_EVENT_FORMAT)
-            continue;
-        CHECK_EQUAL(note->kind, sorts[formats].kind);
-        CHECK_EQUAL(note->value, media_size(&sorts[formats]));
-        formats++;
-    }
-    CHECK_EQUAL(formats, SORTS);
 }
 
 /* Blocks of sound and of data, one kind after the other in one stream; every byte is checked. */
@@ -1084,19 +1019,23 @@ static void test_media(const struct way *way)
         CHECK_EQUAL(inside.bytes, sent);
         CHECK_EQUAL(inside.wrong, 0);
     } else {
-        AUTO(peer_forget) struct peer peer;
-        struct peer_orders orders = scene_orders(&scene);
-        orders.leave_after = 1;
-        peer_start(&peer, &orders);
+        AUTO(peer_forget) struct peer peer = SCENE_PEER(&scene, .leave_after = 1);
+        const struct peer_board *board = peer.board;
         uint64_t sent = send_all(&scene);
         wait_for_ends(&peer, 1);
         PEER_FINISH(&peer);
-        CHECK_EQUAL(peer.board->frames, SORTS * FRAMES);
-        CHECK_EQUAL(peer.board->bytes, sent);
-        CHECK_EQUAL(peer.board->gaps, 0);
-        CHECK(strcmp(peer.board->info.path, way->path) == 0, "the route is %s",
-              peer.board->info.path);
-        check_notes(peer.board);
+        CHECK_EQUAL(board->frames, SORTS * FRAMES);
+        CHECK_EQUAL(board->bytes, sent);
+        CHECK_EQUAL(board->gaps, 0);
+        CHECK(strcmp(board->info.path, way->path) == 0, "the route is %s", board->info.path);
+        unsigned formats = 0, at = 0;
+        for (const struct peer_note *note;
+             (note = find_note(board, &at, GPUD_EVENT_FORMAT)) != NULL; formats++) {
+            CHECK(formats < SORTS, "a format more");
+            CHECK_EQUAL(note->kind, sorts[formats].kind);
+            CHECK_EQUAL(note->value, media_size(&sorts[formats]));
+        }
+        CHECK_EQUAL(formats, SORTS);
     }
 }
 
@@ -1105,14 +1044,9 @@ static void test_media(const struct way *way)
 static void test_lines(const struct way *way)
 {
     AUTO(scene_close) struct scene scene = scene_make(way, "UYVY", 320, 180);
-    AUTO(peer_forget) struct peer early;
-    AUTO(peer_forget) struct peer whole;
-    struct peer_orders orders = scene_orders(&scene);
-    orders.leave_after = 1;
-    peer_start(&whole, &orders);
-    orders.by_lines = true;
-    peer_start(&early, &orders);
-    WORKS(gpud_sender_wait(scene.sender, 2, 20 * GPUD_SEC, &e));
+    AUTO(peer_forget) struct peer whole = SCENE_PEER(&scene, .leave_after = 1);
+    AUTO(peer_forget) struct peer early = SCENE_PEER(&scene, .leave_after = 1, .by_lines = true);
+    scene_wait(&scene, 2);
     for (unsigned i = 0; i < FRAMES; i++) {
         struct gpud_frame *frame = ACQUIRE_SLOT(scene.sender, 10 * GPUD_SEC);
         frame_write(frame, &scene.layout, ++scene.number);
@@ -1280,54 +1214,19 @@ static void send(struct scene *scene, const struct pair *pair)
     scene_end(scene);
 }
 
-static void run_apart(struct scene *scene, const struct pair *pair)
+static void check_receiver(const struct pair *pair, const struct gpud_receiver_info *info)
 {
-    AUTO(peer_forget) struct peer peer;
-    struct peer_orders orders = scene_orders(scene);
-    orders.leave_after = 1;
-    peer_start(&peer, &orders);
-    send(scene, pair);
-    wait_for_ends(&peer, 1);
-    PEER_FINISH(&peer); /* which checks every picture */
-    CHECK_EQUAL(peer.board->frames, PAIR_FRAMES);
-    CHECK_EQUAL(peer.board->gaps, 0);
-    CHECK(strcmp(peer.board->info.path, pair->route) == 0, "the receiver says that it is %s",
-          peer.board->info.path);
-    check_reasons(pair, peer.board->info.fallback_reason);
-}
-
-static void run_inside(struct scene *scene, const struct pair *pair)
-{
-    struct inside inside;
-    inside_start(scene, &inside);
-    send(scene, pair);
-    inside_finish(&inside);
-    CHECK_EQUAL(inside.frames, PAIR_FRAMES);
-    CHECK_EQUAL(inside.wrong, 0);
-    CHECK(strcmp(inside.info.path, pair->route) == 0, "the receiver says that it is %s",
-          inside.info.path);
-    check_reasons(pair, inside.info.fallback_reason);
-}
-
-/* As is_blind_here(): the thread sanitizer sees no order where a stream of the fake driver and a
- * thread of the same process touch the same pages. */
-static bool is_blind_inside(const struct pair *pair)
-{
-#ifdef __SANITIZE_THREAD__
-    return strncmp(pair->route, "staged", 6) == 0 &&
-           (strstr(pair->from, "cuda") || strstr(pair->to, "cuda") || strstr(pair->from, "hip") ||
-            strstr(pair->to, "hip"));
-#else
-    return false;
-#endif
+    CHECK(strcmp(info->path, pair->route) == 0, "the receiver says that it is %s", info->path);
+    check_reasons(pair, info->fallback_reason);
 }
 
 static void run(const struct pair *pair, bool inside)
 {
-    const struct way way = {.name = "pairs", .from = pair->from, .to = pair->to};
+    const struct way way = {
+        .name = "pairs", .from = pair->from, .to = pair->to, .path = pair->route};
     if (pair->where == (inside ? APART : INSIDE))
         return;
-    if (inside && is_blind_inside(pair)) {
+    if (inside && is_blind_here(&way)) {
         SAY("  %s to %s inside one process is left out: the thread sanitizer cannot see its order",
             pair->from, pair->to);
         return;
@@ -1337,10 +1236,23 @@ static void run(const struct pair *pair, bool inside)
     AUTO(scene_close) struct scene scene = scene_open(&way, GPUD_SLOW_BLOCK);
     check_explanation(scene.context, pair, inside);
     scene_format(&scene, "UYVY", 366, 181);
-    if (inside)
-        run_inside(&scene, pair);
-    else
-        run_apart(&scene, pair);
+    if (inside) {
+        struct inside receiver;
+        inside_start(&scene, &receiver);
+        send(&scene, pair);
+        inside_finish(&receiver);
+        CHECK_EQUAL(receiver.frames, PAIR_FRAMES);
+        CHECK_EQUAL(receiver.wrong, 0);
+        check_receiver(pair, &receiver.info);
+    } else {
+        AUTO(peer_forget) struct peer peer = SCENE_PEER(&scene, .leave_after = 1);
+        send(&scene, pair);
+        wait_for_ends(&peer, 1);
+        PEER_FINISH(&peer); /* which checks every picture */
+        CHECK_EQUAL(peer.board->frames, PAIR_FRAMES);
+        CHECK_EQUAL(peer.board->gaps, 0);
+        check_receiver(pair, &peer.board->info);
+    }
 }
 
 static void test_pairs(bool with_directgma)
@@ -1372,10 +1284,8 @@ static void test_rearm(const struct way *way)
     _Static_assert(GPUD_SIGNAL_LIMIT == 10, "this needs a core whose signals are soon used up");
     AUTO(scene_close) struct scene scene = scene_make(way, "UYVY", 320, 181);
     struct peer peers[2];
-    struct peer_orders orders = scene_orders(&scene);
-    orders.hold = 1;
     for (int i = 0; i < 2; i++)
-        peer_start(&peers[i], &orders);
+        peers[i] = SCENE_PEER(&scene, .hold = 1);
     scene_wait(&scene, 2);
     scene_send(&scene, MANY);
     scene_end(&scene);
@@ -1397,13 +1307,6 @@ static void test_rearm(const struct way *way)
     }
 }
 #endif
-
-/* Whether both ends have to be in one process: then those cases are left out that have a receiver
- * in another. */
-static bool is_inside(const struct way *way)
-{
-    return strcmp(way->path, "migrate") == 0;
-}
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
@@ -1468,7 +1371,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < COUNT(tests); i++) {
         if (argc > 2 && atoi(argv[2]) != (int)i)
             continue;
-        if (is_inside(way) && tests[i].test != test_wrong_frames &&
+        /* Both ends have to be in one process: then those cases are left out that have a receiver
+         * in another. */
+        if (strcmp(way->path, "migrate") == 0 && tests[i].test != test_wrong_frames &&
             tests[i].test != test_same_process && tests[i].test != test_media)
             continue;
         SAY("%s: %s", way->name, tests[i].says);

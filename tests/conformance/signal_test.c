@@ -93,8 +93,8 @@ static void test_wait_host(struct ends *ends)
     expect_word(ends, 0);
     expect_none(ends, 8, 20);
     post(ends, 8);
-    PEER_UNTIL("polls do not see what is there", 10000,
-               !(gpud_signal_wait_host(ends->signal, 8, 0, NULL) != GPUD_OK));
+    PEER_UNTIL("a poll sees what is there", 10000,
+               gpud_signal_wait_host(ends->signal, 8, 0, NULL) == GPUD_OK);
 }
 
 static bool look(struct ends *ends, uint32_t value)
@@ -109,11 +109,11 @@ static void test_look(struct ends *ends)
     SAY("a look waits for nothing, and sees what has come soon after");
     CHECK(!look(ends, 1) && !look(ends, 4) && !look(ends, 1), "nothing was posted");
     post(ends, 1);
-    PEER_UNTIL("looks do not see what is there", 10000, !(!look(ends, 1)));
+    PEER_UNTIL("a look sees what is there", 10000, look(ends, 1));
     CHECK(look(ends, 1) && look(ends, 0) && !look(ends, 4), "the word stands at 1");
     WORKS(gpud_signal_wait_host(ends->signal, 1, IN(0), &e));
     post(ends, 9);
-    PEER_UNTIL("looks do not see what is there", 10000, !(!look(ends, 4) || !look(ends, 9)));
+    PEER_UNTIL("looks see what is there", 10000, look(ends, 4) && look(ends, 9));
     CHECK(!look(ends, 10), "the word stands at 9");
 }
 
@@ -141,25 +141,18 @@ static void test_large_values(struct ends *ends)
     }
 }
 
-struct later {
-    struct ends *ends;
-    uint32_t value;
-};
-
-static void *post_later(void *arg)
+static void *post_later(void *ends)
 {
-    struct later *later = arg;
     gpud_test_nap(40);
-    post(later->ends, later->value);
+    post(ends, 1);
     return NULL;
 }
 
 static void test_wakes(struct ends *ends)
 {
     SAY("a host that waits is woken");
-    struct later later = {ends, 1};
     int64_t start = gpud_now();
-    pthread_t thread = NEW_THREAD(post_later, &later);
+    pthread_t thread = NEW_THREAD(post_later, ends);
     expect_word(ends, 1);
     CHECK_TOOK(start, 40, 2000);
     pthread_join(thread, NULL);
@@ -188,7 +181,6 @@ struct waiter {
     struct ends *ends;
     uint32_t value;
     int64_t slice;
-    uint32_t timeouts;
     pthread_t thread;
 };
 
@@ -199,7 +191,7 @@ static void *wait_in_slices(void *arg)
     enum gpud_status status;
     while ((status = gpud_signal_wait_host(waiter->ends->signal, waiter->value,
                                            gpud_deadline(waiter->slice), NULL)) == GPUD_TIMEOUT)
-        waiter->timeouts++;
+        ;
     CHECK(status == GPUD_OK, "a wait for %u gives \"%s\"", waiter->value,
           gpud_status_string(status));
     return NULL;
@@ -248,14 +240,6 @@ static void enqueue_take(struct ends *ends, uint32_t value, struct gpud_memory *
     WORKS(gpud_queue_flush(ends->owner.queue, &e));
 }
 
-/* Copies the pattern over, then posts, in queue order. */
-static void enqueue_give(struct ends *ends, uint32_t value, struct gpud_memory *source)
-{
-    copy_whole(ends->writer.queue, ends->far, source);
-    WORKS(gpud_signal_post(ends->remote, value, ends->writer.queue, &e));
-    WORKS(gpud_queue_flush(ends->writer.queue, &e));
-}
-
 static void test_wait_queue(struct ends *ends)
 {
     SAY("a queue waits for the word, and finds the bytes that were sent before it");
@@ -269,7 +253,9 @@ static void test_wait_queue(struct ends *ends)
             if (value <= 3)
                 GIVES(GPUD_TIMEOUT, gpud_queue_finish(ends->owner.queue, IN(30), &e));
         }
-        enqueue_give(ends, value, source);
+        copy_whole(ends->writer.queue, ends->far, source);
+        WORKS(gpud_signal_post(ends->remote, value, ends->writer.queue, &e));
+        WORKS(gpud_queue_flush(ends->writer.queue, &e));
         if (synchronous)
             enqueue_take(ends, value, seen);
         WORKS(gpud_queue_finish(ends->owner.queue, SOON, &e));
@@ -282,11 +268,8 @@ static void test_wait_queue(struct ends *ends)
     WORKS(gpud_queue_finish(ends->owner.queue, SOON, &e));
 }
 
-/* Long enough for an idle queue to count as rested (device/queue.c). */
-static void rest(void)
-{
-    gpud_test_nap(5);
-}
+/* ms: long enough for an idle queue to count as rested (device/queue.c). */
+#define REST 5
 
 /* Words in pages of their own. */
 struct words {
@@ -319,7 +302,7 @@ static void test_rest(struct ends *ends)
     SAY("a queue that rested posts, and joins, as any other");
     bool synchronous = is_synchronous(&ends->owner);
     for (uint32_t value = 1; value <= 3; value++) {
-        rest();
+        gpud_test_nap(REST);
         post(ends, value);
         expect_word(ends, value);
     }
@@ -334,11 +317,11 @@ static void test_rest(struct ends *ends)
     AUTO(gpud_queue_unref) struct gpud_queue *second = NEW_QUEUE(ends->owner.device);
     WORKS(gpud_signal_wait_queue(ends->signal, 4, ends->owner.queue, &e));
     WORKS(gpud_queue_flush(ends->owner.queue, &e));
-    rest();
+    gpud_test_nap(REST);
     if (gpud_device_has_fences(ends->owner.device))
         WORKS(gpud_queue_join(second, ends->owner.queue, &e));
     if (in_pages) {
-        rest();
+        gpud_test_nap(REST);
         WORKS(gpud_signal_post(later.first, 1, second, &e));
         GIVES(GPUD_TIMEOUT, gpud_signal_wait_host(later.first, 1, IN(30), &e));
     }
@@ -359,7 +342,7 @@ static void test_post_both(struct ends *ends)
     struct gpud_signal *first = words.first, *second = words.second;
     struct gpud_queue *queue = ends->owner.queue;
     GIVES(GPUD_INVALID, gpud_signal_post_both(first, second, UINT64_C(1) << 32, queue, &e));
-    rest(); /* the CPU writes both words */
+    gpud_test_nap(REST); /* the CPU writes both words */
     WORKS(gpud_signal_post_both(first, second, 1, queue, &e));
     WORKS(gpud_signal_wait_host(first, 1, SOON, &e));
     WORKS(gpud_signal_wait_host(second, 1, SOON, &e));
