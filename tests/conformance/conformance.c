@@ -6,6 +6,7 @@
 #include "device/opencl/opencl.h"
 #include "device/vulkan/vulkan.h"
 #include "support/count.h"
+#include "support/picture.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -146,6 +147,40 @@ bool hold_copies(bool hold)
     CHECK(!ask || ask(NULL, hold) == 0, "the fake driver holds no copies");
     dlclose(library);
     return ask != NULL;
+}
+
+struct gpud_frame *look_for(struct gpud_receiver *receiver)
+{
+    struct gpud_frame *frame = NULL;
+    struct gpud_error error;
+    enum gpud_status status = gpud_receiver_acquire(receiver, LOOK, &frame, &error);
+    CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "%s", error.reason);
+    return frame;
+}
+
+struct gpud_frame *expect_nothing(struct gpud_receiver *receiver)
+{
+    struct gpud_frame *frame = look_for(receiver);
+    void *data;
+    if (frame)
+        GIVES(GPUD_TIMEOUT, gpud_frame_map(frame, GPUD_READ, LOOK, &data, &e));
+    return frame;
+}
+
+int try_to_send(struct gpud_sender *sender, const struct gpud_layout *layout, uint64_t number)
+{
+    struct gpud_frame *frame;
+    void *data;
+    int sent = 0;
+    if (gpud_sender_acquire(sender, LOOK, &frame, NULL) != GPUD_OK)
+        return -1;
+    if (gpud_frame_map(frame, GPUD_WRITE, LOOK, &data, NULL) == GPUD_OK) {
+        picture_write(layout, data, number);
+        gpud_frame_unmap(frame);
+        sent = gpud_sender_submit(sender, &frame, LOOK, NULL) == GPUD_OK;
+    }
+    gpud_frame_release(&frame);
+    return sent;
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */

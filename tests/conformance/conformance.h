@@ -90,6 +90,17 @@ void release_queue(struct hold *hold, bool broken);
  * queues that a test cannot get at. false: there is no fake driver to do so. */
 bool hold_copies(bool hold);
 
+/* How long to look whether something comes that must not come. */
+#define LOOK (50 * GPUD_MSEC)
+
+/* The next frame; NULL: none has arrived in time. */
+struct gpud_frame *look_for(struct gpud_receiver *receiver);
+/* The same, and it shows nothing yet. */
+struct gpud_frame *expect_nothing(struct gpud_receiver *receiver);
+
+/* The picture of this number, if there is a slot for it (else −1) that can be written (else 0). */
+int try_to_send(struct gpud_sender *sender, const struct gpud_layout *layout, uint64_t number);
+
 /* --- memory ----------------------------------------------------------------------------------- */
 
 #define EXPORT_MEMORY(memory) GIVEN(struct gpud_handle, gpud_memory_export(memory, &given, &e))

@@ -152,18 +152,6 @@ static bool has_extension(VkPhysicalDevice physical, const char *name)
     return found;
 }
 
-/* The first family that draws, else the first. */
-static uint32_t find_family(VkPhysicalDevice physical)
-{
-    VkQueueFamilyProperties families[16];
-    uint32_t count = 16;
-    vk.GetPhysicalDeviceQueueFamilyProperties(physical, &count, families);
-    for (uint32_t i = 0; i < count; i++)
-        if (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT)
-            return i;
-    return 0;
-}
-
 static void make_device(struct app *app)
 {
     const char *extensions[4] = {VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME};
@@ -173,7 +161,12 @@ static void make_device(struct app *app)
         extensions[count++] = VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME;
     }
     const float priority = 1;
-    app->family = find_family(app->physical);
+    VkQueueFamilyProperties families[16];
+    uint32_t family_count = 16;
+    vk.GetPhysicalDeviceQueueFamilyProperties(app->physical, &family_count, families);
+    for (uint32_t i = family_count; i-- > 0;) /* the first one that draws, else the first */
+        if (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT)
+            app->family = i;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = app->family,
                                            .queueCount = 1,
@@ -550,7 +543,7 @@ static void send_one(struct sending *sending)
 /* --- receiving -------------------------------------------------------------------------------- */
 
 struct receiving {
-    struct gpud_context *context;
+    struct gpud_context *own;
     struct gpud_receiver *receiver;
     struct app *app;
     bool takes;
@@ -567,21 +560,22 @@ static void on_event(void *user, enum gpud_event event, const void *data)
         ((const struct gpud_format_event *)data)->media.picture.layout.modifier != 0;
 }
 
-static void start_receiving(struct receiving *made, const char *address, const char *where,
-                            bool takes)
+/* The context is the receiving's own, unless one is given. */
+static void start_receiving(struct receiving *made, struct gpud_context *context,
+                            const char *address, const char *where, const char *route, bool takes)
 {
-    *made = (struct receiving){.context = NEW_CONTEXT(), .takes = takes};
-    made->receiver =
-        NEW_RECEIVER(made->context, .address = address, .device = where, .slots = SLOTS,
-                     .on_event = on_event, .user = made, .modifiers = takes ? modifiers : NULL,
-                     .modifier_count = takes ? modifier_count : 0);
+    *made = (struct receiving){.own = context ? NULL : NEW_CONTEXT(), .takes = takes};
+    made->receiver = NEW_RECEIVER(
+        context ? context : made->own, .address = address, .device = where, .slots = SLOTS,
+        .route = route, .on_event = on_event, .user = made, .modifiers = takes ? modifiers : NULL,
+        .modifier_count = takes ? modifier_count : 0);
 }
 
 static void stop_receiving(struct receiving *receiving)
 {
     gpud_receiver_destroy(&receiving->receiver);
     app_close(&receiving->app);
-    gpud_context_destroy(&receiving->context);
+    gpud_context_destroy(&receiving->own);
 }
 
 /* By the application's own device where it is an image, else by the CPU. */
@@ -636,7 +630,7 @@ static int play_receiver(char **argv)
     struct receiving receiving;
     bool takes = argv[2][0] == '1';
     unsigned frames = (unsigned)atoi(argv[3]);
-    start_receiving(&receiving, argv[0], argv[1], takes);
+    start_receiving(&receiving, NULL, argv[0], argv[1], NULL, takes);
     receive(&receiving, frames ? frames : UINT32_MAX);
     check_way(&receiving, takes);
     stop_receiving(&receiving);
@@ -701,7 +695,7 @@ static bool has_image(struct gpud_device *on, const char *format, struct gpud_la
 static void test_beside(const char *format)
 {
     SAY("%s: images for one process, rows for others beside it", format);
-    struct sending sending = start_sending(ADDRESS, format);
+    AUTO(stop_sending) struct sending sending = start_sending(ADDRESS, format);
     struct gpud_frame *lent = ACQUIRE_SLOT(sending.sender, LONG);
     struct gpud_frame_info info = INFO(frame, lent);
     CHECK(info.layout.modifier && (info.layout.modifier == GPUD_MODIFIER_IMPLICIT) == implicit,
@@ -726,7 +720,6 @@ static void test_beside(const char *format)
         send_one(&sending);
     for (unsigned i = 0; i < 3; i++)
         finish(peers[i]);
-    stop_sending(&sending);
 }
 
 /* One in the sender's own process and context, and one that leaves and comes again. */
@@ -734,11 +727,9 @@ static void test_same_process(void)
 {
     SAY("images inside one process, by pointer; and other formats in between");
     static const char *const formats[] = {"RGBA", "UYVY", "RGBA"};
-    struct sending sending = start_sending(ADDRESS, "RGBA");
-    struct receiving receiving = {.context = sending.context, .takes = true};
-    receiving.receiver =
-        NEW_RECEIVER(sending.context, .address = ADDRESS, .device = device, .slots = SLOTS,
-                     .modifiers = modifiers, .modifier_count = modifier_count);
+    AUTO(stop_sending) struct sending sending = start_sending(ADDRESS, "RGBA");
+    AUTO(stop_receiving) struct receiving receiving;
+    start_receiving(&receiving, sending.context, ADDRESS, device, NULL, true);
     for (unsigned i = 0; i < 3; i++) {
         sending.rows = rows_of(formats[i]);
         WORKS(gpud_sender_configure(sending.sender, PICTURE(&sending.rows), &e));
@@ -755,14 +746,12 @@ static void test_same_process(void)
         app_close(&receiving.app); /* the next epoch's memories may have the same addresses */
         app_close(&sending.app);
     }
-    gpud_receiver_destroy(&receiving.receiver);
-    stop_sending(&sending);
 }
 
 static void test_kill_receivers(void)
 {
     SAY("receivers are killed: the others get every frame, and new ones images");
-    struct sending sending = start_sending(ADDRESS, "RGBA");
+    AUTO(stop_sending) struct sending sending = start_sending(ADDRESS, "RGBA");
     for (unsigned round = 0; round < 2; round++) {
         pid_t image = start_receiver(ADDRESS, device, true, round == 0 ? 0 : FRAMES);
         pid_t rows = start_receiver(ADDRESS, "host", false, round == 1 ? 0 : FRAMES);
@@ -776,15 +765,14 @@ static void test_kill_receivers(void)
         PEER_UNTIL("receivers that are gone count no more", 60000,
                    INFO(sender, sending.sender).receivers == 0);
     }
-    stop_sending(&sending);
 }
 
 static void test_kill_sender(void)
 {
     SAY("the sender is killed: a held image stays, and the next sender's images come");
-    struct receiving receiving;
+    AUTO(stop_receiving) struct receiving receiving;
     struct gpud_frame *held = NULL;
-    start_receiving(&receiving, ADDRESS, device, true);
+    start_receiving(&receiving, NULL, ADDRESS, device, NULL, true);
     for (unsigned round = 0; round < 2; round++) {
         pid_t sender = start("send", ADDRESS, "RGBA", NULL, NULL);
         receive(&receiving, FRAMES);
@@ -803,22 +791,19 @@ static void test_kill_sender(void)
         gpud_frame_release(&held);
         app_close(&receiving.app);
     }
-    stop_receiving(&receiving);
 }
 
 /* What another process lends is sent on, to one that takes images and to one that does not. */
 static void test_relay(void)
 {
     SAY("received images are sent on");
-    struct sending next = start_sending(ADDRESS_NEXT, "RGBA");
-    struct receiving receiving = {.context = next.context};
+    AUTO(stop_sending) struct sending next = start_sending(ADDRESS_NEXT, "RGBA");
     pid_t sender = start("send", ADDRESS, "RGBA", NULL, NULL);
     pid_t peers[] = {start_receiver(ADDRESS_NEXT, device, true, FRAMES),
                      start_receiver(ADDRESS_NEXT, "host", false, FRAMES)};
     WORKS(gpud_sender_wait(next.sender, 2, LONG, &e));
-    receiving.receiver =
-        NEW_RECEIVER(next.context, .address = ADDRESS, .device = device, .slots = SLOTS,
-                     .modifiers = modifiers, .modifier_count = modifier_count);
+    AUTO(stop_receiving) struct receiving receiving;
+    start_receiving(&receiving, next.context, ADDRESS, device, NULL, true);
     for (unsigned i = 0; i < FRAMES; i++) {
         struct gpud_frame *frame = ACQUIRE_FRAME(receiving.receiver, LONG);
         WORKS(gpud_sender_submit(next.sender, &frame, LONG, &e));
@@ -826,8 +811,6 @@ static void test_relay(void)
     finish(peers[0]);
     finish(peers[1]);
     end(sender);
-    gpud_receiver_destroy(&receiving.receiver);
-    stop_sending(&next);
 }
 
 static void test_lies(struct side *side)
@@ -875,7 +858,7 @@ static void test_lies(struct side *side)
 static void test_lying_sender(void)
 {
     SAY("a sender that lies about its images");
-    struct sending sending = start_sending(ADDRESS, "RGBA");
+    AUTO(stop_sending) struct sending sending = start_sending(ADDRESS, "RGBA");
     gpud_sender_lock(sending.sender);
     /* The ring and the offer agree; the driver does not. */
     if (implicit)
@@ -883,14 +866,10 @@ static void test_lying_sender(void)
     else
         sending.sender->layout.plane[0].stride -= 8;
     gpud_sender_unlock(sending.sender);
-    struct receiving receiving = {.context = NEW_CONTEXT()};
+    AUTO(stop_receiving) struct receiving receiving;
     struct gpud_frame *frame;
-    receiving.receiver =
-        NEW_RECEIVER(receiving.context, .address = ADDRESS, .device = device, .route = "map",
-                     .modifiers = modifiers, .modifier_count = modifier_count);
+    start_receiving(&receiving, NULL, ADDRESS, device, "map", true);
     EXPECT(GPUD_UNSUPPORTED, "map: ", gpud_receiver_acquire(receiving.receiver, LONG, &frame, &e));
-    stop_receiving(&receiving);
-    stop_sending(&sending);
 }
 
 /* By what each of them says of itself. */
@@ -944,12 +923,11 @@ static void test_elsewhere(void)
     SAY("a sender on the host lends rows");
     const char *before = device;
     device = "host";
-    struct sending sending = start_sending(ADDRESS, "RGBA");
+    AUTO(stop_sending) struct sending sending = start_sending(ADDRESS, "RGBA");
     struct gpud_frame *frame = ACQUIRE_SLOT(sending.sender, LONG);
     struct gpud_frame_info info = INFO(frame, frame);
     CHECK(info.layout.modifier == 0, "an image on the host");
     gpud_frame_release(&frame);
-    stop_sending(&sending);
     device = before;
 }
 

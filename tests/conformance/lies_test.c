@@ -41,8 +41,6 @@ __attribute__((visibility("default"))) int close(int fd)
     return result;
 }
 
-/* --- descriptors ------------------------------------------------------------------------------ */
-
 static int make_memfd(off_t size, int seals)
 {
     int fd = memfd_create("lies", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -249,8 +247,6 @@ static void test_position(struct side *side, const struct gpud_handle *good)
     atomic_store(&mover.stop, true);
     pthread_join(thread, NULL);
 }
-
-/* --- all of it -------------------------------------------------------------------------------- */
 
 static void test_peer(struct side *side)
 {

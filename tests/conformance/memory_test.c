@@ -21,8 +21,6 @@ static struct gpud_memory *alloc(struct side *side, uint64_t size)
     return NEW_MEMORY(side->device, size);
 }
 
-/* --- allocation ------------------------------------------------------------------------------- */
-
 static void test_alloc(struct side *side)
 {
     static const uint64_t sizes[] = {1, 3, PAGE - 1, PAGE, PAGE + 1, 1920 * 1080 * 2 + 7, LARGE};
@@ -104,13 +102,29 @@ static void check_copy(struct side *side, const struct gpud_copy *copy)
     free(wanted);
 }
 
+/* A row of a table: what does not change is the memory. */
+struct row {
+    uint64_t row_bytes;
+    uint32_t rows, to_stride, from_stride;
+    uint64_t to_offset, from_offset;
+};
+
+static struct gpud_copy copy_of(const struct row *row, struct gpud_memory *to,
+                                struct gpud_memory *from)
+{
+    return (struct gpud_copy){.to = to,
+                              .from = from,
+                              .row_bytes = row->row_bytes,
+                              .rows = row->rows,
+                              .to_stride = row->to_stride,
+                              .from_stride = row->from_stride,
+                              .to_offset = row->to_offset,
+                              .from_offset = row->from_offset};
+}
+
 static void test_copies(struct side *side, bool to_host, bool from_host)
 {
-    static const struct {
-        uint64_t row_bytes;
-        uint32_t rows, to_stride, from_stride;
-        uint64_t to_offset, from_offset;
-    } copies[] = {
+    static const struct row rows[] = {
         {1, 1, 0, 0, 0, 0},
         {20000, 1, 0, 0, 0, 0},
         {4097, 1, 0, 0, 13, 4095},
@@ -133,15 +147,8 @@ static void test_copies(struct side *side, bool to_host, bool from_host)
         GIVES(GPUD_UNSUPPORTED, gpud_queue_copy(side->queue, &copy, &e));
         return;
     }
-    for (size_t i = 0; i < COUNT(copies); i++) {
-        struct gpud_copy copy = {.to = to,
-                                 .from = from,
-                                 .row_bytes = copies[i].row_bytes,
-                                 .rows = copies[i].rows,
-                                 .to_stride = copies[i].to_stride,
-                                 .from_stride = copies[i].from_stride,
-                                 .to_offset = copies[i].to_offset,
-                                 .from_offset = copies[i].from_offset};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct gpud_copy copy = copy_of(&rows[i], to, from);
         check_copy(side, &copy);
     }
 }
@@ -157,26 +164,17 @@ static void test_copy_refusals(struct side *side)
     WORKS(gpud_memory_wrap_host(side->device, text, sizeof(text), true, NULL, NULL, &constant, &e));
     const struct {
         struct gpud_memory *to, *from;
-        uint64_t row_bytes;
-        uint32_t rows, to_stride, from_stride;
-        uint64_t to_offset, from_offset;
+        struct row row;
     } copies[] = {
-        {to, from, 1001, 1, 0, 0, 0, 0},       {to, from, 1, 1, 0, 0, 1000, 0},
-        {to, from, 1, 1, 0, 0, 0, UINT64_MAX}, {to, from, 100, 11, 100, 100, 0, 0},
-        {to, from, 50, 11, 95, 96, 0, 0},      {to, from, 100, 2, 99, 100, 0, 0},
-        {to, from, UINT64_MAX, 1, 0, 0, 0, 2}, {to, from, 1, UINT32_MAX, UINT32_MAX, 1, 0, 0},
-        {constant, from, 1, 1, 0, 0, 0, 0},    {foreign, from, 1, 1, 0, 0, 0, 0},
-        {to, foreign, 1, 1, 0, 0, 0, 0},
+        {to, from, {1001, 1, 0, 0, 0, 0}},       {to, from, {1, 1, 0, 0, 1000, 0}},
+        {to, from, {1, 1, 0, 0, 0, UINT64_MAX}}, {to, from, {100, 11, 100, 100, 0, 0}},
+        {to, from, {50, 11, 95, 96, 0, 0}},      {to, from, {100, 2, 99, 100, 0, 0}},
+        {to, from, {UINT64_MAX, 1, 0, 0, 0, 2}}, {to, from, {1, UINT32_MAX, UINT32_MAX, 1, 0, 0}},
+        {constant, from, {1, 1, 0, 0, 0, 0}},    {foreign, from, {1, 1, 0, 0, 0, 0}},
+        {to, foreign, {1, 1, 0, 0, 0, 0}},
     };
     for (size_t i = 0; i < COUNT(copies); i++) {
-        struct gpud_copy copy = {.to = copies[i].to,
-                                 .from = copies[i].from,
-                                 .row_bytes = copies[i].row_bytes,
-                                 .rows = copies[i].rows,
-                                 .to_stride = copies[i].to_stride,
-                                 .from_stride = copies[i].from_stride,
-                                 .to_offset = copies[i].to_offset,
-                                 .from_offset = copies[i].from_offset};
+        struct gpud_copy copy = copy_of(&copies[i].row, copies[i].to, copies[i].from);
         GIVES(GPUD_INVALID, gpud_queue_copy(side->queue, &copy, &e));
     }
     WORKS(gpud_queue_finish(side->queue, SOON, &e));
@@ -377,8 +375,6 @@ static void test_flush_remote(struct side *side)
     check_flush(target, unordered, true);
     GIVES(GPUD_INVALID, gpud_memory_flush_remote(far, &e));
 }
-
-/* --- all of it -------------------------------------------------------------------------------- */
 
 /* Two thirds of what the device has: there is room for the next when the last has been freed, which
  * the worker does behind the queues' work. */

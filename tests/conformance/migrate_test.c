@@ -129,7 +129,9 @@ static void use(cl_command_queue queue, cl_mem memory)
     pthread_mutex_unlock(&lock);
 }
 
-static void note_move(cl_command_queue queue, cl_mem memory, cl_mem_migration_flags flags)
+/* A move behind a write that is held is itself not done, and waits for exactly that one. */
+static void note_move(cl_command_queue queue, cl_mem memory, cl_mem_migration_flags flags,
+                      cl_uint events, const cl_event *after)
 {
     cl_device_id device = device_of(queue);
     pthread_mutex_lock(&lock);
@@ -144,6 +146,8 @@ static void note_move(cl_command_queue queue, cl_mem memory, cl_mem_migration_fl
     else
         layer.counts.home_filled++;
     buffer->here = device;
+    for (cl_uint i = 0; i < events; i++)
+        layer.moved_behind_held += layer.held_last && after[i] == layer.held_last;
     pthread_mutex_unlock(&lock);
 }
 
@@ -172,25 +176,6 @@ static const cl_event *with_gate(cl_command_queue queue, const cl_event *after, 
     return result;
 }
 
-static void note_held(cl_event event)
-{
-    pthread_mutex_lock(&lock);
-    if (layer.held_last)
-        clReleaseEvent(layer.held_last);
-    clRetainEvent(event);
-    layer.held_last = event;
-    pthread_mutex_unlock(&lock);
-}
-
-/* A move behind a write that is held is itself not done, and waits for exactly that one. */
-static void note_behind(cl_uint count, const cl_event *after)
-{
-    pthread_mutex_lock(&lock);
-    for (cl_uint i = 0; i < count; i++)
-        layer.moved_behind_held += layer.held_last && after[i] == layer.held_last;
-    pthread_mutex_unlock(&lock);
-}
-
 __typeof__(clCreateBuffer) __real_clCreateBuffer, __wrap_clCreateBuffer;
 cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
                              cl_int *code)
@@ -214,8 +199,7 @@ cl_int __wrap_clEnqueueMigrateMemObjects(cl_command_queue queue, cl_uint count,
     if (filled && layer_now().fault == REFUSES)
         return CL_OUT_OF_RESOURCES;
     for (cl_uint i = 0; i < count; i++)
-        note_move(queue, memories[i], flags);
-    note_behind(events, after);
+        note_move(queue, memories[i], flags, i == 0 ? events : 0, after);
     cl_event moved;
     cl_int code =
         __real_clEnqueueMigrateMemObjects(queue, count, memories, flags, events, after, &moved);
@@ -247,8 +231,14 @@ cl_int __wrap_clEnqueueWriteBuffer(cl_command_queue queue, cl_mem memory, cl_boo
     use(queue, memory);
     cl_int code = __real_clEnqueueWriteBuffer(queue, memory, blocking, offset, size, data, events,
                                               gated ? gated : after, event);
-    if (gated && code == CL_SUCCESS)
-        note_held(*event);
+    if (gated && code == CL_SUCCESS) {
+        pthread_mutex_lock(&lock);
+        if (layer.held_last)
+            clReleaseEvent(layer.held_last);
+        clRetainEvent(*event);
+        layer.held_last = *event;
+        pthread_mutex_unlock(&lock);
+    }
     return code;
 }
 
@@ -292,6 +282,7 @@ cl_int __wrap_clEnqueueFillBuffer(cl_command_queue queue, cl_mem memory, const v
     return __real_clEnqueueFillBuffer(queue, memory, pattern, pattern_size, offset, size, events,
                                       after, event);
 }
+
 /* --- streams ---------------------------------------------------------------------------------- */
 
 struct rig {

@@ -14,7 +14,6 @@
 #define ADDRESS "own"
 #define SLOTS 2
 #define LONG (20 * GPUD_SEC)
-#define LOOK (50 * GPUD_MSEC) /* for what must not come */
 
 enum fault { NO_FAULT, NOTHING, TOO_SMALL, WRONG_DEVICE, TWICE, OUT_OF_MEMORY, NOT_YET };
 
@@ -61,13 +60,6 @@ static struct gpud_memory *make(struct scene *scene, struct gpud_device *device,
     return memory;
 }
 
-static enum gpud_status fail(struct gpud_error *error, enum gpud_status status)
-{
-    *error = (struct gpud_error){.status = status};
-    snprintf(error->reason, sizeof(error->reason), "the pool is empty");
-    return status;
-}
-
 static enum gpud_status alloc(void *user, const struct gpud_layout *layout, uint32_t slot,
                               struct gpud_memory **memory, struct gpud_error *error)
 {
@@ -92,9 +84,9 @@ static enum gpud_status alloc(void *user, const struct gpud_layout *layout, uint
         *memory = scene->given[0];
         return GPUD_OK;
     case OUT_OF_MEMORY:
-        return fail(error, GPUD_NO_MEMORY);
+        return gpud_fail(error, GPUD_NO_MEMORY, "the pool is empty");
     case NOT_YET:
-        return fail(error, GPUD_AGAIN);
+        return gpud_fail(error, GPUD_AGAIN, "the pool is empty");
     case NO_FAULT:
         break;
     }
@@ -130,20 +122,6 @@ static struct gpud_receiver *open_receiver(struct scene *scene, bool own)
 static unsigned receivers_of(struct scene *scene)
 {
     return INFO(sender, scene->sender).receivers;
-}
-
-static void open_scene(struct scene *scene)
-{
-    struct side from = side_open(scene->from), to = side_open(scene->to); /* 77 without */
-    side_close(&from);
-    side_close(&to);
-    scene->context = NEW_CONTEXT();
-    scene->device = OPEN_DEVICE(scene->context, scene->to);
-    scene->host = OPEN_DEVICE(scene->context, "host");
-    scene->sender = NEW_SENDER(scene->context, .address = ADDRESS, .device = scene->from,
-                               .route = scene->route, .slots = SLOTS);
-    scene->layout = LAYOUT("UYVY", 640, 360, 0);
-    WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
 }
 
 static void open_link(struct scene *scene)
@@ -200,14 +178,6 @@ static void take(struct scene *scene, struct gpud_frame *frame, uint64_t number)
     gpud_frame_release(&frame);
 }
 
-/* One that is kept. */
-static struct gpud_frame *keep(struct scene *scene, uint64_t number)
-{
-    struct gpud_frame *frame = ACQUIRE_FRAME(scene->receiver, LONG);
-    check_bytes(frame, number);
-    return frame;
-}
-
 static void drop(struct gpud_receiver *receiver)
 {
     struct gpud_frame *frame = ACQUIRE_FRAME(receiver, LONG);
@@ -252,9 +222,6 @@ static void frames(struct scene *scene)
 /* The sender's queue is late: nothing is seen before it. */
 static void late_sender(struct scene *scene)
 {
-    struct gpud_frame *frame = NULL;
-    struct gpud_error error;
-    void *data;
     open_link(scene);
     for (uint64_t number = 20; number < 24; number++) {
         send_frame(scene, number);
@@ -263,12 +230,7 @@ static void late_sender(struct scene *scene)
     struct gpud_frame *sent = draw(scene, 24);
     struct hold *hold = hold_queue(scene->sender->queue);
     WORKS(gpud_sender_submit(scene->sender, &sent, LONG, &e));
-    if (hold) {
-        enum gpud_status status = gpud_receiver_acquire(scene->receiver, LOOK, &frame, &error);
-        CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "%s", error.reason);
-        if (frame)
-            GIVES(GPUD_TIMEOUT, gpud_frame_map(frame, GPUD_READ, LOOK, &data, &e));
-    }
+    struct gpud_frame *frame = hold ? expect_nothing(scene->receiver) : NULL;
     release_queue(hold, false);
     take(scene, frame, 24);
     close_link(scene);
@@ -286,16 +248,8 @@ static void late_copies(struct scene *scene)
         frame[n] = ACQUIRE_FRAME(scene->receiver, LONG);
     }
     for (uint64_t n = 0; hold && n < 3; n++) {
-        struct gpud_frame *more;
-        void *data;
-        if (gpud_sender_acquire(scene->sender, LOOK, &more, NULL) != GPUD_OK)
+        if (try_to_send(scene->sender, &scene->layout, 90 + n) < 0)
             break;
-        if (gpud_frame_map(more, GPUD_WRITE, LOOK, &data, NULL) == GPUD_OK) {
-            picture_write(&scene->layout, data, 90 + n);
-            gpud_frame_unmap(more);
-            gpud_sender_submit(scene->sender, &more, LOOK, NULL);
-        }
-        gpud_frame_release(&more);
     }
     release_queue(hold, false);
     for (uint64_t n = 0; n < SLOTS; n++) {
@@ -333,7 +287,8 @@ static void formats(struct scene *scene)
 
     /* And without the receiver, once the bytes have come (else: lost()). */
     send_frame(scene, 47);
-    kept = keep(scene, 47);
+    kept = ACQUIRE_FRAME(scene->receiver, LONG);
+    check_bytes(kept, 47);
     gpud_receiver_destroy(&scene->receiver);
     check_bytes(kept, 47);
     CHECK_EQUAL(atomic_load(&scene->gone), before + SLOTS);
@@ -352,7 +307,8 @@ static void lost(struct scene *scene)
     open_link(scene);
     /* Kept, but copied: the next frame goes by the same entry of the link into another slot. */
     send_frame(scene, 49);
-    struct gpud_frame *kept = keep(scene, 49);
+    struct gpud_frame *kept = ACQUIRE_FRAME(scene->receiver, LONG);
+    check_bytes(kept, 49);
     struct gpud_frame *sent = draw(scene, 50);
     struct hold *hold = hold_queue(scene->sender->queue);
     WORKS(gpud_sender_submit(scene->sender, &sent, LONG, &e));
@@ -383,24 +339,13 @@ static const struct {
     {NOT_YET, GPUD_INVALID, "no memory for slot 1: the pool is empty"},
 };
 
-/* The status that ends the wait. */
-static enum gpud_status next_status(struct gpud_receiver *receiver, struct gpud_error *error)
-{
-    enum gpud_status status;
-    struct gpud_frame *frame;
-    int64_t deadline = gpud_deadline(LONG);
-    do
-        status = gpud_receiver_acquire(receiver, LOOK, &frame, error);
-    while (status == GPUD_TIMEOUT && gpud_now() < deadline);
-    return status;
-}
-
 /* Unusable memory is refused with a reason, at the first try and at the next; other receivers
  * continue; and a hook that then provides good memory gets its link. */
 static void refusals(struct scene *scene)
 {
     struct gpud_receiver *other = open_receiver(scene, false);
     uint64_t number = 60;
+    struct gpud_error why = {.reason = ""};
     PEER_LINK(scene->sender, other, 1);
     for (size_t i = 0; i < COUNT(faults); i++) {
         if (faults[i].fault == WRONG_DEVICE && strcmp(scene->from, "host") == 0 &&
@@ -409,7 +354,12 @@ static void refusals(struct scene *scene)
         scene->fault = faults[i].fault;
         scene->receiver = open_receiver(scene, true);
         for (int again = 0; again < 2; again++) {
-            EXPECT(faults[i].status, faults[i].text, next_status(scene->receiver, &e));
+            struct gpud_frame *none;
+            PEER_UNTIL("a refusal", 20000,
+                       gpud_receiver_acquire(scene->receiver, LOOK, &none, &why) != GPUD_TIMEOUT);
+            CHECK(why.status == faults[i].status && strstr(why.reason, faults[i].text),
+                  "%s: \"%s\" is refused as \"%s\"", gpud_status_string(why.status), why.reason,
+                  faults[i].text);
             send_frame(scene, ++number);
             drop(other);
         }
@@ -432,9 +382,18 @@ int main(int argc, char **argv)
     copies_install_if_asked();
     CHECK(argc == 4, "usage: own <from> <to> <route>");
     struct scene scene = {.from = argv[1], .to = argv[2], .route = argv[3]};
+    struct side from = side_open(scene.from), to = side_open(scene.to); /* 77 without */
+    side_close(&from);
+    side_close(&to);
     runtime_make();
     SAY("%s → %s by %s", scene.from, scene.to, scene.route);
-    open_scene(&scene);
+    scene.context = NEW_CONTEXT();
+    scene.device = OPEN_DEVICE(scene.context, scene.to);
+    scene.host = OPEN_DEVICE(scene.context, "host");
+    scene.sender = NEW_SENDER(scene.context, .address = ADDRESS, .device = scene.from,
+                              .route = scene.route, .slots = SLOTS);
+    scene.layout = LAYOUT("UYVY", 640, 360, 0);
+    WORKS(gpud_sender_configure(scene.sender, PICTURE(&scene.layout), &e));
     frames(&scene);
     late_sender(&scene);
     late_copies(&scene);

@@ -317,8 +317,6 @@ static void test_close_stuck(const char *device)
     wait_for_worker(aside); /* which gives it back before the process and its driver end */
 }
 
-/* --- many threads ----------------------------------------------------------------------------- */
-
 static void *work(void *arg)
 {
     struct side *side = arg, own = {.context = side->context, .device = side->device};
@@ -342,8 +340,6 @@ static void test_threads(struct side *side)
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
 }
-
-/* --- all of it -------------------------------------------------------------------------------- */
 
 static void everything(const char *device)
 {

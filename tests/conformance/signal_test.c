@@ -397,8 +397,6 @@ static void test_process(struct ends *ends)
     expect_none(ends, 6, 10);
 }
 
-/* --- when nothing comes ----------------------------------------------------------------------- */
-
 static void test_poison(struct ends *ends)
 {
     SAY("poison releases waits for a writer that died");
@@ -437,8 +435,6 @@ static void test_destroy_waiting(const char *device, bool signal_first)
     CHECK_TOOK(start, 0, 900); /* closing a device waits a second for what is stuck: nothing was */
 }
 
-/* --- what is refused -------------------------------------------------------------------------- */
-
 static void test_refusals(struct ends *ends)
 {
     SAY("signals where there can be none, and words that lie elsewhere, are refused");
@@ -469,8 +465,6 @@ static void test_refusals(struct ends *ends)
     }
     CHECK(!signal, "a refusal leaves something behind");
 }
-
-/* --- all of it -------------------------------------------------------------------------------- */
 
 static void everything(const char *device)
 {

@@ -60,13 +60,19 @@ static void look(void)
 static char *read_all(int fd)
 {
     char *text = calloc(1, LONGEST);
-    size_t length = 0;
-    ssize_t n;
     CHECK(text);
-    while ((n = read(fd, text + length, LONGEST - 1 - length)) > 0)
-        length += (size_t)n;
+    for (ssize_t n, length = 0; (n = read(fd, text + length, (size_t)(LONGEST - 1 - length))) > 0;)
+        length += n;
     close(fd);
     return text;
+}
+
+static void set(const char *name, const char *value)
+{
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
 }
 
 /* What a process sees; `layers`, `as`: its environment, or NULL. */
@@ -82,14 +88,8 @@ static char *seen_by(const char *layers, const char *as, char **complaint)
         dup2(err[1], STDERR_FILENO);
         close(out[0]);
         close(err[0]);
-        if (layers)
-            setenv("OPENCL_LAYERS", layers, 1);
-        else
-            unsetenv("OPENCL_LAYERS");
-        if (as)
-            setenv("GPUDIRECT_DGMA_AS", as, 1);
-        else
-            unsetenv("GPUDIRECT_DGMA_AS");
+        set("OPENCL_LAYERS", layers);
+        set("GPUDIRECT_DGMA_AS", as);
         execl("/proc/self/exe", "disguise", "look", (char *)NULL);
         _exit(127);
     }

@@ -175,21 +175,19 @@ static void look_at_card(cl_device_id card)
     REQUIRE(free_memory[0] > 0 && free_memory[1] > 0);
 }
 
-static void look_at_places(void)
+static void look_at_both(void)
 {
     cl_device_topology_amd at[CARDS];
     for (int i = 0; i < CARDS; i++) {
+        look_at_card(cards[i]);
         OK(clGetDeviceInfo(cards[i], CL_DEVICE_TOPOLOGY_AMD, sizeof at[i], &at[i], NULL));
         REQUIRE(at[i].raw.type == CL_DEVICE_TOPOLOGY_TYPE_PCIE_AMD);
         printf("card %d at %02x:%02x.%x\n", i, (cl_uchar)at[i].pcie.bus, at[i].pcie.device,
                at[i].pcie.function);
     }
     REQUIRE(memcmp(&at[0], &at[1], sizeof at[0]) != 0);
-}
 
-/* A whole device: references to it are without effect, and it is not divided. */
-static void look_at_handles(void)
-{
+    /* Whole devices: references to them are without effect, and they are not divided. */
     cl_uint count = 0;
     cl_device_id out[4];
     cl_device_partition_property equally[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
@@ -350,20 +348,6 @@ static void contexts(void)
 
 /* ---- DirectGMA ---- */
 
-static cl_mem open_remote(cl_context context, cl_command_queue queue, cl_bus_address_amd address,
-                          cl_ulong *marker_offset)
-{
-    cl_int status;
-    *marker_offset = (cl_ulong)address.marker_bus_address & 0xfff;
-    address.marker_bus_address &= ~0xfffll;
-    cl_mem remote = clCreateBuffer(context, CL_MEM_EXTERNAL_PHYSICAL_AMD, BYTES, &address, &status);
-    OK(status);
-    OK(clEnqueueMigrateMemObjects(queue, 1, &remote, 0, 0, NULL, NULL));
-    OK(write_signal(queue, remote, 0, *marker_offset, 0, NULL, NULL));
-    OK(clFinish(queue));
-    return remote;
-}
-
 /* Each frame is made in the writer's memory and copied; every other one is written by the kernel
  * over the bus. The reader waits before the writer begins. */
 static void transfer(cl_context reader, cl_device_id reads, cl_context writer, cl_device_id writes)
@@ -376,7 +360,13 @@ static void transfer(cl_context reader, cl_device_id reads, cl_context writer, c
     OK(status);
     cl_bus_address_amd address = {0};
     OK(make_resident(reading, 1, &offered, CL_TRUE, &address, 0, NULL, NULL));
-    cl_mem remote = open_remote(writer, writing, address, &offset);
+    offset = (cl_ulong)address.marker_bus_address & 0xfff;
+    address.marker_bus_address &= ~0xfffll;
+    cl_mem remote = clCreateBuffer(writer, CL_MEM_EXTERNAL_PHYSICAL_AMD, BYTES, &address, &status);
+    OK(status);
+    OK(clEnqueueMigrateMemObjects(writing, 1, &remote, 0, 0, NULL, NULL));
+    OK(write_signal(writing, remote, 0, offset, 0, NULL, NULL));
+    OK(clFinish(writing));
     cl_mem own = clCreateBuffer(writer, CL_MEM_READ_WRITE, BYTES, NULL, &status);
     cl_program program = new_program(writer);
     OK(clBuildProgram(program, 1, &writes, "", NULL, NULL));
@@ -456,10 +446,7 @@ int main(int argc, char **argv)
     }
     look_at_platform();
     pick_cards();
-    for (int i = 0; i < CARDS; i++)
-        look_at_card(cards[i]);
-    look_at_places();
-    look_at_handles();
+    look_at_both();
     find_functions();
     contexts();
     transfers();

@@ -31,20 +31,13 @@ static unsigned frame_number;
 
 /* --- what is seen ------------------------------------------------------------------------- */
 
-/* The layer's sentences go to stderr, which is a file from here on. */
-static void catch_log(void)
-{
-    log_fd = memfd_create("log", MFD_CLOEXEC);
-    CHECK(log_fd >= 0 && setenv("GPUDIRECT_DGMA_LOG", "1", 1) == 0);
-}
-
 static void expect_said(const char *what, const char *says, const char *log)
 {
     if (!strstr(log, says))
         FAIL("%s: the log says \"%s\" and not \"%s\"", what, log, says);
 }
 
-/* stderr goes to the file while the call is made. */
+/* stderr, and with it the layer's sentences, goes to a file while the call is made. */
 static cl_mem create_logged(struct cl *cl, cl_mem_flags flags, size_t size, void *address,
                             char log[2048], cl_int *status)
 {
@@ -60,11 +53,11 @@ static cl_mem create_logged(struct cl *cl, cl_mem_flags flags, size_t size, void
     return mem;
 }
 
-static void refused_at(struct cl *cl, cl_ulong surface, const char *what, const char *says)
+static void refused(struct cl *cl, const char *what, const char *says)
 {
     char log[2048];
     cl_int status;
-    struct bus_address address = {surface, surface + PAGE};
+    struct bus_address address = {SURFACE, SURFACE + PAGE};
     cl_mem mem = create_logged(cl, EXTERNAL_PHYSICAL, PAGE, &address, log, &status);
     printf("%s\n", what);
     fflush(stdout);
@@ -73,8 +66,6 @@ static void refused_at(struct cl *cl, cl_ulong surface, const char *what, const 
     CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, status);
     expect_said(what, says, log);
 }
-
-/* --- a pair that works --------------------------------------------------------------------- */
 
 static void close_gone(struct pair *pair)
 {
@@ -138,73 +129,69 @@ static void put_socket(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    unlink(path);
     snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
     CHECK(bind(fd, (struct sockaddr *)&name, sizeof name) == 0);
     close(fd);
 }
 
-static void kinds_of_files(struct cl *cl, struct pair *pair)
+/* What lies at the address that another process claims. */
+static void forgeries(struct cl *cl, struct pair *pair)
 {
-    char target[80];
-    refused_at(cl, SURFACE, "no file", "does its owner live");
-    CHECK(symlink("/dev/zero", path) == 0);
-    refused_at(cl, SURFACE, "a link to a device", "no buffer of this user has");
-    unlink(path);
-    name_object(&pair->address, target);
-    CHECK(symlink(target, path) == 0);
-    refused_at(cl, SURFACE, "a link to a good one", "no buffer of this user has");
-    unlink(path);
-    CHECK(mkfifo(path, 0600) == 0);
-    refused_at(cl, SURFACE, "a pipe", "not a file of this user alone");
-    unlink(path);
-    CHECK(mkdir(path, 0700) == 0);
-    refused_at(cl, SURFACE, "a folder", "no buffer of this user has");
-    rmdir(path);
-    put_socket();
-    refused_at(cl, SURFACE, "a socket", "no buffer of this user has");
-    send_frame(cl, pair);
-}
-
-static void modes_and_owners(struct cl *cl, struct pair *pair)
-{
-    static const mode_t modes[] = {0666, 0660, 0604, 0610};
-    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-        put_file(2 * (off_t)PAGE, modes[i], true);
-        refused_at(cl, SURFACE, "a file that others can use", "not a file of this user alone");
+    enum kind { NONE, LINK, PIPE, FOLDER, SOCKET, FILE_, HOLES };
+    const off_t one = (off_t)PAGE, two = 2 * one;
+    static const char *const others = "not a file of this user alone",
+                             *const none = "no buffer of this user has",
+                             *const size = "no buffer can have its size",
+                             *const hole = "not fully allocated";
+    char good[80];
+    name_object(&pair->address, good);
+    const struct {
+        const char *what, *says;
+        enum kind kind;
+        const char *target;
+        off_t size;
+        mode_t mode;
+    } cases[] = {
+        {"no file", "does its owner live", NONE, NULL, 0, 0},
+        {"a link to a device", none, LINK, "/dev/zero", 0, 0},
+        {"a link to a good one", none, LINK, good, 0, 0},
+        {"a pipe", others, PIPE, NULL, 0, 0},
+        {"a folder", none, FOLDER, NULL, 0, 0},
+        {"a socket", none, SOCKET, NULL, 0, 0},
+        {"a file that others can use", others, FILE_, NULL, two, 0666},
+        {"a file that others can use", others, FILE_, NULL, two, 0660},
+        {"a file that others can use", others, FILE_, NULL, two, 0604},
+        {"a file that others can use", others, FILE_, NULL, two, 0610},
+        {"a wrong size", size, HOLES, NULL, 0, 0600},
+        {"a wrong size", size, HOLES, NULL, 1, 0600},
+        {"a wrong size", size, HOLES, NULL, one, 0600},
+        {"a wrong size", size, HOLES, NULL, two - 1, 0600},
+        {"a wrong size", size, HOLES, NULL, two + 1, 0600},
+        {"a wrong size", size, HOLES, NULL, ((off_t)1 << 32) + one, 0600},
+        {"a wrong size", size, HOLES, NULL, (off_t)1 << 42, 0600},
+        /* The first write into memory that is promised and not there would be a SIGBUS. */
+        {"a size that /dev/shm has not", hole, HOLES, NULL, (off_t)1 << 32, 0600},
+        {"a hole", hole, HOLES, NULL, two, 0600},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (cases[i].kind == LINK)
+            CHECK(symlink(cases[i].target, path) == 0);
+        else if (cases[i].kind == PIPE)
+            CHECK(mkfifo(path, 0600) == 0);
+        else if (cases[i].kind == FOLDER)
+            CHECK(mkdir(path, 0700) == 0);
+        else if (cases[i].kind == SOCKET)
+            put_socket();
+        else if (cases[i].kind != NONE)
+            put_file(cases[i].size, cases[i].mode, cases[i].kind == FILE_);
+        refused(cl, cases[i].what, cases[i].says);
+        CHECK(cases[i].kind == NONE || remove(path) == 0);
+        send_frame(cl, pair);
     }
-    put_file(2 * (off_t)PAGE, 0600, true);
+    put_file(two, 0600, true);
     if (chown(path, OTHER_USER, OTHER_USER) == 0)
-        refused_at(cl, SURFACE, "a file of another user", "not a file of this user alone");
+        refused(cl, "a file of another user", others);
     send_frame(cl, pair);
-}
-
-static void sizes(struct cl *cl, struct pair *pair)
-{
-    const off_t bad[] = {0,
-                         1,
-                         (off_t)PAGE,
-                         2 * (off_t)PAGE - 1,
-                         2 * (off_t)PAGE + 1,
-                         ((off_t)1 << 32) + (off_t)PAGE,
-                         (off_t)1 << 42};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        put_file(bad[i], 0600, false);
-        refused_at(cl, SURFACE, "a wrong size", "no buffer can have its size");
-    }
-    /* The first write into memory that is promised and not there would be a SIGBUS. */
-    put_file((off_t)1 << 32, 0600, false);
-    refused_at(cl, SURFACE, "a size that /dev/shm has not", "not fully allocated");
-    put_file(2 * (off_t)PAGE, 0600, false);
-    refused_at(cl, SURFACE, "a hole", "not fully allocated");
-    send_frame(cl, pair);
-}
-
-static void without_an_owner(struct cl *cl)
-{
-    put_file(2 * (off_t)PAGE, 0600, true);
-    refused_at(cl, SURFACE, "it has no owner", "the process that owned it is dead");
-    CHECK(access(path, F_OK) < 0);
 }
 
 /* The memory that is mapped stays; its name is another file's. */
@@ -248,8 +235,6 @@ static void written_map(struct cl *cl)
     }
 }
 
-/* --- where the locks are -------------------------------------------------------------------- */
-
 /* In a process that has not opened them yet: no bus addresses, a sentence, and no harm. */
 static void lock_files(const char *what)
 {
@@ -270,7 +255,8 @@ static void lock_files(const char *what)
         CHECK(close(open(locks, O_RDWR | O_CREAT, 0600)) == 0 &&
               chown(locks, OTHER_USER, OTHER_USER) == 0);
     struct cl cl = open_cl(60);
-    catch_log();
+    log_fd = memfd_create("log", MFD_CLOEXEC);
+    CHECK(log_fd >= 0 && setenv("GPUDIRECT_DGMA_LOG", "1", 1) == 0);
     cl_mem mem = create_logged(&cl, BUS_ADDRESSABLE, PAGE, NULL, log, &status);
     CHECK(!mem);
     CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, status);
@@ -282,8 +268,6 @@ static void lock_files(const char *what)
     close_cl(&cl);
     CHECK(rmdir(locks) == 0 || unlink(locks) == 0);
 }
-
-/* --- no room -------------------------------------------------------------------------------- */
 
 #define MANY 64
 
@@ -312,8 +296,6 @@ static void no_room(struct cl *cl, struct pair *pair)
     send_frame(cl, pair);
 }
 
-/* --- the namespace --------------------------------------------------------------------------- */
-
 static void own_shm(const char *options)
 {
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
@@ -340,17 +322,18 @@ int main(int argc, char **argv)
         join(&child);
     }
     struct cl cl = open_cl(120);
-    catch_log();
+    log_fd = memfd_create("log", MFD_CLOEXEC);
+    CHECK(log_fd >= 0 && setenv("GPUDIRECT_DGMA_LOG", "1", 1) == 0);
     struct pair pair = open_pair(&cl, &cl, PAGE);
     send_frame(&cl, &pair);
     name_object(&(struct bus_address){SURFACE, 0}, path);
     unsigned fds = count_fds(), files = count_entries(SHM);
     pid_t owner = claim(SLOT);
-    kinds_of_files(&cl, &pair);
-    modes_and_owners(&cl, &pair);
-    sizes(&cl, &pair);
+    forgeries(&cl, &pair);
     CHECK(kill(owner, SIGKILL) == 0 && waitpid(owner, NULL, 0) == owner);
-    without_an_owner(&cl);
+    put_file(2 * (off_t)PAGE, 0600, true);
+    refused(&cl, "it has no owner", "the process that owned it is dead");
+    CHECK(access(path, F_OK) < 0);
     replaced(&cl);
     written_map(&cl);
     no_room(&cl, &pair);

@@ -18,16 +18,18 @@
 
 enum { CHILDREN = 300, FEWEST = 10, SECONDS = 20, BUSY = 3, REAP_MS = 60000 };
 
-/* Waits for the child's end; a child that hangs is killed and fails the test. */
-static void reap(pid_t pid, const char *which)
+/* The child exits; one that hangs is killed and fails the test. */
+static void fork_and_exit(const char *which)
 {
     int status = -1;
     pid_t got = 0;
-    for (int ms = 0; ms < REAP_MS && got == 0; ms++) {
-        got = waitpid(pid, &status, WNOHANG);
-        if (got == 0)
-            sleep_ms(1);
-    }
+    fflush(NULL);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        exit(0);
+    for (int ms = 0; ms < REAP_MS && (got = waitpid(pid, &status, WNOHANG)) == 0; ms++)
+        sleep_ms(1);
     if (got == 0) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
@@ -35,16 +37,6 @@ static void reap(pid_t pid, const char *which)
         _exit(1); /* no exit(): the lock may be held here too */
     }
     CHECK(got == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
-static void fork_and_exit(const char *which)
-{
-    fflush(NULL);
-    pid_t pid = fork();
-    CHECK(pid >= 0);
-    if (pid == 0)
-        exit(0);
-    reap(pid, which);
 }
 
 /* ---- a lock of the layer held at the fork, for certain: these are called while it is ---- */
@@ -91,8 +83,6 @@ static void forks_under_a_lock(struct cl *cl)
     OK(clFinish(cl->queue));
     CHECK(atomic_load(&forked_in_registry) > 0 && atomic_load(&forked_in_poller) > 0);
 }
-
-/* ---- and by chance: busy threads, many forks ---- */
 
 static atomic_bool stop;
 

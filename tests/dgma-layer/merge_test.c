@@ -262,25 +262,18 @@ typedef cl_int(CL_API_CALL *fill_with_properties)(cl_command_buffer_khr, cl_comm
                                                   const cl_sync_point_khr *, cl_sync_point_khr *,
                                                   cl_mutable_command_khr *);
 
-static bool takes_properties(cl_device_id device)
+static cl_int record_fill(void *record, cl_command_buffer_khr commands, const unsigned char *byte)
 {
     cl_name_version extensions[256];
     size_t size = 0;
-    OK(clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS_WITH_VERSION, sizeof(extensions), extensions,
-                       &size));
-    for (size_t i = 0; i < size / sizeof(extensions[0]); i++)
-        if (strcmp(extensions[i].name, "cl_khr_command_buffer") == 0)
-            return extensions[i].version >= CL_MAKE_VERSION(0, 9, 5);
-    return false;
-}
-
-static cl_int record_fill(void *record, cl_command_buffer_khr commands, const unsigned char *byte)
-{
-    if (!takes_properties(writer.devices[0]))
-        return ((fill_plain)record)(commands, NULL, external, byte, 1, 0, SIZE, 0, NULL, NULL,
-                                    NULL);
-    return ((fill_with_properties)record)(commands, NULL, NULL, external, byte, 1, 0, SIZE, 0, NULL,
-                                          NULL, NULL);
+    OK(clGetDeviceInfo(writer.devices[0], CL_DEVICE_EXTENSIONS_WITH_VERSION, sizeof extensions,
+                       extensions, &size));
+    for (size_t i = 0; i < size / sizeof extensions[0]; i++)
+        if (strcmp(extensions[i].name, "cl_khr_command_buffer") == 0 &&
+            extensions[i].version >= CL_MAKE_VERSION(0, 9, 5))
+            return ((fill_with_properties)record)(commands, NULL, NULL, external, byte, 1, 0, SIZE,
+                                                  0, NULL, NULL, NULL);
+    return ((fill_plain)record)(commands, NULL, external, byte, 1, 0, SIZE, 0, NULL, NULL, NULL);
 }
 
 static void *find(const char *name)

@@ -414,19 +414,13 @@ static struct bus_address run_child(const char *end)
     return address;
 }
 
-/* The next process removes files of dead ones. */
-static void shared_memory_after_death(void)
+static void lifetime(struct cl *cl)
 {
     struct bus_address exited = run_child("exit");
     CHECK(!object_exists(&exited));
     struct bus_address quick = run_child("_exit"), killed = run_child("kill");
-    struct bus_address next = run_child("exit");
+    struct bus_address next = run_child("exit"); /* which removes the files of dead ones */
     CHECK(!object_exists(&quick) && !object_exists(&killed) && !object_exists(&next));
-}
-
-static void lifetime(struct cl *cl)
-{
-    shared_memory_after_death();
     references(cl);
     released_while_waiting(cl);
     aperture(cl);
