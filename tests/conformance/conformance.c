@@ -375,24 +375,20 @@ void conformance_begin(int argc, char **argv)
     say_device(argv[1]);
 }
 
-/* By what this process maps, not by what lies in /dev/shm: other tests run at the same time. */
-static unsigned count_shared(void)
+struct leaks leaks_take(void)
 {
-    unsigned count = 0;
+    struct leaks now = {0};
     char line[512];
+    if (getenv("GPUD_TEST_NO_LEAKS"))
+        return now;
+    /* By what this process maps, not by what lies in /dev/shm: other tests run at the same time. */
     FILE *file = fopen("/proc/self/maps", "re");
     CHECK(file, "/proc/self/maps: %s", strerror(errno));
     while (fgets(line, sizeof(line), file))
-        count += strstr(line, " /dev/shm/") || strstr(line, " /memfd:");
+        now.shared += strstr(line, " /dev/shm/") || strstr(line, " /memfd:");
     fclose(file);
-    return count;
-}
-
-struct leaks leaks_take(void)
-{
-    if (getenv("GPUD_TEST_NO_LEAKS"))
-        return (struct leaks){0};
-    return (struct leaks){.fds = count_fds(), .shared = count_shared()};
+    now.fds = count_fds();
+    return now;
 }
 
 void leaks_check_at(const char *file, int line, struct leaks before)

@@ -624,29 +624,6 @@ static void check_way(struct receiving *receiving, bool images)
 
 /* --- other processes -------------------------------------------------------------------------- */
 
-/* receive DEVICE KIND ADDRESS WHERE TAKES FRAMES: ends with 0 once they came, all right. */
-static int play_receiver(char **argv)
-{
-    struct receiving receiving;
-    bool takes = argv[2][0] == '1';
-    unsigned frames = (unsigned)atoi(argv[3]);
-    start_receiving(&receiving, NULL, argv[0], argv[1], NULL, takes);
-    receive(&receiving, frames ? frames : UINT32_MAX);
-    check_way(&receiving, takes);
-    stop_receiving(&receiving);
-    return 0;
-}
-
-/* send DEVICE KIND ADDRESS FORMAT: until it is killed. */
-static _Noreturn void play_sender(char **argv)
-{
-    struct sending sending = start_sending(argv[0], argv[1]);
-    for (;;) {
-        WORKS(gpud_sender_wait(sending.sender, 1, LONG, &e));
-        send_one(&sending);
-    }
-}
-
 static pid_t start(const char *role, const char *address, const char *what, const char *takes,
                    const char *frames)
 {
@@ -945,10 +922,24 @@ int main(int argc, char **argv)
         side_close(&tried);
         modifier_count = app_list_modifiers("RGBA", modifiers);
     }
-    if (argc > 3 && strcmp(argv[3], "send") == 0)
-        play_sender(argv + 4);
-    if (argc > 3)
-        return play_receiver(argv + 4);
+    /* send DEVICE KIND ADDRESS FORMAT: until it is killed. */
+    if (argc > 3 && strcmp(argv[3], "send") == 0) {
+        struct sending sending = start_sending(argv[4], argv[5]);
+        for (;;) {
+            WORKS(gpud_sender_wait(sending.sender, 1, LONG, &e));
+            send_one(&sending);
+        }
+    }
+    /* receive DEVICE KIND ADDRESS WHERE TAKES FRAMES: ends with 0 once they came, all right. */
+    if (argc > 3) {
+        AUTO(stop_receiving) struct receiving receiving;
+        bool takes = argv[6][0] == '1';
+        unsigned frames = (unsigned)atoi(argv[7]);
+        start_receiving(&receiving, NULL, argv[4], argv[5], NULL, takes);
+        receive(&receiving, frames ? frames : UINT32_MAX);
+        check_way(&receiving, takes);
+        return 0;
+    }
     struct side side = side_open(device), host = side_open("host");
     struct gpud_layout image;
     struct gpud_error why;

@@ -347,17 +347,6 @@ static void take(struct rig *rig, struct end *end)
     gpud_frame_release(&frame);
 }
 
-/* Submits a frame in host memory that is laid out as a slot is: the device writes it into one. */
-static void send_written(struct rig *rig)
-{
-    struct gpud_frame *frame;
-    struct gpud_memory *memory = NEW_MEMORY(rig->host, rig->layout.size);
-    WORKS(gpud_frame_wrap(memory, 0, &rig->layout, &frame, &e));
-    gpud_memory_unref(&memory);
-    frame_write(frame, &rig->layout, ++rig->number);
-    WORKS(gpud_sender_submit(rig->sender, &frame, 20 * GPUD_SEC, &e));
-}
-
 static void send_lent(struct rig *rig)
 {
     SEND_LENT(rig->sender, &rig->layout, ++rig->number);
@@ -403,7 +392,13 @@ static void test_begins_at_submit(void)
     layer_reset();
     for (unsigned turn = 1; turn <= 5; turn++) {
         layer_hold_writes();
-        send_written(&rig);
+        /* A frame in host memory that is laid out as a slot is: the device writes it into one. */
+        struct gpud_frame *frame;
+        struct gpud_memory *memory = NEW_MEMORY(rig.host, rig.layout.size);
+        WORKS(gpud_frame_wrap(memory, 0, &rig.layout, &frame, &e));
+        gpud_memory_unref(&memory);
+        frame_write(frame, &rig.layout, ++rig.number);
+        WORKS(gpud_sender_submit(rig.sender, &frame, 20 * GPUD_SEC, &e));
         CHECK_EQUAL(layer_now().held, 1);
         CHECK_EQUAL(layer_now().moved_behind_held, 1);
         CHECK_EQUAL(layer_now().counts.away, turn);

@@ -153,16 +153,6 @@ static void test_fences(struct side *side)
     READ_PATTERN(side, copy.to, 2);
 }
 
-static void test_capabilities(struct side *side)
-{
-    AUTO(gpud_memory_unref) struct gpud_memory *memory = make_full(side, 100, 1);
-    CHECK(!memory->host == !is_cpu_addressable(side), "CPU-addressable memory is%s announced",
-          memory->host ? " not" : "");
-    if (is_synchronous(side))
-        test_synchronous(side);
-    test_fences(side);
-}
-
 /* --- queues that stand still ------------------------------------------------------------------ */
 
 struct told {
@@ -344,7 +334,13 @@ static void test_threads(struct side *side)
 static void everything(const char *device)
 {
     AUTO(side_close) struct side side = side_open(device);
-    test_capabilities(&side);
+    struct gpud_memory *memory = make_full(&side, 100, 1);
+    CHECK(!memory->host == !is_cpu_addressable(&side), "CPU-addressable memory is%s announced",
+          memory->host ? " not" : "");
+    gpud_memory_unref(&memory);
+    if (is_synchronous(&side))
+        test_synchronous(&side);
+    test_fences(&side);
     test_on_complete(&side);
     if (!is_synchronous(&side)) {
         test_finish_deadline(&side);

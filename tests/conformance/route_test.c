@@ -578,18 +578,6 @@ static bool all_have_the_last(const struct scene *scene, const struct peer *peer
     return true;
 }
 
-/* One more, and another if there was no room for it, until all of them have it: what was lost
- * before it shows as a gap then. */
-static void send_to_all(struct scene *scene, struct peer *peers)
-{
-    for (int64_t until = gpud_test_now() + 30 * GPUD_SEC; !all_have_the_last(scene, peers);) {
-        CHECK(gpud_test_now() < until, "there is never room for a frame to all");
-        scene_send(scene, 1);
-        for (int wait = 0; wait < 200 && !all_have_the_last(scene, peers); wait++)
-            gpud_test_nap(1);
-    }
-}
-
 /* Each frame was taken, was lost, or waits. */
 static void check_accounts(const struct scene *scene, const struct peer *peers)
 {
@@ -638,7 +626,14 @@ static void test_fan_out(const struct way *way)
         if (i == frames / 2) /* accounts hold over a change of caps */
             scene_format(&scene, "UYVY", 322, 180);
     }
-    send_to_all(&scene, peers);
+    /* One more, and another if there was no room for it, until all of them have it: what was lost
+     * before it shows as a gap then. */
+    for (int64_t until = gpud_test_now() + 30 * GPUD_SEC; !all_have_the_last(&scene, peers);) {
+        CHECK(gpud_test_now() < until, "there is never room for a frame to all");
+        scene_send(&scene, 1);
+        for (int wait = 0; wait < 200 && !all_have_the_last(&scene, peers); wait++)
+            gpud_test_nap(1);
+    }
     check_accounts(&scene, peers);
     uint64_t received = 0;
     struct gpud_sender_info info = INFO(sender, scene.sender);

@@ -27,15 +27,6 @@ static unsigned char byte_of(cl_uint frame)
     return (unsigned char)(frame * 37 + 1);
 }
 
-static void check_frame(struct cl *cl, cl_mem bus, cl_uint n)
-{
-    static unsigned char back[SIZE];
-    read_back(cl->queue, bus, SIZE, back);
-    for (size_t i = 0; i < SIZE; i++)
-        if (back[i] != byte_of(n))
-            FAIL("frame %u: byte %zu is %d, not %d", n, i, back[i], byte_of(n));
-}
-
 /* What the processes tell each other: the address of a buffer that the other one writes. */
 static struct bus_address exchange(int to, int from, const struct bus_address *near)
 {
@@ -68,9 +59,13 @@ static void frames(struct cl *cl)
     struct child child = start("sends");
     far = exchange(child.to, child.from, &near);
     AUTO(drop_mem) cl_mem credit = new_external(cl, PAGE, &far);
+    static unsigned char back[SIZE];
     for (cl_uint n = 1; n <= FRAMES; n++) {
         OK(cl->wait_signal(cl->queue, bus, n, 0, NULL, NULL));
-        check_frame(cl, bus, n);
+        read_back(cl->queue, bus, SIZE, back);
+        for (size_t i = 0; i < SIZE; i++)
+            if (back[i] != byte_of(n))
+                FAIL("frame %u: byte %zu is %d, not %d", n, i, back[i], byte_of(n));
         OK(cl->write_signal(cl->queue, credit, n, 0, 0, NULL, NULL));
     }
     OK(clFinish(cl->queue));

@@ -42,7 +42,8 @@ static void *open_toy(void *device)
     return NULL;
 }
 
-static void share_memory(void)
+/* Memory is shared by pointer, and frames go over a link. */
+static void use_others(void)
 {
     struct gpud_handle handle;
     CHECK(!gpud_context_find_device(context, "host"), "the host is not open yet");
@@ -50,14 +51,11 @@ static void share_memory(void)
     AUTO(gpud_device_close) struct gpud_device *found = gpud_context_find_device(context, "host");
     CHECK(found == host, "the host is open");
     AUTO(gpud_memory_unref)
-    struct gpud_memory *memory = NEW_MEMORY_FOR(host, 4096, GPUD_USAGE_SHARE), *same;
+    struct gpud_memory *memory = NEW_MEMORY_FOR(host, 4096, GPUD_USAGE_SHARE), *same = NULL;
     gpud_memory_export_local(memory, &handle);
     WORKS(gpud_memory_import(host, &handle, 4096, GPUD_USAGE_SHARE, &same, &e));
     CHECK(same == memory, "it is the same memory");
-}
 
-static void stream(void)
-{
     AUTO(gpud_sender_destroy)
     struct gpud_sender *sender = NEW_SENDER(context, .address = "opening");
     struct gpud_layout layout = LAYOUT("UYVY", 64, 32, 0);
@@ -85,8 +83,7 @@ static void test_opening(void)
     thread[0] = NEW_THREAD(open_toy, &device[0]);
     sem_wait(&entered);
     thread[1] = NEW_THREAD(open_toy, &device[1]);
-    share_memory();
-    stream();
+    use_others();
     sem_post(&go);
     pthread_join(thread[0], NULL);
     pthread_join(thread[1], NULL);
