@@ -66,6 +66,7 @@ static void test_left(void)
     int ends[2];
     char ready;
     void *data;
+    runtime_make();
     CHECK(pipe(ends) == 0, "no pipe");
     pid_t child = fork(); /* before there is a driver, which does not like it */
     CHECK(child >= 0, "no process");
@@ -121,6 +122,7 @@ static unsigned take_locks(void)
 static void test_locks(void)
 {
     unsigned acquires = 0, submits = 0, receives = 0, releases = 0;
+    runtime_make();
     AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     AUTO(gpud_sender_destroy)
     struct gpud_sender *sender = NEW_SENDER(context, .address = "locks", .device = device);
@@ -157,8 +159,6 @@ static void test_locks(void)
 #define IMPORTS "GPUD_TEST_IMPORTS"
 #define FAULT "GPUD_FAKE_CUDA_FAIL"
 
-static char name[32]; /* of the address: each device's test has its own */
-
 __typeof__(gpud_vulkan_import) __real_gpud_vulkan_import, __wrap_gpud_vulkan_import;
 enum gpud_status __wrap_gpud_vulkan_import(struct gpud_memory *memory,
                                            const struct gpud_handle *handle,
@@ -184,7 +184,7 @@ static void start(struct peer *peer, int imports)
 {
     struct peer_orders orders = {0};
     gpud_print(orders.device, "%s", device);
-    gpud_print(orders.address, "%s", peer_address(name));
+    gpud_print(orders.address, "%s", peer_address("fallback"));
     set_limit(imports);
     peer_start(peer, &orders);
     set_limit(UNLIMITED);
@@ -201,7 +201,7 @@ static int run(int imports)
 {
     AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     AUTO(gpud_sender_destroy)
-    struct gpud_sender *sender = NEW_SENDER(context, .address = peer_address(name),
+    struct gpud_sender *sender = NEW_SENDER(context, .address = peer_address("fallback"),
                                             .device = device, .slow_receiver = GPUD_SLOW_BLOCK);
     struct gpud_layout layout = LAYOUT("UYVY", 160, 90, 0);
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
@@ -234,10 +234,10 @@ static int run(int imports)
 
 static void test_fallback(void)
 {
-    snprintf(name, sizeof(name), "fallback-%.4s", device);
     set_limit(0);                         /* of this process, the sender's */
     struct side side = side_open(device); /* 77 without */
     side_close(&side);
+    runtime_make();
     int seen = 0;
     for (int imports = 0, staged = 1; staged > 0; imports++) {
         staged = run(imports);
@@ -254,15 +254,12 @@ int main(int argc, char **argv)
     device = argc > 2 ? argv[2] : "host";
     bool fallback = strcmp(argv[1], "fallback") == 0;
     test_alarm(fallback ? 240 : 100);
-    if (!fallback)
-        runtime_make();
     if (fallback)
         test_fallback();
     else if (strcmp(argv[1], "left") == 0)
         test_left();
     else
         test_locks();
-    if (!fallback)
-        runtime_done();
+    runtime_done();
     return 0;
 }

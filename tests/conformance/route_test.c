@@ -825,9 +825,8 @@ static void test_refusals(const struct way *way)
     try_demands(way, way->path, false, other, false, NULL, "only the route");
     try_demands(way, other, false, NULL, false, NULL, other);
     try_demands(way, NULL, false, other, false, NULL, other);
-    if (direct) {
+    if (direct)
         try_demands(way, way->path, true, NULL, true, way->path, "");
-    }
     if (direct && !network) {
         try_demands(way, "staged", false, NULL, false, "staged",
                     "map: only the route \"staged\" was asked for");

@@ -440,10 +440,9 @@ static void test_refusals(struct ends *ends)
     SAY("signals where there can be none, and words that lie elsewhere, are refused");
     struct gpud_signal *signal = NULL;
     if (is_cpu_addressable(&ends->owner) || has_page_signals(&ends->owner)) {
-        GIVES(GPUD_INVALID, gpud_signal_create(ends->memory, 2, &signal, &e));
-        GIVES(GPUD_INVALID, gpud_signal_create(ends->memory, SIZE, &signal, &e));
-        GIVES(GPUD_INVALID, gpud_signal_create(ends->memory, SIZE - 3, &signal, &e));
-        GIVES(GPUD_INVALID, gpud_signal_create(ends->memory, UINT64_MAX - 3, &signal, &e));
+        static const uint64_t places[] = {2, SIZE, SIZE - 3, UINT64_MAX - 3};
+        for (size_t i = 0; i < COUNT(places); i++)
+            GIVES(GPUD_INVALID, gpud_signal_create(ends->memory, places[i], &signal, &e));
     }
     if (!is_cpu_addressable(&ends->owner)) {
         AUTO(gpud_memory_unref) struct gpud_memory *local = NEW_MEMORY(ends->owner.device, SIZE);
@@ -460,9 +459,8 @@ static void test_refusals(struct ends *ends)
     }
     static const uint64_t lies[] = {2,          SIZE,           SIZE - 2,
                                     UINT64_MAX, UINT64_MAX - 3, UINT64_C(1) << 63};
-    for (size_t i = 0; i < COUNT(lies); i++) {
+    for (size_t i = 0; i < COUNT(lies); i++)
         GIVES(GPUD_PEER, gpud_signal_import(ends->far, lies[i], &signal, &e));
-    }
     CHECK(!signal, "a refusal leaves something behind");
 }
 
