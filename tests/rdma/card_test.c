@@ -210,6 +210,31 @@ static void test_dmabuf(struct gpud_device *cuda)
     expect_descriptors(before);
 }
 
+/* The host's memory, which its region keeps. */
+static void test_host_memory(struct gpud_device *host)
+{
+    struct gpud_rdma_region *to, *from;
+    enum gpud_rdma_way way = GPUD_RDMA_DMABUF;
+    static char bytes[FRAME];
+    fake_card_reset();
+    struct pair pair = open_pair();
+    struct gpud_memory *memory = NEW_MEMORY(host, FRAME);
+    const char *own = memory->host;
+    WORKS(gpud_rdma_register_memory(pair.b.rdma, memory, GPUD_RDMA_REMOTE_WRITE, &to, &way, &e));
+    CHECK_EQUAL(way, GPUD_RDMA_HOST);
+    gpud_memory_unref(&memory);
+    WORKS(gpud_rdma_register(pair.a.rdma, bytes, FRAME, GPUD_RDMA_REMOTE_WRITE, &from, &e));
+    for (uint64_t i = 0; i < FRAME; i++)
+        bytes[i] = (char)(i * 7 + i / 4096);
+    struct gpud_rdma_transfer transfer = from_to(from, to, FRAME);
+    WORKS(gpud_rdma_write(pair.a.rdma, &transfer, &e));
+    deliver_all(&pair);
+    CHECK(memcmp(own, bytes, FRAME) == 0, "the bytes are not in the host's memory");
+    gpud_rdma_unregister(&to);
+    gpud_rdma_unregister(&from);
+    close_pair(&pair);
+}
+
 /* What an application allocated is registered with a card: its driver is told, once at least, that
  * synchronous copies are to be just that. way: that it is registered by. */
 static void expect_synchronous(struct gpud_device *cuda, enum gpud_rdma_way way)
@@ -679,6 +704,7 @@ int main(int argc, char **argv)
     AUTO(gpud_device_close) struct gpud_device *cuda = OPEN_DEVICE(context, "cuda:0");
     AUTO(gpud_device_close) struct gpud_device *host = OPEN_DEVICE(context, "host");
     test_queues();
+    test_host_memory(host);
     test_dmabuf(cuda);
     expect_synchronous(cuda, GPUD_RDMA_DMABUF);
     test_peermem(cuda, host);

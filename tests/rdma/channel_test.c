@@ -748,10 +748,15 @@ static void receive_last_words(int other)
 
 static bool forks;
 
-/* Says what the process of its child is, which lives on; 0: it has none. */
+/* Says what the process of its child is, which lives on; 0: it has none. It listens till its end.
+ */
 static void send_until_killed(int other)
 {
-    send_one(accept_from(other), &(struct gpud_message){.type = GPUD_MESSAGE_EVENT});
+    struct gpud_listener *listener = listen_on(address_of(""), NULL);
+    say(other, 1);
+    struct gpud_channel *channel = accept_connected(listener);
+    hear(other);
+    send_one(channel, &(struct gpud_message){.type = GPUD_MESSAGE_EVENT});
     pid_t child = forks ? fork() : 0;
     CHECK(child >= 0, "fork: %m");
     if (!forks || child > 0)

@@ -849,7 +849,7 @@ static void test_proof(void)
 int main(int argc, char **argv)
 {
     const char *name = argc == 2 ? argv[1] : "";
-    alarm(550);
+    test_alarm(110);
     runtime_make(); /* processes of one user share a port there */
     fake_card_reset();
     if (strcmp(name, "names") == 0)

@@ -356,7 +356,8 @@ static void test_claim(void)
         for (size_t k = 0; files[i].contents[k]; k++) {
             const char *content = files[i].contents[k];
             int file = memfd_create("lock", MFD_CLOEXEC);
-            CHECK(file >= 0 && write(file, content, strlen(content)) >= 0, "memfd");
+            CHECK(file >= 0 && write(file, content, strlen(content)) == (ssize_t)strlen(content),
+                  "memfd");
             CHECK(!gpud_lock_holder(file, text), "\"%s\" is this process", content);
             CHECK(strcmp(text, files[i].says) == 0, "\"%s\" is \"%s\"", content, text);
             close(file);

@@ -146,7 +146,10 @@ static void test_files(void)
     expect_refused(GPUD_NO_ACCESS, "the key file %s belongs to user 4242, neither to user 0,");
 
     CHECK_EQUAL(run_child(test_denied, NULL), 0);
+}
 
+static void test_kinds(void)
+{
     SAY("kinds of files");
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     char link[96];
@@ -257,6 +260,7 @@ int main(void)
     snprintf(path, sizeof(path), "%s/key", folder);
     SAY("sizes");
     test_files();
+    test_kinds();
     SAY("modes");
     put_text("secretsecretsecret");
     for (mode_t mode = 0600; mode <= 0677; mode++) {

@@ -131,8 +131,8 @@ static void late_and_broken(void)
     }
     PASSES(1, end + DURATION, 1, false);
 
-    int64_t latency = gpud_match_latency(&match);
     last = in_step(GPUD_GROUP_ANY, 2, 0);
+    int64_t latency = gpud_match_latency(&match);
     CHECK_EQUAL(latency, DURATION / 2);
     /* It is waited for three times, then not any more. */
     for (int i = 1; i <= 5; i++) {

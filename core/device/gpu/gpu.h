@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 /* === driver ================================================================================== */
-/* The driver of a vendor's GPUs as device/gpu/ uses it. A vendor's api.c fills the calls of calls.h
+/* The driver of a vendor's GPUs as device/gpu/ uses it. A vendor's file fills the calls of calls.h
  * from the library, and has its own hooks where its driver differs. */
 
 struct gpud_device;
