@@ -345,7 +345,6 @@ static void refusals(struct scene *scene)
 {
     struct gpud_receiver *other = open_receiver(scene, false);
     uint64_t number = 60;
-    struct gpud_error why = {.reason = ""};
     PEER_LINK(scene->sender, other, 1);
     for (size_t i = 0; i < COUNT(faults); i++) {
         if (faults[i].fault == WRONG_DEVICE && strcmp(scene->from, "host") == 0 &&
@@ -355,9 +354,13 @@ static void refusals(struct scene *scene)
         scene->receiver = open_receiver(scene, true);
         for (int again = 0; again < 2; again++) {
             struct gpud_frame *none;
+            struct gpud_error why = {.reason = ""};
+            enum gpud_status got;
             PEER_UNTIL("a refusal", 20000,
-                       gpud_receiver_acquire(scene->receiver, LOOK, &none, &why) != GPUD_TIMEOUT);
-            CHECK(why.status == faults[i].status && strstr(why.reason, faults[i].text),
+                       (got = gpud_receiver_acquire(scene->receiver, LOOK, &none, &why)) !=
+                           GPUD_TIMEOUT);
+            CHECK(got == faults[i].status && why.status == got &&
+                      strstr(why.reason, faults[i].text),
                   "%s: \"%s\" is refused as \"%s\"", gpud_status_string(why.status), why.reason,
                   faults[i].text);
             send_frame(scene, ++number);

@@ -1276,6 +1276,7 @@ static void test_rearm(const struct way *way)
 {
     enum { MANY = 200 };
     _Static_assert(GPUD_SIGNAL_LIMIT == 10, "this needs a core whose signals are soon used up");
+    test_alarm(80);
     AUTO(scene_close) struct scene scene = scene_make(way, "UYVY", 320, 181);
     struct peer peers[2];
     for (int i = 0; i < 2; i++)

@@ -186,7 +186,8 @@ static void test_lies_of_addresses(struct side *side)
 /* Descriptors of a driver's own making, and its legacy handles. */
 static void test_lies_of_allocations(struct side *side)
 {
-    SAY("sizes that are not there, and made-up handles are refused");
+    SAY("descriptors that are no allocation, sizes that are not there, and made-up handles are "
+        "refused");
     AUTO(gpud_memory_unref)
     struct gpud_memory *memory = NEW_MEMORY_FOR(side->device, 5 * PAGE, GPUD_USAGE_TARGET);
     struct gpud_handle good = EXPORT_MEMORY(memory), bad = good;
@@ -194,6 +195,16 @@ static void test_lies_of_allocations(struct side *side)
         0,         PAGE, good.word[0] - 1, good.word[0] + 1, good.word[0] * 64, UINT64_C(1) << 60,
         UINT64_MAX};
     CHECK(good.fd >= 0, "what can be mapped by others has a descriptor");
+    int ends[2], file = make_file(8 << 20, 0), zero = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    CHECK(pipe2(ends, O_CLOEXEC) == 0 && zero >= 0, "pipe2: %s", strerror(errno));
+    const int fds[] = {file, zero, ends[0], ends[1], -1, 1000000};
+    for (size_t i = 0; i < COUNT(fds); i++) {
+        bad.fd = fds[i];
+        refuse(side, bad, 5 * PAGE);
+        if (i < 4)
+            close(fds[i]);
+    }
+    bad = good;
     for (size_t i = 0; i < COUNT(sizes); i++) {
         bad.word[0] = sizes[i];
         refuse(side, bad, 5 * PAGE);

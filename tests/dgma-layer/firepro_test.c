@@ -10,6 +10,7 @@
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -350,7 +351,10 @@ static void contexts(void)
 
 /* Each frame is made in the writer's memory and copied; every other one is written by the kernel
  * over the bus. The reader waits before the writer begins. */
-static void transfer(cl_context reader, cl_device_id reads, cl_context writer, cl_device_id writes)
+/* kernel_alone: the kernel writes each frame over the bus, and its argument is set once; else every
+ * other frame is copied. */
+static void transfer(cl_context reader, cl_device_id reads, cl_context writer, cl_device_id writes,
+                     bool kernel_alone)
 {
     static cl_uint received[WORDS];
     cl_int status;
@@ -380,10 +384,12 @@ static void transfer(cl_context reader, cl_device_id reads, cl_context writer, c
         OK(wait_signal(reading, offered, n, 0, NULL, &arrived));
         OK(clEnqueueReadBuffer(reading, offered, CL_FALSE, 0, BYTES, received, 0, NULL, NULL));
         OK(clFlush(reading));
-        OK(clSetKernelArg(kernel, 0, sizeof own, n % 2 ? &own : &remote));
+        bool copied = n % 2 && !kernel_alone;
+        if (!kernel_alone || n == 1)
+            OK(clSetKernelArg(kernel, 0, sizeof own, copied ? &own : &remote));
         OK(clSetKernelArg(kernel, 1, sizeof seed, &seed));
         OK(clEnqueueNDRangeKernel(writing, kernel, 1, NULL, &items, NULL, 0, NULL, NULL));
-        if (n % 2)
+        if (copied)
             OK(clEnqueueCopyBuffer(writing, own, remote, 0, 0, BYTES, 0, NULL, NULL));
         OK(write_signal(writing, remote, n, offset, 0, NULL, &written));
         OK(clWaitForEvents(1, &arrived));
@@ -409,11 +415,11 @@ static void transfers(void)
 {
     cl_context both = new_context(CARDS, cards),
                each[CARDS] = {new_context(1, &cards[0]), new_context(1, &cards[1])};
-    transfer(both, cards[0], both, cards[1]);
-    transfer(both, cards[1], both, cards[0]);
-    transfer(each[0], cards[0], each[1], cards[1]);
-    transfer(each[1], cards[1], each[0], cards[0]);
-    transfer(both, cards[0], each[1], cards[1]);
+    transfer(both, cards[0], both, cards[1], false);
+    transfer(both, cards[1], both, cards[0], false);
+    transfer(each[0], cards[0], each[1], cards[1], false);
+    transfer(each[1], cards[1], each[0], cards[0], false);
+    transfer(both, cards[0], each[1], cards[1], false);
     OK(clReleaseContext(both));
     for (int c = 0; c < CARDS; c++)
         OK(clReleaseContext(each[c]));
@@ -432,7 +438,7 @@ static void sample(void)
     REQUIRE(strstr(extensions, "cl_amd_bus_addressable_memory"));
     find_functions();
     cl_context passive = new_context(1, &device), active = new_context(1, &device);
-    transfer(passive, device, active, device);
+    transfer(passive, device, active, device, true);
     OK(clReleaseContext(active));
     OK(clReleaseContext(passive));
 }

@@ -540,9 +540,10 @@ static GstBuffer *make_nested(void)
     }
     GstStructure *structure = add_custom(buffer, CUSTOM);
     gst_structure_set_value(structure, "kept", gst_structure_get_value(kept, "kept"));
-    gst_structure_set_value(structure, "list", gst_structure_get_value(kept, "list"));
     gst_structure_set(structure, "inner", GST_TYPE_STRUCTURE, inner, "buffer", GST_TYPE_BUFFER,
                       NULL, NULL);
+    /* Behind one that is left out. */
+    gst_structure_set_value(structure, "list", gst_structure_get_value(kept, "list"));
     gst_structure_free(kept);
     gst_structure_free(inner);
     gst_buffer_add_video_region_of_interest_meta(buffer, "face", 1, 2, 3, 4);

@@ -53,9 +53,10 @@ static GstElement *make_player(const gchar *factory, const gchar *parameters, gi
     fail_unless(player != NULL, "no %s", factory);
     g_object_set(player, "uri", uri, NULL);
     if (GST_IS_PIPELINE(player)) {
-        /* Without deinterlace, for which playsink of GStreamer 1.22 rebuilds its chain while caps
-         * are on their way through it: sometimes it loses them. */
-        gst_util_set_object_arg(G_OBJECT(player), "flags", "video+audio+soft-volume");
+        /* With sound without deinterlace, for which playsink of GStreamer 1.22 rebuilds its chain
+         * while caps are on their way through it: sometimes it loses them. */
+        if (!*parameters)
+            gst_util_set_object_arg(G_OBJECT(player), "flags", "video+audio+soft-volume");
         g_object_set(player, "video-sink", counter(counts), "audio-sink", counter(counts), NULL);
         return player;
     }
