@@ -50,6 +50,7 @@ static void write_line(int to, const char *line, va_list arguments)
 {
     char text[sizeof((struct actor *)0)->said];
     int length = vsnprintf(text, sizeof(text), line, arguments);
+    CHECK(length < (int)sizeof(text), "a line of %d bytes", length);
     CHECK(send(to, text, (size_t)length, MSG_NOSIGNAL) == length, "\"%s\" is not heard: %s", text,
           strerror(errno));
 }
@@ -253,6 +254,7 @@ void background_goes_on(struct background *background)
     background_flows(background, 2);
     CHECK_EQUAL(atomic_load(&background->honest.board->gaps), 0);
     CHECK_EQUAL(atomic_load(&background->honest.board->lost), 0);
+    CHECK_EQUAL(atomic_load(&background->honest.board->wrong), 0);
 }
 
 void background_stop(struct background *background)

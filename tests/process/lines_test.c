@@ -150,9 +150,13 @@ static unsigned destroy(unsigned unused)
 static unsigned lie(unsigned lines)
 {
     struct gpud_sender *sender = writer.sender;
+    /* Under the lock: a reader that has seen the first one leaves, and its link's transport goes.
+     */
+    gpud_sender_lock(sender);
     for (uint32_t i = 0; i < sender->link_count; i++)
-        for (uint32_t entry = 0; entry < GPUD_PAGE_ENTRIES; entry++)
+        for (uint32_t entry = 0; sender->links[i]->transport && entry < GPUD_PAGE_ENTRIES; entry++)
             gpud_page_set_lines(&sender->links[i]->transport->page, entry, lines);
+    gpud_sender_unlock(sender);
     return (unsigned)writer.number;
 }
 
@@ -204,7 +208,7 @@ static void find_way(void)
     from = words[0];
     to = words[1];
     route = words[2];
-    test_alarm(600);
+    test_alarm(peer_key() ? 600 : 110);
     use_network();
 }
 
@@ -504,6 +508,7 @@ static void send_until_both_follow(uint64_t sequence)
             }
             CHECK(gpud_test_now() < end, "no frame that both have");
         }
+        await_order();
     }
     CHECK(false, "no frame that both have");
 }
