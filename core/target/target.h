@@ -112,7 +112,7 @@ enum gpud_status gpud_target_look(struct gpud_target_ring *ring, struct gpud_err
 /* Sleeps until the next marker is written, until the deadline, or for a short while. */
 void gpud_target_wait(struct gpud_target_ring *ring, int64_t began, int64_t deadline);
 
-/* The next detected frame; *frame is NULL if there is none. Fills in the layout, the offset and the
+/* The next detected frame, or NULL in *frame. Fills in the layout, the offset and the
  * flags of its info. *dropped: how many frames before it were lost. */
 enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_frame **frame,
                                   uint64_t *dropped, struct gpud_error *error);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A port between hosts: who has it, and which channels are at it. */
+/* A port between hosts: which process has it, and which channels are at it. */
 #include "wire/network.h"
 
 #include "base/base.h"

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Children and threads of a test that run a function of it, and limits of its process. */
+/* Runs a function of a test in child processes or threads, and sets limits of its process. */
 #ifndef GPUD_TESTS_RUN_H
 #define GPUD_TESTS_RUN_H
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Connections of one host: a socket, who may use it, and the messages over it. */
+/* Connections on one host: a socket, which peers may use it, and the messages over it. */
 #include "wire/unix/unix.h"
 
 #include "base/base.h"

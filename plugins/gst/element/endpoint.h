@@ -15,12 +15,12 @@
 /* === field =================================================================================== */
 /* Properties, and the fields of structs that hold their values. A field has its property's type;
  * an enum is as large as an int. Strings are the field's own. What is as large as an int is read
- * and set atomically, for those who read it without a lock. */
+ * and set atomically, for readers without a lock. */
 
 void field_get(gconstpointer field, GValue *value);
 void field_set(gpointer field, const GValue *value);
 
-/* Installs properties, each by its index as the id; NULL: there is none. */
+/* Installs properties, each with its index as the id; an entry may be NULL. */
 void fields_install(GObjectClass *klass, GParamSpec *const *pspecs, guint count);
 
 /* Registers an enum at the first call, as part of the plugin's API. values: static. */
