@@ -271,7 +271,7 @@ enum gpud_rank {
     GPUD_RANK_TARGET,
     GPUD_RANK_TARGET_RING,
     /* wire: connections of network cards */
-    GPUD_RANK_RDMA_HUBS,
+    GPUD_RANK_HUBS,
     GPUD_RANK_RDMA_CLOSING,
     GPUD_RANK_RDMA_CHANNEL,
     GPUD_RANK_RDMA_ARM,

@@ -131,6 +131,17 @@ enum gpud_status gpud_channel_wait(const struct gpud_channel *channel, int64_t d
 /* === address ================================================================================= */
 /* The kinds of channel, selected by an address's scheme. A new kind is a line in this table. */
 
+#ifndef GPUD_WITH_RDMA
+static enum gpud_status refuse_rdma(const char *text, char place[GPUD_ADDRESS_MAX],
+                                    struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_NO_DEVICE,
+                     "%.64s: this libgpudirect is built without rdma: configure it with "
+                     "-Drdma=enabled",
+                     text);
+}
+#endif
+
 /* The first kind also resolves bare names, and refuses whatever matches no scheme. */
 static const struct kind {
     const char *scheme;
@@ -145,7 +156,7 @@ static const struct kind {
 #ifdef GPUD_WITH_RDMA
     {"rdma:", &gpud_rdma_channel_ops, &gpud_rdma_scheme, NULL, gpud_rdma_hint, gpud_rdma_ask_names},
 #else
-    {"rdma:", NULL, NULL, gpud_rdma_refuse},
+    {"rdma:", NULL, NULL, refuse_rdma},
 #endif
 };
 

@@ -22,6 +22,12 @@
 
 /* === place =================================================================================== */
 
+const struct gpud_scheme gpud_rdma_scheme = {
+    .name = "rdma",
+    .port = 7174,
+    .notes = ".port!",
+};
+
 #define DIGITS "0123456789"
 #define ALPHANUMERIC DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define NAME_CHARACTERS ALPHANUMERIC "._-"

@@ -34,6 +34,8 @@ struct gpud_scheme {
     const char *notes; /* ".port!": how the entries begin by which processes share a port */
 };
 
+extern const struct gpud_scheme gpud_rdma_scheme;
+
 struct gpud_place {
     int family;                  /* AF_INET, AF_INET6; AF_UNSPEC: host is a name */
     char host[GPUD_ADDRESS_MAX]; /* without brackets */
@@ -60,6 +62,81 @@ in_port_t *gpud_sockaddr_port(struct sockaddr_storage *address);
 
 /* "10.0.0.2", "fd00::2%eth0"; an IPv4-mapped address is printed as IPv4. */
 void gpud_sockaddr_print_host(const struct sockaddr *address, char *text, size_t size);
+
+/* === request ================================================================================= */
+/* What the ends of a new connection say first: a request and its answer. With rdma_cm they are its
+ * private data, to which padding may be added on the way; a byte stream begins with them.
+ *
+ *     receiver                                  sender
+ *        REQUEST, the channel's name ──────────────▶
+ *        ◀───────────────────────────────── REPLY     or REFUSAL: the reason, and the known names
+ *
+ *        REQUEST with the number 0, a name ────────▶  asks for the names behind it, in their order
+ *        ◀─────────────────────────────── REFUSAL     these names, as many as fit
+ *
+ *        REQUEST ──────────────────────────────────▶  whose channel another process sends
+ *        ◀─────────────────────────────── REFUSAL     MOVED: the port of that process, in digits
+ *
+ *     0  magic "GPUR"     4  version     5  total length     6  number, 16 bits; in a REFUSAL the
+ *                                           reason     8  text
+ *
+ * The number is the kind's own: with rdma how many receives are posted, with tcp how the end proves
+ * who it is. Numbers are little-endian. The first eight bytes are the same in every version. */
+
+#define GPUD_REQUEST_VERSION 1
+
+/* The limits of rdma_cm on InfiniBand and RoCE. */
+#define GPUD_REQUEST_MAX 56
+#define GPUD_REPLY_SIZE 8
+#define GPUD_REFUSAL_MAX 148
+#define GPUD_REFUSAL_NAMES_MAX (GPUD_REFUSAL_MAX - GPUD_REPLY_SIZE)
+
+struct gpud_request {
+    uint32_t number; /* 0: it only asks for names */
+    char name[GPUD_PLACE_NAME_MAX + 1];
+};
+
+enum gpud_refusal_reason {
+    GPUD_REFUSAL_UNKNOWN_NAME = 1,
+    GPUD_REFUSAL_NAME_WANTED, /* there are several, and the request names none */
+    GPUD_REFUSAL_OTHER_VERSION,
+    GPUD_REFUSAL_MALFORMED,
+    GPUD_REFUSAL_BUSY,   /* the queue of requests is full */
+    GPUD_REFUSAL_UNABLE, /* out of memory, descriptors, or the card's resources */
+    GPUD_REFUSAL_NAMES,  /* the answer to a request for names */
+    GPUD_REFUSAL_MOVED,  /* the channel is at another port: see below */
+    GPUD_REFUSAL_PROOF,  /* the sender wants another proof: "key", "certificate" or "none" */
+};
+
+struct gpud_refusal {
+    enum gpud_refusal_reason reason;
+    unsigned version;                       /* of the refusing end */
+    char names[GPUD_REFUSAL_NAMES_MAX + 1]; /* "cam1,cam2"; a comma at the end: and more */
+};
+
+/* Return how many bytes were written. */
+size_t gpud_request_write(const struct gpud_request *request, uint8_t bytes[GPUD_REQUEST_MAX]);
+size_t gpud_reply_write(uint32_t number, uint8_t bytes[GPUD_REPLY_SIZE]);
+size_t gpud_refusal_write(const struct gpud_refusal *refusal, uint8_t bytes[GPUD_REFUSAL_MAX]);
+
+/* Adds a name to a refusal, or the mark for further names. "" adds nothing. */
+void gpud_refusal_add_name(struct gpud_refusal *refusal, const char *name);
+
+/* Makes it one that sends the receiver to another port; and that port, 0 for any other refusal. */
+void gpud_refusal_set_moved(struct gpud_refusal *refusal, uint16_t port);
+uint16_t gpud_refusal_moved_to(const struct gpud_refusal *refusal);
+
+/* Read a peer's bytes. GPUD_UNSUPPORTED: another version. GPUD_PEER: they are malformed. */
+enum gpud_status gpud_request_read(const uint8_t *bytes, size_t size, struct gpud_request *request,
+                                   struct gpud_error *error);
+enum gpud_status gpud_reply_read(const uint8_t *bytes, size_t size, uint32_t *number,
+                                 struct gpud_error *error);
+enum gpud_status gpud_refusal_read(const uint8_t *bytes, size_t size, struct gpud_refusal *refusal,
+                                   struct gpud_error *error);
+
+/* The refusal as a reason for the receiver; GPUD_CLOSED if a later attempt may succeed. */
+enum gpud_status gpud_refusal_explain(const struct gpud_refusal *refusal,
+                                      const struct gpud_place *place, struct gpud_error *error);
 
 /* === lookup ================================================================================== */
 /* Looks up a host's addresses by its name without waiting: an answer can take half a minute. */
@@ -214,5 +291,114 @@ void gpud_local_find_sender(const struct gpud_scheme *scheme, const char *addres
 
 /* The other process of this user that listens on the port, on any address; "" if none is known. */
 void gpud_local_find_port(const struct gpud_scheme *scheme, uint16_t port, char *text, size_t size);
+
+/* === hub ===================================================================================== */
+/* Listening on a port, which several channels and processes share. Listeners on one address and
+ * port share a hub:
+ *
+ *     gpud_listener cam1 ─┐
+ *     gpud_listener cam2 ─┴─ hub: one port, one descriptor ◀── requests, with a name
+ *
+ * The first listener's thread to see a request takes it from the hub, and queues it for the
+ * listener that it names. One lock serves all hubs; no thread blocks while holding it, except that
+ * gpud_port_try() may wait 20 ms for the kernel. */
+
+struct gpud_hub;
+
+/* A receiver's request to connect. */
+struct gpud_incoming {
+    void *connection; /* the kind's own */
+    uint32_t queue_pair;
+    struct gpud_request request;
+};
+
+/* What a kind does for its hubs, under their lock. All are mandatory. */
+struct gpud_hub_ops {
+    const struct gpud_scheme *scheme;
+    size_t size; /* of the kind's hub, which begins with a struct gpud_hub */
+
+    /* Makes what the hub needs to listen, and sets hub->events. */
+    enum gpud_status (*open)(struct gpud_hub *hub, struct gpud_error *error);
+    /* Ends that and listening; also of a hub whose open() failed. */
+    void (*close)(struct gpud_hub *hub);
+
+    /* Listens on the hub's port or, if another process has that, where its holder finds this one,
+     * by the number that becomes hub->port.own_number. 0, or the errno of what failed, which is
+     * EADDRINUSE if the port is taken. */
+    int (*listen)(struct gpud_hub *hub, bool own);
+    bool (*listens)(const struct gpud_hub *hub, bool own);
+    /* Reports that errno. */
+    enum gpud_status (*explain)(int number, const char *where, struct gpud_error *error);
+
+    /* Takes what has arrived: gpud_hub_enqueue() for each request. */
+    void (*take)(struct gpud_hub *hub);
+    /* Hands the request on to the process that has that number. true: it took over the connection.
+     * false: *refusal says what to answer. */
+    bool (*redirect)(struct gpud_hub *hub, const struct gpud_incoming *incoming, uint16_t number,
+                     struct gpud_refusal *refusal);
+    /* Answers so, and drops the connection. refusal NULL: drops it without an answer. */
+    void (*refuse)(void *connection, const struct gpud_refusal *refusal);
+};
+
+struct gpud_hub {
+    struct gpud_hub *next;
+    const struct gpud_hub_ops *ops;
+    struct sockaddr_storage address;
+    int events; /* readable: there is something to take */
+    int fd;     /* to poll: of events, of the wait for the port, and of `retry` */
+    int retry;  /* a timer, while the port is expected to become free */
+    struct gpud_port port;
+    int64_t patience; /* until when a port that was taken over may still be taken */
+    bool is_deaf;     /* it cannot listen, and tries again and again */
+};
+
+#define GPUD_HUB_QUEUE_MAX 64
+
+struct gpud_hub_listener {
+    struct gpud_listener base; /* first */
+    struct gpud_place place;
+    char where[GPUD_ADDRESS_MAX];
+    bool is_local; /* has `local` */
+    struct gpud_socket_listener local;
+
+    /* Its part in the hub; under the hubs' lock. */
+    struct gpud_hub *hub; /* NULL: it has not joined */
+    struct gpud_port_member member;
+    int event; /* readable: the queue is not empty */
+    uint32_t first, count;
+    struct gpud_incoming queue[GPUD_HUB_QUEUE_MAX];
+};
+
+/* Listens, for a listener with only its place, where and base.ops set. may_listen: a sentence is
+ * in *error unless the application's rule allows it. Call gpud_hub_unlisten() in any case. GPUD_IO
+ * with EADDRINUSE: the port is taken, or the name. */
+enum gpud_status gpud_hub_listen(struct gpud_hub_listener *listener, const struct gpud_hub_ops *ops,
+                                 const struct sockaddr_storage *address, struct gpud_error *error);
+
+/* Leaves the hub and closes the listener's descriptors; it stays the caller's to free. */
+void gpud_hub_unlisten(struct gpud_hub_listener *listener);
+
+/* As tell of gpud_channel_ops. */
+void gpud_hub_tell(struct gpud_listener *listener);
+
+/* Looks for requests; GPUD_OK: one is queued. GPUD_AGAIN: none; *channel may then be that of a
+ * query of this host, with GPUD_OK. GPUD_IO: none can arrive at present. */
+enum gpud_status gpud_hub_look(struct gpud_hub_listener *listener, struct gpud_channel **channel,
+                               struct gpud_peer *peer, struct gpud_error *error);
+
+/* Takes the next request of this listener, whose connection then is the caller's. Remaining ones
+ * keep the listener's event readable. GPUD_AGAIN: none. `own` (may be NULL) is called under the
+ * lock that orders it with gpud_hub_forget(). */
+enum gpud_status gpud_hub_next(struct gpud_hub_listener *listener, struct gpud_incoming *incoming,
+                               enum gpud_status (*own)(const struct gpud_incoming *incoming,
+                                                       void *arg, struct gpud_error *error),
+                               void *arg, struct gpud_error *error);
+
+/* By take(): queues a request for its channel, answers it, or hands it on. */
+void gpud_hub_enqueue(struct gpud_hub *hub, void *connection, uint32_t queue_pair,
+                      const uint8_t *bytes, size_t size);
+
+/* By take(): drops a request that was cancelled while it was queued. */
+void gpud_hub_forget(const struct gpud_hub *hub, const void *connection);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A peer's private data of rdma_cm connections: what decodes encodes to the same bytes again, and a
- * refusal becomes a text that is safe for a terminal. */
+/* A peer's first bytes of a connection between hosts: what decodes encodes to the same bytes again,
+ * and a refusal becomes a text that is safe for a terminal. */
 #include "base/base.h"
 #include "fuzz.h"
-#include "wire/rdma/kind.h"
+#include "wire/network.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,38 +21,39 @@ static void check_reason(enum gpud_status status, const struct gpud_error *error
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t bytes[GPUD_RDMA_REFUSAL_MAX];
+    uint8_t bytes[GPUD_REFUSAL_MAX];
     struct gpud_place place = {.host = "10.0.0.2", .port = 7174, .name = "cam1"};
-    struct gpud_rdma_request request;
-    struct gpud_rdma_refusal refusal;
+    struct gpud_request request;
+    struct gpud_refusal refusal;
     struct gpud_error error = {.reason = ""};
-    uint32_t receives;
+    uint32_t number;
     if (size > UINT8_MAX)
         return 0;
 
-    enum gpud_status status = gpud_rdma_read_request(data, size, &request, &error);
+    enum gpud_status status = gpud_request_read(data, size, &request, &error);
     if (status != GPUD_OK)
         check_reason(status, &error);
-    else if (gpud_rdma_write_request(&request, bytes) > size ||
-             memcmp(bytes, data, gpud_rdma_write_request(&request, bytes)) != 0)
+    else if (gpud_request_write(&request, bytes) > size ||
+             memcmp(bytes, data, gpud_request_write(&request, bytes)) != 0)
         abort();
 
-    status = gpud_rdma_read_reply(data, size, &receives, &error);
+    status = gpud_reply_read(data, size, &number, &error);
     if (status != GPUD_OK)
         check_reason(status, &error);
-    else if (gpud_rdma_write_reply(receives, bytes) > size ||
-             memcmp(bytes, data, gpud_rdma_write_reply(receives, bytes)) != 0)
+    else if (gpud_reply_write(number, bytes) > size ||
+             memcmp(bytes, data, gpud_reply_write(number, bytes)) != 0)
         abort();
 
-    status = gpud_rdma_read_refusal(data, size, &refusal, &error);
+    status = gpud_refusal_read(data, size, &refusal, &error);
     if (status != GPUD_OK) {
         check_reason(status, &error);
         return 0;
     }
-    size_t length = gpud_rdma_write_refusal(&refusal, bytes);
-    if (refusal.version == GPUD_RDMA_VERSION && (length > size || memcmp(bytes, data, length) != 0))
+    size_t length = gpud_refusal_write(&refusal, bytes);
+    if (refusal.version == GPUD_REQUEST_VERSION &&
+        (length > size || memcmp(bytes, data, length) != 0))
         abort();
-    status = gpud_rdma_explain_refusal(&refusal, &place, &error);
+    status = gpud_refusal_explain(&refusal, &place, &error);
     if (status == GPUD_OK)
         abort();
     check_reason(status, &error);

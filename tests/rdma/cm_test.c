@@ -327,29 +327,29 @@ static struct gpud_listener *listen_on(const char *name)
 }
 
 /* The answer to a request, which is refused. */
-static struct gpud_rdma_refusal request(const char *name, uint32_t receives)
+static struct gpud_refusal request(const char *name, uint32_t receives)
 {
-    struct gpud_rdma_request wanted = {.receives = receives};
-    struct gpud_rdma_refusal answer;
+    struct gpud_request wanted = {.number = receives};
+    struct gpud_refusal answer;
     struct gpud_channel *channel;
     struct gpud_peer peer;
     struct fake_peer asking;
-    uint8_t bytes[GPUD_RDMA_REQUEST_MAX];
+    uint8_t bytes[GPUD_REQUEST_MAX];
     unsigned rejected = fake_cm.rejected;
     gpud_print(wanted.name, "%s", name);
-    fake_peer_ask(&asking, 100, bytes, gpud_rdma_write_request(&wanted, bytes));
+    fake_peer_ask(&asking, 100, bytes, gpud_request_write(&wanted, bytes));
     CHECK(gpud_rdma_accept(listener, &channel, &peer, NULL) == GPUD_AGAIN, "\"%s\": a connection",
           name);
     CHECK_EQUAL(fake_cm.rejected, rejected + 1);
-    WORKS(gpud_rdma_read_refusal(fake_cm.refusal, fake_cm.refusal_size, &answer, &e));
+    WORKS(gpud_refusal_read(fake_cm.refusal, fake_cm.refusal_size, &answer, &e));
     fake_peer_close(&asking);
     return answer;
 }
 
 static void expect_names_behind(const char *behind, const char *names)
 {
-    struct gpud_rdma_refusal answer = request(behind, 0);
-    CHECK(answer.reason == GPUD_RDMA_NAMES && strcmp(answer.names, names) == 0,
+    struct gpud_refusal answer = request(behind, 0);
+    CHECK(answer.reason == GPUD_REFUSAL_NAMES && strcmp(answer.names, names) == 0,
           "behind \"%s\": reason %d, \"%s\"", behind, answer.reason, answer.names);
 }
 
@@ -371,15 +371,15 @@ static void test_names(void)
     bool more = true;
     listener = listeners[0] = listen_on("");
     expect_names_behind("", ""); /* one without a name is there, or nothing would answer */
-    CHECK(request("cam1", GPUD_RDMA_RECEIVES).reason == GPUD_RDMA_UNKNOWN_NAME, "a channel");
+    CHECK(request("cam1", GPUD_RDMA_RECEIVES).reason == GPUD_REFUSAL_UNKNOWN_NAME, "a channel");
     listeners[1] = listen_on("cam1");
     for (unsigned i = 0; i < STREAMS; i++) {
         snprintf(name, sizeof(name), "cam1/s%02u", i * 7 % STREAMS);
         listeners[i + 2] = listen_on(name);
     }
     for (; more; answers++) {
-        struct gpud_rdma_refusal answer = request(seen, 0);
-        CHECK(answer.reason == GPUD_RDMA_NAMES && answer.names[0], "reason %d", answer.reason);
+        struct gpud_refusal answer = request(seen, 0);
+        CHECK(answer.reason == GPUD_REFUSAL_NAMES && answer.names[0], "reason %d", answer.reason);
         for (char *at = strtok(answer.names, ","); at; at = strtok(NULL, ",")) {
             CHECK(strcmp(at, seen) > 0, "\"%s\" comes behind \"%s\"", at, seen);
             gpud_print(seen, "%s", at);
@@ -391,7 +391,7 @@ static void test_names(void)
     expect_names_behind("cam1/s28", "cam1/s29");
     expect_names_behind("cam1/s29", "");
     expect_names_behind("zzz", "");
-    CHECK(request("cam1/s99", GPUD_RDMA_RECEIVES).reason == GPUD_RDMA_UNKNOWN_NAME, "a stream");
+    CHECK(request("cam1/s99", GPUD_RDMA_RECEIVES).reason == GPUD_REFUSAL_UNKNOWN_NAME, "a stream");
 
     /* Any host may ask, as fast as it likes: that does not cost a search of the directory each
      * time, under the lock of all ports. */
@@ -458,10 +458,10 @@ static bool attempt(void)
 #define STALE 10
 #define BY_PEER 28
 
-static void answer_by(struct gpud_rdma_refusal refusal)
+static void answer_by(struct gpud_refusal refusal)
 {
-    uint8_t bytes[GPUD_RDMA_REFUSAL_MAX];
-    fake_cm_answer(BY_PEER, bytes, gpud_rdma_write_refusal(&refusal, bytes));
+    uint8_t bytes[GPUD_REFUSAL_MAX];
+    fake_cm_answer(BY_PEER, bytes, gpud_refusal_write(&refusal, bytes));
 }
 
 static void expect_refusal(const char *says, unsigned requests, uint16_t port)
@@ -480,7 +480,7 @@ static void expect_names(unsigned requests, unsigned pairless)
     struct gpud_address *found;
     size_t count, omitted;
     fake_cm.requests = fake_cm.pairless = 0;
-    answer_by((struct gpud_rdma_refusal){.reason = GPUD_RDMA_NAMES, .names = "cam1,cam2"});
+    answer_by((struct gpud_refusal){.reason = GPUD_REFUSAL_NAMES, .names = "cam1,cam2"});
     WORKS(gpud_address_list_port("rdma://192.0.2.7:7174/", gpud_deadline(50 * GPUD_SEC), &found,
                                  &count, &omitted, &e));
     CHECK(count == 2 && strcmp(found[1].text, "rdma://192.0.2.7:7174/cam2") == 0, "%zu", count);
@@ -493,16 +493,16 @@ static void expect_names(unsigned requests, unsigned pairless)
 
 static void test_requests(void)
 {
-    struct gpud_rdma_refusal moved = {.reason = GPUD_RDMA_UNKNOWN_NAME};
+    struct gpud_refusal moved = {.reason = GPUD_REFUSAL_UNKNOWN_NAME};
     expect_names(1, 1);
     fake_cm_answer(STALE, "", 0);
     expect_names(2, 1);
-    gpud_rdma_refuse_moved(&moved, 40123);
+    gpud_refusal_set_moved(&moved, 40123);
     answer_by(moved);
     fake_cm_answer(NO_LISTENER, "", 0);
     expect_refusal("no sender listens on rdma://192.0.2.7:7174/cam1", 2, 40123);
     answer_by(moved);
-    gpud_rdma_refuse_moved(&moved, 7174); /* in a circle */
+    gpud_refusal_set_moved(&moved, 7174); /* in a circle */
     answer_by(moved);
     expect_refusal("has just moved", 2, 40123);
     for (int i = 0; i < ATTEMPTS; i++)
@@ -534,12 +534,12 @@ struct line {
 
 static void ask_as(struct line *line, uint32_t queue_pair)
 {
-    uint8_t bytes[GPUD_RDMA_REQUEST_MAX];
-    struct gpud_rdma_request request = {.receives = GPUD_RDMA_RECEIVES, .name = NAME};
+    uint8_t bytes[GPUD_REQUEST_MAX];
+    struct gpud_request request = {.number = GPUD_RDMA_RECEIVES, .name = NAME};
     struct gpud_peer peer;
     memset(line, 0, sizeof(*line));
     line->status = GPUD_AGAIN;
-    fake_peer_ask(&line->peer, queue_pair, bytes, gpud_rdma_write_request(&request, bytes));
+    fake_peer_ask(&line->peer, queue_pair, bytes, gpud_request_write(&request, bytes));
     WORKS(gpud_rdma_accept(listener, &line->channel, &peer, &e));
 }
 

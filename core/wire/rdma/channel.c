@@ -350,8 +350,8 @@ static bool needs_queue_pair(const struct rdma_channel *channel)
 
 static void request(struct rdma_channel *channel)
 {
-    uint8_t bytes[GPUD_RDMA_REQUEST_MAX];
-    struct gpud_rdma_request wanted = {.receives = channel->asks_names ? 0 : GPUD_RDMA_RECEIVES};
+    uint8_t bytes[GPUD_REQUEST_MAX];
+    struct gpud_request wanted = {.number = channel->asks_names ? 0 : GPUD_RDMA_RECEIVES};
     struct rdma_conn_param params;
     struct gpud_error why;
     if (needs_queue_pair(channel) && create_queue_pair(channel, &why) != GPUD_OK) {
@@ -359,7 +359,7 @@ static void request(struct rdma_channel *channel)
         return;
     }
     gpud_print(wanted.name, "%s", channel->place.name);
-    fill_params(&params, bytes, gpud_rdma_write_request(&wanted, bytes));
+    fill_params(&params, bytes, gpud_request_write(&wanted, bytes));
     if (rdma_connect(channel->id, &params) < 0) {
         fail_call(channel, errno, "connect to");
         return;
@@ -383,20 +383,20 @@ static void ask_again(struct rdma_channel *channel)
 static void handle_refusal(struct rdma_channel *channel, const struct gpud_rdma_event *event)
 {
     struct gpud_error why;
-    struct gpud_rdma_refusal refusal;
-    if (gpud_rdma_read_refusal(event->data, event->size, &refusal, &why) != GPUD_OK) {
+    struct gpud_refusal refusal;
+    if (gpud_refusal_read(event->data, event->size, &refusal, &why) != GPUD_OK) {
         gpud_fail(&why, GPUD_PEER, "the program that listens on %s is not a gpudirect sender",
                   channel->where);
-    } else if (gpud_rdma_moved_to(&refusal) && !channel->has_moved) {
+    } else if (gpud_refusal_moved_to(&refusal) && !channel->has_moved) {
         /* Sends the request to another port of the same host. */
         struct sockaddr_storage *address = &channel->addresses[--channel->address_next];
-        *gpud_sockaddr_port(address) = htons(gpud_rdma_moved_to(&refusal));
+        *gpud_sockaddr_port(address) = htons(gpud_refusal_moved_to(&refusal));
         channel->has_moved = true;
         drop_id_locked(channel);
         connect_next(channel, NULL);
         return;
     } else {
-        gpud_rdma_explain_refusal(&refusal, &channel->place, &why);
+        gpud_refusal_explain(&refusal, &channel->place, &why);
         channel->refusal = refusal;
     }
     drop_id_locked(channel);
@@ -505,7 +505,10 @@ static void handle_established(struct rdma_channel *channel, const struct gpud_r
     enum gpud_status status = GPUD_OK;
     if (!channel->is_sender) {
         channel->peer_queue_pair = event->queue_pair;
-        status = gpud_rdma_read_reply(event->data, event->size, &channel->peer_receives, &why);
+        status = gpud_reply_read(event->data, event->size, &channel->peer_receives, &why);
+        if (status == GPUD_OK && channel->peer_receives < GPUD_RDMA_RECEIVES_MIN)
+            status = gpud_fail(&why, GPUD_PEER, "the peer can receive only %u messages",
+                               channel->peer_receives);
     }
     if (status == GPUD_OK)
         status = gpud_auth_begin(&channel->auth,
@@ -664,14 +667,14 @@ enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct r
 {
     struct gpud_rdma_event event;
     struct rdma_conn_param params;
-    uint8_t bytes[GPUD_RDMA_REPLY_SIZE];
+    uint8_t bytes[GPUD_REPLY_SIZE];
     gpud_lock_take(&channel->lock);
     set_deadline(channel, gpud_rdma_handshake_deadline);
     channel->phase = RDMA_ROUTING;
     channel->id = id;
     enum gpud_status status = create_queue_pair(channel, error);
     if (status == GPUD_OK) {
-        fill_params(&params, bytes, gpud_rdma_write_reply(GPUD_RDMA_RECEIVES, bytes));
+        fill_params(&params, bytes, gpud_reply_write(GPUD_RDMA_RECEIVES, bytes));
         if (rdma_accept(channel->id, &params) < 0)
             status = gpud_rdma_fail_call(error, errno, "accept a connection from", channel->where);
     }
@@ -1022,7 +1025,7 @@ const struct gpud_channel_ops gpud_rdma_channel_ops = {
     .is_dead = channel_is_dead,
     .hang_up = channel_hang_up,
     .close = channel_close_channel,
-    .tell = gpud_rdma_tell,
+    .tell = gpud_hub_tell,
     .remote = &gpud_rdma_remote_ops,
     .verbs = &gpud_rdma_verbs,
 };
@@ -1043,7 +1046,7 @@ static enum gpud_status await_answer(struct rdma_channel *channel, int64_t deadl
         if (status != GPUD_OK)
             return gpud_fail(error, GPUD_CLOSED, "no answer came from %s in time", channel->where);
     }
-    if (channel->refusal.reason == GPUD_RDMA_NAMES)
+    if (channel->refusal.reason == GPUD_REFUSAL_NAMES)
         return GPUD_OK;
     if (status != GPUD_OK)
         return status;

@@ -82,7 +82,7 @@ struct rdma_channel {
     bool asks_names;                         /* the request is only for the names at the port */
     bool asks_by_pair;                       /* and needs a queue pair for it */
     bool has_moved;                          /* to another port, as it was told once */
-    struct gpud_rdma_refusal refusal;        /* the answer to it; reason 0: none yet */
+    struct gpud_refusal refusal;             /* the answer to it; reason 0: none yet */
     struct rdma_waiting waiting[RDMA_WAITING_MAX];
     uint32_t waiting_count;
     bool has_key;
@@ -169,7 +169,6 @@ enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
                                   const struct gpud_access_rule *access,
                                   struct gpud_listener **listener, struct gpud_error *error);
 void gpud_rdma_unlisten(struct gpud_listener *listener);
-void gpud_rdma_tell(struct gpud_listener *listener);
 enum gpud_status gpud_rdma_accept(struct gpud_listener *listener, struct gpud_channel **channel,
                                   struct gpud_peer *peer, struct gpud_error *error);
 
