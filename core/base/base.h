@@ -270,8 +270,11 @@ enum gpud_rank {
     GPUD_RANK_CAPTURE_INTERRUPT,
     GPUD_RANK_TARGET,
     GPUD_RANK_TARGET_RING,
-    /* wire: connections of network cards */
+    /* wire: connections between hosts */
     GPUD_RANK_HUBS,
+    GPUD_RANK_TCP_RECEIVE,
+    GPUD_RANK_TCP_CHANNEL,
+    GPUD_RANK_TCP_IO,
     GPUD_RANK_RDMA_CLOSING,
     GPUD_RANK_RDMA_CHANNEL,
     GPUD_RANK_RDMA_ARM,

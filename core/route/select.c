@@ -474,6 +474,13 @@ const struct gpud_route_ops gpud_staged_push_route = {
  *     rdma-peermem   the card's driver asks the GPU's for the pages (nvidia-peermem)
  *     rdma-host      pinned host memory, which GPUs copy from and to by themselves */
 
+#define BY_TCP "the address is tcp://: a network card moves frames to addresses of rdma://"
+
+static bool is_by_tcp(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
+{
+    return sender->network.ways & receiver->network.ways & GPUD_NETWORK_TCP;
+}
+
 /* An end on the host needs no way. false: *why says what is missing. */
 static bool has_way(const struct gpud_endpoint *end, const char *role, enum gpud_network_way way,
                     char why[GPUD_REASON_MAX])
@@ -488,6 +495,10 @@ static bool has_way(const struct gpud_endpoint *end, const char *role, enum gpud
 static bool can_connect_by(enum gpud_network_way way, const struct gpud_endpoint *sender,
                            const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
+    if (is_by_tcp(sender, receiver)) {
+        gpud_print_n(why, GPUD_REASON_MAX, "%s", BY_TCP);
+        return false;
+    }
     if (sender->caps & receiver->caps & GPUD_CAP_HOST) {
         gpud_print_n(why, GPUD_REASON_MAX, "no GPU at either end");
         return false;
@@ -510,7 +521,9 @@ static bool can_connect_by_peermem(const struct gpud_endpoint *sender,
 static bool can_connect_by_host(const struct gpud_endpoint *sender,
                                 const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
-    return true;
+    if (is_by_tcp(sender, receiver))
+        gpud_print_n(why, GPUD_REASON_MAX, "%s", BY_TCP);
+    return !is_by_tcp(sender, receiver);
 }
 
 const struct gpud_route_ops gpud_rdma_dmabuf_route = {
@@ -534,6 +547,25 @@ const struct gpud_route_ops gpud_rdma_host_route = {
     .ring = GPUD_RING_SENDER_HOST,
     .network = true,
     .can_connect = can_connect_by_host,
+};
+
+/* === tcp ===================================================================================== */
+/* The kernel's TCP carries the bytes from the sender's host memory into a ring in the receiver's;
+ * GPUs copy from and to these pages by themselves. */
+
+static bool tcp_can_connect(const struct gpud_endpoint *sender,
+                            const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    if (!is_by_tcp(sender, receiver))
+        gpud_print_n(why, GPUD_REASON_MAX, "only by an address like tcp://host:7175");
+    return is_by_tcp(sender, receiver);
+}
+
+const struct gpud_route_ops gpud_tcp_host_route = {
+    .name = "tcp-host",
+    .ring = GPUD_RING_SENDER_HOST,
+    .network = true,
+    .can_connect = tcp_can_connect,
 };
 
 /* === select ================================================================================== */
@@ -569,6 +601,7 @@ const struct gpud_route_ops gpud_rdma_host_route = {
     X(gpud_rdma_dmabuf_route)   \
     X(gpud_rdma_peermem_route)  \
     X(gpud_rdma_host_route)     \
+    X(gpud_tcp_host_route)      \
     GPUD_TEST_ROUTE(X)
 
 /* clang-format on */
@@ -637,10 +670,11 @@ static bool connects(const struct gpud_route_ops *route, const struct gpud_endpo
     bool by_network = is_by_network(sender, receiver);
     if (route->network == by_network)
         return route->can_connect(sender, receiver, why);
-    gpud_print_n(why, GPUD_REASON_MAX, "%s",
-                 by_network ? "the address leads over a network, which carries no shared memory: "
-                              "on one host use a name"
-                            : "only between hosts, by an address like rdma://host:7174");
+    gpud_print_n(
+        why, GPUD_REASON_MAX, "%s",
+        by_network ? "the address leads over a network, which carries no shared memory: "
+                     "on one host use a name"
+                   : "only between hosts, by an address like tcp://host:7175 or rdma://host:7174");
     return false;
 }
 

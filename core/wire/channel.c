@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "wire/network.h"
 #include "wire/rdma/kind.h"
+#include "wire/tcp/kind.h"
 #include "wire/unix/unix.h"
 
 #include <errno.h>
@@ -153,6 +154,7 @@ static const struct kind {
     gpud_port_ask_fn *ask_names; /* NULL if addresses have no port */
 } kinds[] = {
     {"unix:", &gpud_unix_channel_ops, NULL, gpud_socket_resolve, gpud_socket_hint},
+    {"tcp:", &gpud_tcp_channel_ops, &gpud_tcp_scheme, NULL, gpud_tcp_hint, gpud_tcp_ask_names},
 #ifdef GPUD_WITH_RDMA
     {"rdma:", &gpud_rdma_channel_ops, &gpud_rdma_scheme, NULL, gpud_rdma_hint, gpud_rdma_ask_names},
 #else

@@ -28,6 +28,13 @@ const struct gpud_scheme gpud_rdma_scheme = {
     .notes = ".port!",
 };
 
+const struct gpud_scheme gpud_tcp_scheme = {
+    .name = "tcp",
+    .port = 7175,
+    .notes = ".tcp-port!",
+    .any = "::",
+};
+
 #define DIGITS "0123456789"
 #define ALPHANUMERIC DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define NAME_CHARACTERS ALPHANUMERIC "._-"
@@ -106,10 +113,18 @@ static enum gpud_status read_host(const struct gpud_scheme *scheme, const char *
                                   struct gpud_error *error)
 {
     const char *from = *rest;
+    if (scheme->any && (from[0] == ':' || from[0] == '/')) {
+        gpud_print(place->host, "%s", scheme->any);
+        place->family = AF_INET6;
+        return GPUD_OK;
+    }
     if (from[0] == '[') {
         const char *end = strchr(from, ']');
-        if (!end || !copy_part(place->host, sizeof(place->host), from + 1, end) ||
-            !is_ipv6(place->host))
+        bool fits = end && copy_part(place->host, sizeof(place->host), from + 1, end);
+        char *zone = fits ? strstr(place->host, "%25") : NULL; /* as URIs write it: RFC 6874 */
+        if (zone)
+            memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
+        if (!fits || !is_ipv6(place->host))
             return place_refuse(text, error, "the text in brackets is not an IPv6 address");
         place->family = AF_INET6;
         *rest = end + 1;

@@ -20,6 +20,7 @@
  *
  *     rdma://10.0.0.2              rdma://host.example:7175/cam1
  *     rdma://[fd00::2]:7174        rdma://0.0.0.0        to listen on every card
+ *     tcp://[fe80::1%25eth0]/cam1  tcp://:7175/cam1      to listen on every address
  *     rdma://10.0.0.2/cam1/audio   a stream of cam1
  *
  * Several channels and streams can share a port and are then selected by name, also those of
@@ -32,9 +33,10 @@ struct gpud_scheme {
     const char *name;  /* "rdma" */
     uint16_t port;     /* of an address that gives none */
     const char *notes; /* ".port!": how the entries begin by which processes share a port */
+    const char *any;   /* the host of an address without one, to listen on all; NULL: none */
 };
 
-extern const struct gpud_scheme gpud_rdma_scheme;
+extern const struct gpud_scheme gpud_rdma_scheme, gpud_tcp_scheme;
 
 struct gpud_place {
     int family;                  /* AF_INET, AF_INET6; AF_UNSPEC: host is a name */

@@ -502,3 +502,43 @@ bool gpud_page_give_back(struct gpud_page_rx *view, uint32_t entry, const atomic
         return false;
     return gpud_page_wake(&view->end, sleep);
 }
+
+/* --- between hosts -------------------------------------------------------------------------- */
+
+bool gpud_remote_copy(char *to, const char *from, size_t size)
+{
+    bool changed = false;
+    for (size_t at = 0; at < size; at += sizeof(uint32_t)) {
+        uint32_t word = atomic_load((const _Atomic uint32_t *)(const void *)(from + at));
+        changed |= memcmp(to + at, &word, sizeof(word)) != 0;
+        memcpy(to + at, &word, sizeof(word));
+    }
+    return changed;
+}
+
+enum gpud_status gpud_remote_check_ring(const struct gpud_ring_description *description,
+                                        uint32_t entries, uint64_t frame_size,
+                                        struct gpud_error *error)
+{
+    uint64_t memory_size;
+    uint32_t memories = description->memories, slots = description->slots_per_memory;
+    if (memories < 1 || memories > GPUD_RING_MEMORIES_MAX || slots < 1 ||
+        slots > GPUD_RING_SLOTS_MAX ||
+        __builtin_mul_overflow(description->slot_size, slots, &memory_size))
+        return gpud_fail(error, GPUD_PEER,
+                         "the receiver's ring is impossible: %u memories of %u slots of "
+                         "%llu bytes",
+                         memories, slots, (unsigned long long)description->slot_size);
+    if (frame_size == 0 || description->slot_size < frame_size || memories * slots < entries)
+        return gpud_fail(
+            error, GPUD_PEER,
+            "the receiver's ring has %u slots of %llu bytes, and %u of %llu are needed",
+            memories * slots, (unsigned long long)description->slot_size, entries,
+            (unsigned long long)frame_size);
+    for (uint32_t i = 0; i < memories; i++)
+        if (description->handle[i].type != GPUD_HANDLE_NETWORK ||
+            description->handle[i].size < memory_size)
+            return gpud_fail(error, GPUD_PEER,
+                             "the receiver's ring has memory that this side cannot write");
+    return GPUD_OK;
+}

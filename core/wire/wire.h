@@ -31,6 +31,7 @@ struct gpud_access_rule {
     char group_name[64];
     char key_file[256];         /* "": no key */
     bool allow_unauthenticated; /* listening on addresses beyond loopback needs no key */
+    char tls_certificate[256], tls_key[256], tls_ca[256]; /* "": none */
 };
 
 /* GPUD_INVALID: the rule does not fit the kind of address, a network's or this host's. */
@@ -229,6 +230,7 @@ enum gpud_network_way {
     GPUD_NETWORK_HOST = 1 << 0,    /* it is host memory, or is copied through some */
     GPUD_NETWORK_DMABUF = 1 << 1,  /* the device's driver exports it, the card's imports it */
     GPUD_NETWORK_PEERMEM = 1 << 2, /* the card's driver calls the device's through peermem */
+    GPUD_NETWORK_TCP = 1 << 3,     /* no card: the kernel's TCP, from and to host memory */
 };
 
 /* The capabilities of a channel's network card; all 0 if it uses none. */
@@ -831,6 +833,16 @@ struct gpud_remote {
     struct gpud_page *page; /* this side's, zeroed at first; freed with the record */
 };
 
+/* Updates a copy of words that other threads of this side may be storing; true: it changed. size: a
+ * multiple of 4. */
+bool gpud_remote_copy(char *to, const char *from, size_t size);
+
+/* Whether a ring as the receiver describes it has a slot of at least frame_size bytes for each
+ * entry. */
+enum gpud_status gpud_remote_check_ring(const struct gpud_ring_description *description,
+                                        uint32_t entries, uint64_t frame_size,
+                                        struct gpud_error *error);
+
 /* All are mandatory, and check what peers say: GPUD_PEER. Calls for one record come from one thread
  * at a time, except those through the page's carrier. */
 struct gpud_remote_ops {
@@ -966,6 +978,7 @@ struct gpud_verbs_ops {
  *
  *     cam1, unix:/path       unix/    a SOCK_SEQPACKET socket; both ends are on one host
  *     cam1/subs              unix/    the same: each stream of cam1 is a channel of its own
+ *     tcp://host:port/cam1   tcp/     a connection by TCP, with TLS over it
  *     rdma://host:port/cam1  rdma/    a connection of rdma_cm and its queue pair
  *
  * Nothing here blocks except gpud_channel_wait(). A channel is reference-counted: code that checks
@@ -1070,6 +1083,8 @@ struct gpud_channel {
      */
     int peer_fd;
     struct gpud_peer peer;
+    /* "TLS 1.3 AES-128-GCM", "no"; "": both ends are on one host. Constant once connected. */
+    char encryption[64];
 };
 
 struct gpud_listener {

@@ -180,17 +180,9 @@ void gpud_rdma_stop_publishing(struct rdma_remote *remote)
 /* Updates the copy; true if it changed. */
 static bool copy_range(struct rdma_remote *remote, size_t offset, size_t *size)
 {
-    char *to = rdma_published_half(remote) + offset;
-    const char *from = rdma_own_half(remote) + offset;
-    bool changed = false;
     *size = (*size + 3) & ~(size_t)3;
-    for (size_t at = 0; at < *size; at += sizeof(uint32_t)) {
-        /* Other threads of this side may be storing it. */
-        uint32_t word = atomic_load((const _Atomic uint32_t *)(const void *)(from + at));
-        changed |= memcmp(to + at, &word, sizeof(word)) != 0;
-        memcpy(to + at, &word, sizeof(word));
-    }
-    return changed;
+    return gpud_remote_copy(rdma_published_half(remote) + offset, rdma_own_half(remote) + offset,
+                            *size);
 }
 
 static void notify_locked(struct rdma_remote *remote)
@@ -671,23 +663,12 @@ static enum gpud_status attach_ring(struct gpud_remote *base,
                                     uint32_t entries, uint64_t frame_size, struct gpud_error *error)
 {
     struct rdma_remote *remote = (struct rdma_remote *)base;
-    uint64_t memory_size;
     uint32_t memories = description->memories, slots = description->slots_per_memory;
-    if (memories < 1 || memories > GPUD_RING_MEMORIES_MAX || slots < 1 ||
-        slots > GPUD_RING_SLOTS_MAX ||
-        __builtin_mul_overflow(description->slot_size, slots, &memory_size))
-        return gpud_fail(error, GPUD_PEER,
-                         "the receiver's ring is impossible: %u memories of %u slots of "
-                         "%llu bytes",
-                         memories, slots, (unsigned long long)description->slot_size);
-    if (frame_size == 0 || description->slot_size < frame_size || memories * slots < entries)
-        return gpud_fail(
-            error, GPUD_PEER,
-            "the receiver's ring has %u slots of %llu bytes, and %u of %llu are needed",
-            memories * slots, (unsigned long long)description->slot_size, entries,
-            (unsigned long long)frame_size);
+    enum gpud_status status = gpud_remote_check_ring(description, entries, frame_size, error);
+    if (status != GPUD_OK)
+        return status;
     for (uint32_t i = 0; i < memories; i++)
-        if (!is_writable(&description->handle[i], memory_size))
+        if (!is_writable(&description->handle[i], description->slot_size * slots))
             return gpud_fail(error, GPUD_PEER,
                              "the receiver's ring has memory that this side cannot write");
     remote->entries = entries;

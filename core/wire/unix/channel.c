@@ -875,7 +875,7 @@ static enum gpud_status receive_query(struct gpud_channel *channel, struct gpud_
         return status;
     gpud_message_close(message);
     return gpud_fail(error, GPUD_UNSUPPORTED,
-                     "this socket only answers queries: receive from the rdma:// address, with "
+                     "this socket only answers queries: receive from the network address, with "
                      "its key");
 }
 

@@ -288,13 +288,32 @@ void gpud_registry_entry(const char *prefix, const char *channel,
             *c = '!';
 }
 
-/* "10.0.0.1:7174!cam3" as an address. */
+/* Whether the text is the scheme of a kind between hosts. */
+static bool is_scheme(const char *text, size_t length)
+{
+    static const char *const schemes[] = {"rdma", "tcp"};
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
+        if (strlen(schemes[i]) == length && strncmp(text, schemes[i], length) == 0)
+            return true;
+    return false;
+}
+
+/* ".rdma!…" is the entry of such an address. */
+static bool is_network(const char *entry)
+{
+    return entry[0] == '.' && is_scheme(entry + 1, strcspn(entry + 1, "!"));
+}
+
+/* "rdma!10.0.0.1:7174!cam3" as an address. */
 static bool read_network(const char *entry, size_t length, char text[GPUD_ADDRESS_MAX])
 {
-    if (strspn(entry, GPUD_NAME_CHARACTERS "!:[]%") < length)
+    size_t scheme = strcspn(entry, "!");
+    if (strspn(entry, GPUD_NAME_CHARACTERS "!:[]%") < length || !is_scheme(entry, scheme) ||
+        scheme >= length)
         return false;
-    gpud_print_n(text, GPUD_ADDRESS_MAX, "rdma://%.*s", (int)length, entry);
-    for (char *c = text; *c; c++)
+    gpud_print_n(text, GPUD_ADDRESS_MAX, "%.*s://%.*s", (int)scheme, entry,
+                 (int)(length - scheme - 1), entry + scheme + 1);
+    for (char *c = text + scheme + strlen("://"); *c; c++)
         if (*c == '!')
             *c = '/';
     return true;
@@ -346,11 +365,9 @@ static bool read_entry(const struct search *search, const char *entry, struct gp
         gpud_print(found->text, "unix:%s", found->place);
         return true;
     }
-    const char *network = entry + strlen(GPUD_REGISTRY_RDMA);
     if (!S_ISSOCK(st.st_mode) ||
-        !(begins(entry, GPUD_REGISTRY_RDMA)
-              ? read_network(network, strlen(network), found->text)
-              : gpud_socket_entry_address(entry, found->text, GPUD_ADDRESS_MAX)))
+        !(is_network(entry) ? read_network(entry + 1, strlen(entry + 1), found->text)
+                            : gpud_socket_entry_address(entry, found->text, GPUD_ADDRESS_MAX)))
         return false;
     /* Tells our sockets from those of other programs in an arbitrary folder. */
     gpud_print(lock, "%s.lock", entry);
@@ -372,7 +389,7 @@ static bool may_be_address(const char *entry)
     bool lock = length > 5 && strcmp(entry + length - 5, ".lock") == 0;
     return lock ? begins(entry, GPUD_REGISTRY_RECEIVED)
                 : gpud_socket_entry_address(entry, text, sizeof(text)) || begins(entry, PREFIX) ||
-                      begins(entry, GPUD_REGISTRY_RDMA);
+                      is_network(entry);
 }
 
 static enum gpud_status search_entries(struct search *search, DIR *entries,
@@ -444,11 +461,13 @@ enum gpud_status gpud_address_list(const char *folder, struct gpud_address **fou
 void gpud_received_note(struct gpud_received *received, const char *place)
 {
     static atomic_uint number; /* one process may receive a channel several times */
-    char directory[GPUD_SOCKET_PATH_MAX], entry[GPUD_REGISTRY_ENTRY_MAX];
+    char directory[GPUD_SOCKET_PATH_MAX], entry[GPUD_REGISTRY_ENTRY_MAX], prefix[32];
     received->lock = -1;
     if (gpud_private_directory(directory, sizeof(directory), NULL) != GPUD_OK)
         return;
-    gpud_registry_entry(GPUD_REGISTRY_RECEIVED, place + strlen("rdma://"), entry);
+    const char *channel = strstr(place, "://"); /* of any scheme */
+    gpud_print(prefix, GPUD_REGISTRY_RECEIVED "%.*s!", (int)(channel - place), place);
+    gpud_registry_entry(prefix, channel + strlen("://"), entry);
     int length = gpud_print_n(received->path, sizeof(received->path), "%s/%s!%ld.%u", directory,
                               entry, (long)getpid(), atomic_fetch_add(&number, 1));
     if (length > 0 && (size_t)length < sizeof(received->path))

@@ -161,7 +161,8 @@ enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message,
 /* A note for other processes of this user that a channel is received here over a network: a lock
  * file in the runtime directory, which the kernel unlocks when the process dies.
  *
- *     .received!10.0.0.1:7174!cam1!1234.0.lock    process 1234 receives rdma://10.0.0.1:7174/cam1
+ *     .received!rdma!10.0.0.1:7174!cam1!1234.0.lock    process 1234 receives
+ * rdma://10.0.0.1:7174/cam1
  */
 
 struct gpud_received {
@@ -184,7 +185,7 @@ void gpud_received_remove(struct gpud_received *received);
  *     cam1!subs                   the socket of the stream cam1/subs
  *     .unix!run!studio!cam2       → /run/studio/cam2
  *     .rdma!10.0.0.1:7174!cam3    a socket for questions about rdma://10.0.0.1:7174/cam3
- *     .received!10.0.0.1:7174!cam3!12.0.lock    process 12 receives rdma://10.0.0.1:7174/cam3
+ *     .received!rdma!10.0.0.1:7174!cam3!12.0.lock    process 12 receives rdma://10.0.0.1:7174/cam3
  *     .waiting!0.lock             a receiver waits for a sender (wire/wire.h)
  *
  * Watchers of the directory see sockets appear and disappear, and an attribute change when a
@@ -193,10 +194,9 @@ void gpud_received_remove(struct gpud_received *received);
  * Links are made and removed under the directory's lock, and a sender makes one only after it
  * listens: so a process that holds the lock and finds no listener may remove the link. */
 
-/* The entry of an address on a network, "rdma://…"; neither host nor name contains a '!'. */
-#define GPUD_REGISTRY_RDMA ".rdma!"
+/* Neither the host nor the name of an address on a network contains a '!'. */
 #define GPUD_REGISTRY_RECEIVED ".received!"
-#define GPUD_REGISTRY_ENTRY_MAX (GPUD_ADDRESS_MAX + sizeof(GPUD_REGISTRY_RECEIVED))
+#define GPUD_REGISTRY_ENTRY_MAX (GPUD_ADDRESS_MAX + sizeof(GPUD_REGISTRY_RECEIVED "rdma!"))
 
 /* The entry of a channel "10.0.0.1:7174/cam3"; with the second prefix, without the process and the
  * number at its end. */
