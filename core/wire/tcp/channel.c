@@ -77,16 +77,6 @@ static void watch(const struct tcp_channel *channel, int fd, uint32_t events)
 
 /* === lifetime ================================================================================ */
 
-static void free_messages(struct tcp_messages *messages)
-{
-    while (messages->first) {
-        struct tcp_message *gone = messages->first;
-        messages->first = gone->next;
-        free(gone);
-    }
-    messages->count = 0;
-}
-
 static void end_opening(struct tcp_channel *channel)
 {
     struct tcp_opening *gone = channel->opening;
@@ -106,8 +96,11 @@ void gpud_tcp_channel_destroy(struct tcp_channel *channel)
     gpud_tls_end(&channel->tls);
     close_socket(&channel->fd);
     gpud_received_remove(&channel->received);
-    free_messages(&channel->unsent);
-    free_messages(&channel->unread);
+    while (channel->unread.first) {
+        struct tcp_message *gone = channel->unread.first;
+        channel->unread.first = gone->next;
+        free(gone);
+    }
     free(channel->pieces);
     free(channel->small);
     gpud_fd_close(&channel->event);
@@ -179,7 +172,6 @@ static void end_locked(struct tcp_channel *channel, const struct gpud_error *why
         end_opening(channel);
     gpud_tls_end(&channel->tls);
     close_socket(&channel->fd);
-    free_messages(&channel->unsent);
     gpud_event_raise(channel->event);
 }
 
@@ -533,16 +525,19 @@ static enum gpud_status send_message(struct gpud_channel *base, struct gpud_mess
     enum gpud_status status = gpud_message_encode(message, bytes, sizeof(bytes), &size, error);
     if (status != GPUD_OK)
         return status;
+    struct tcp_header header = {.type = TCP_MESSAGE, .size = (uint32_t)size};
     gpud_lock_take(&channel->lock);
     drive_locked(channel);
     if (channel->hung_up)
         status = gpud_fail(error, GPUD_PEER, "this side hung up");
     else if (channel->phase == TCP_ENDED || channel->ended)
         status = gpud_fail(error, GPUD_PEER, "%s", channel->end.reason);
-    else if (channel->unsent.count >= TCP_MESSAGES_MAX)
+    else if (channel->unsent >= TCP_MESSAGES_MAX)
         status = gpud_fail(error, GPUD_AGAIN, "%s reads nothing", channel->where);
-    else if (!gpud_io_queue_message(channel, bytes, size))
+    else if (!gpud_io_queue_small(channel, NULL, &header, bytes))
         status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a message");
+    else
+        gpud_io_wake(channel);
     gpud_lock_release(&channel->lock);
     return status;
 }

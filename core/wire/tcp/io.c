@@ -221,24 +221,7 @@ bool gpud_io_queue_small(struct tcp_channel *channel, struct tcp_remote *remote,
     put_small(channel, start, sizeof(start));
     put_small(channel, bytes, header->size);
     last->size += size;
-    return true;
-}
-
-bool gpud_io_queue_message(struct tcp_channel *channel, const uint8_t *bytes, size_t size)
-{
-    struct tcp_header header = {.type = TCP_MESSAGE, .size = (uint32_t)size};
-    struct tcp_messages *unsent = &channel->unsent;
-    struct tcp_message *message = malloc(sizeof(*message) + TCP_HEADER_SIZE + size);
-    if (!message)
-        return false;
-    message->next = NULL;
-    message->size = TCP_HEADER_SIZE + size;
-    write_header(message->bytes, &header);
-    memcpy(message->bytes + TCP_HEADER_SIZE, bytes, size);
-    *(unsent->first ? &unsent->last->next : &unsent->first) = message;
-    unsent->last = message;
-    unsent->count++;
-    gpud_io_wake(channel);
+    channel->unsent += header->type == TCP_MESSAGE;
     return true;
 }
 
@@ -301,12 +284,7 @@ void gpud_io_forget(struct tcp_channel *channel, const struct tcp_remote *remote
 
 static void clear_queues(struct tcp_channel *channel)
 {
-    while (channel->unsent.first) {
-        struct tcp_message *gone = channel->unsent.first;
-        channel->unsent.first = gone->next;
-        free(gone);
-    }
-    channel->unsent.count = 0;
+    channel->unsent = 0;
     channel->piece_count = 0;
     channel->small_count = 0;
     channel->large_count = 0;
@@ -364,15 +342,6 @@ static void end_by_errno(struct tcp_channel *channel, int number)
 static void build_locked(struct tcp_channel *channel, struct tcp_io *own)
 {
     own->out_size = own->out_sent = 0;
-    for (struct tcp_message *one; (one = channel->unsent.first);) {
-        if (own->out_size + one->size > OUT_MAX)
-            return;
-        memcpy(own->out + own->out_size, one->bytes, one->size);
-        own->out_size += one->size;
-        channel->unsent.first = one->next;
-        channel->unsent.count--;
-        free(one);
-    }
     while (channel->piece_count > 0) {
         struct tcp_piece *piece = piece_at(channel, 0);
         if (piece->is_dropped) {
@@ -382,9 +351,11 @@ static void build_locked(struct tcp_channel *channel, struct tcp_io *own)
         } else if (piece->type == TCP_RANGE) {
             uint8_t start[TCP_HEADER_SIZE];
             peek_small(channel, start, sizeof(start));
-            size_t size = sizeof(start) + read_header(start).size;
+            struct tcp_header header = read_header(start);
+            size_t size = sizeof(start) + header.size;
             if (own->out_size + size > OUT_MAX)
                 return;
+            channel->unsent -= header.type == TCP_MESSAGE;
             peek_small(channel, own->out + own->out_size, size);
             take_small(channel, size);
             own->out_size += size;

@@ -41,10 +41,9 @@
  *                ends the other side's sleep. Without bytes it only does that.
  *     PING       nothing: something to be acknowledged while there is nothing else
  *
- * `link` is the number that the receiving side gave the link, in its handles. Records of a link are
- * sent in the order of the calls, so that words follow the bytes that they are about; a message may
- * overtake them, by its position in the stream of frames. The bytes of DATA are sent in chunks,
- * between which messages and other links' turns come.
+ * `link` is the number that the receiving side gave the link, in its handles. Records are sent in
+ * the order of the calls, so that words follow the bytes that they are about, and messages the
+ * words. The bytes of DATA are sent in chunks, between which other channels have their turns.
  *
  * No peer writes memory: this side's recv() puts bytes where its own bounds allow. */
 /* clang-format on */
@@ -182,7 +181,8 @@ struct tcp_channel {
     struct tcp_opening *opening;
 
     /* While it is open: */
-    struct tcp_messages unsent, unread;
+    struct tcp_messages unread;
+    uint32_t unsent;          /* messages */
     struct tcp_piece *pieces; /* a ring of piece_room */
     uint32_t piece_first, piece_count, piece_room;
     uint8_t *small; /* a ring of small_room bytes */
@@ -210,13 +210,10 @@ void gpud_tcp_channel_destroy(struct tcp_channel *channel);
 /* Something is to be sent, or the channel is to end. Under the channel's lock. */
 void gpud_io_wake(struct tcp_channel *channel);
 
-/* These are called under the channel's lock. The first one queues a record that is copied. false:
- * out of memory. */
+/* These are called under the channel's lock. The first one queues a record that is copied, also
+ * before the channel is open. remote: NULL for a MESSAGE. false: out of memory. */
 bool gpud_io_queue_small(struct tcp_channel *channel, struct tcp_remote *remote,
                          const struct tcp_header *header, const void *bytes);
-
-/* Queues a message, which overtakes the others. */
-bool gpud_io_queue_message(struct tcp_channel *channel, const uint8_t *bytes, size_t size);
 
 /* Queues bytes of a memory, which stay as they are until the remote has no pieces. */
 bool gpud_io_queue_large(struct tcp_channel *channel, struct tcp_remote *remote,
