@@ -295,30 +295,72 @@ enum gpud_status gpud_access_parse(const char *text, struct gpud_access_rule *ac
     return GPUD_OK;
 }
 
+static enum gpud_status access_set_path(char *to, size_t room, const char *name, const char *path,
+                                        struct gpud_error *error)
+{
+    if (!path)
+        path = "";
+    if (strlen(path) >= room)
+        return gpud_fail(error, GPUD_INVALID, "%s: a path of %zu bytes, at most %zu fit", name,
+                         strlen(path), room - 1);
+    gpud_print_n(to, room, "%s", path);
+    return GPUD_OK;
+}
+
 enum gpud_status gpud_access_set_key(struct gpud_access_rule *access, const char *key_file,
                                      struct gpud_error *error)
 {
-    if (!key_file)
-        key_file = "";
-    if (strlen(key_file) >= sizeof(access->key_file))
-        return gpud_fail(error, GPUD_INVALID, "psk-file: a path of %zu bytes, at most %zu fit",
-                         strlen(key_file), sizeof(access->key_file) - 1);
-    gpud_print(access->key_file, "%s", key_file);
-    return GPUD_OK;
+    return access_set_path(access->key_file, sizeof(access->key_file), "psk-file", key_file, error);
+}
+
+enum gpud_status gpud_access_set_certificates(struct gpud_access_rule *access,
+                                              const char *certificate, const char *key,
+                                              const char *ca, struct gpud_error *error)
+{
+    enum gpud_status status =
+        access_set_path(access->tls_certificate, sizeof(access->tls_certificate), "tls-certificate",
+                        certificate, error);
+    if (status == GPUD_OK)
+        status = access_set_path(access->tls_key, sizeof(access->tls_key), "tls-key", key, error);
+    if (status == GPUD_OK)
+        status = access_set_path(access->tls_ca, sizeof(access->tls_ca), "tls-ca", ca, error);
+    return status;
 }
 
 enum gpud_status gpud_access_check(const struct gpud_access_rule *access, bool network,
                                    struct gpud_error *error)
 {
+    const char *given = access->tls_certificate[0] ? "tls-certificate"
+                        : access->tls_key[0]       ? "tls-key"
+                        : access->tls_ca[0]        ? "tls-ca"
+                                                   : NULL;
     if (network && access->kind != GPUD_ACCESS_USER)
         return gpud_fail(error, GPUD_INVALID,
-                         "access selects users of one host: between hosts a psk-file decides who "
-                         "is admitted");
+                         "access selects users of one host: between hosts a psk-file or "
+                         "certificates decide who is admitted");
+    if (!network && given)
+        return gpud_fail(error, GPUD_INVALID,
+                         "%s is for addresses of other hosts (tcp://): frames between processes of "
+                         "one host cross no network, and the kernel identifies users",
+                         given);
     if (!network && (access->key_file[0] || access->allow_unauthenticated))
         return gpud_fail(error, GPUD_INVALID,
-                         "%s is for addresses of other hosts (rdma://): on one host the kernel "
-                         "identifies users, and access selects those who are admitted",
+                         "%s is for addresses of other hosts (tcp://, rdma://): on one host the "
+                         "kernel identifies users, and access selects those who are admitted",
                          access->key_file[0] ? "psk-file" : "allow-unauthenticated");
+    if (given && access->key_file[0])
+        return gpud_fail(error, GPUD_INVALID,
+                         "psk-file and %s are two ways of proving who the ends are: set one of "
+                         "them, the same at both ends",
+                         given);
+    if (given && !(access->tls_certificate[0] && access->tls_key[0] && access->tls_ca[0]))
+        return gpud_fail(error, GPUD_INVALID,
+                         "%s is set without %s: each end shows its certificate (tls-certificate, "
+                         "with tls-key) and checks the other's (tls-ca), so set all three",
+                         given,
+                         !access->tls_certificate[0] ? "tls-certificate"
+                         : !access->tls_key[0]       ? "tls-key"
+                                                     : "tls-ca");
     return GPUD_OK;
 }
 

@@ -17,7 +17,7 @@
 
 /* === access ================================================================================== */
 /* The application's rule for which peers are admitted: on one host users, as the kernel reports
- * them; between hosts peers that prove they have a key. */
+ * them; between hosts peers that prove they have a key, or a certificate. */
 
 enum gpud_access_kind {
     GPUD_ACCESS_USER, /* this process's own user, and root */
@@ -31,16 +31,24 @@ struct gpud_access_rule {
     char group_name[64];
     char key_file[256];         /* "": no key */
     bool allow_unauthenticated; /* listening on addresses beyond loopback needs no key */
-    char tls_certificate[256], tls_key[256], tls_ca[256]; /* "": none */
+    /* PEM files: this end's certificate and its key, and what signs the peers'. "": no
+     * certificates. After gpud_access_check() all three are set or none is. */
+    char tls_certificate[256], tls_key[256], tls_ca[256];
 };
 
-/* GPUD_INVALID: the rule does not fit the kind of address, a network's or this host's. */
+/* GPUD_INVALID: the rule does not fit the kind of address, a network's or this host's, or has only
+ * a part of what certificates need, or a key as well. */
 enum gpud_status gpud_access_check(const struct gpud_access_rule *access, bool network,
                                    struct gpud_error *error);
 
 /* key_file may be NULL: no key. */
 enum gpud_status gpud_access_set_key(struct gpud_access_rule *access, const char *key_file,
                                      struct gpud_error *error);
+
+/* Each may be NULL: none. The files are not opened here: each handshake reads them. */
+enum gpud_status gpud_access_set_certificates(struct gpud_access_rule *access,
+                                              const char *certificate, const char *key,
+                                              const char *ca, struct gpud_error *error);
 
 /* "user" (also NULL), "group:NAME" (or a number), "all". */
 enum gpud_status gpud_access_parse(const char *text, struct gpud_access_rule *access,

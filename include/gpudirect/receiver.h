@@ -118,6 +118,13 @@ struct gpud_receiver_params {
      * picture needs. Set it for pictures whose rows lie far apart. */
     uint64_t max_frame_size;
     uint32_t picture_slots; /**< in memory of its own, where `slots` is 0; 0: 4 */
+    /** For an address "tcp://…", instead of a key: this end's certificate, a PEM file; tls_key and
+     * tls_ca must be given, too: see gpud_sender_params.tls_certificate. NULL: no certificates */
+    const char *tls_certificate;
+    const char *tls_key; /**< a PEM file with that certificate's private key (chmod 600) */
+    /** a PEM file with the certificates of the authorities whose certificates the sender must have,
+     * for the address that this receiver connects to */
+    const char *tls_ca;
 };
 
 /** The state and counters of a receiver. */

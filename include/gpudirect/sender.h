@@ -94,8 +94,9 @@ struct gpud_sender_params {
      * must be "unix:/path" in a folder that the others can enter. NULL: "user" */
     const char *access;
     /** For an address over a network: a file with a key that both ends have, 16 to 1024 bytes,
-     * which no other user can read (chmod 600). NULL: no key, and then only addresses of this host
-     * itself can be listened on (rdma://127.0.0.1:7174), unless allow_unauthenticated. */
+     * which no other user can read (chmod 600). NULL: no key; then, without certificates
+     * (tls_certificate), only addresses of this host itself can be listened on
+     * (rdma://127.0.0.1:7174), unless allow_unauthenticated. */
     const char *psk_file;
     bool allow_unauthenticated; /**< any host that reaches the address may receive */
     /** While another sender has the address, wait instead of failing: no receiver finds this
@@ -112,8 +113,8 @@ struct gpud_sender_params {
      * meanwhile, nor one that stands by. It is destroyed (gpud_sender_destroy()), and *replaces set
      * to NULL, unless this call fails before; but its on_disconnect is called for each of its
      * receivers, which connect again, to this one. This one keeps that sender's access
-     * rule, key and standby: access, psk_file and standby have no effect. NULL, or *replaces NULL:
-     * no sender is replaced. */
+     * rule, key, certificates and standby: access, psk_file, tls_certificate, tls_key, tls_ca and
+     * standby have no effect. NULL, or *replaces NULL: no sender is replaced. */
     struct gpud_sender **replaces;
     /** DRM format modifiers of images that the application can write, on "vulkan:N": pictures whose
      * media has the modifier 0 are lent as images of the modifier among these that the driver
@@ -131,6 +132,16 @@ struct gpud_sender_params {
     const uint64_t *modifiers;
     uint32_t modifier_count; /**< entries of modifiers, at most GPUD_MODIFIERS_MAX */
     uint32_t picture_slots;  /**< where `slots` is 0; 0: 4; at most GPUD_SLOTS_MAX */
+    /** For an address "tcp://…", instead of a key: a PEM file with this end's certificate, and any
+     * between it and the authority's behind it. Each end shows its own and checks the other's, so
+     * tls_key and tls_ca must be given, too. The files are read at each handshake: a renewed
+     * certificate needs no restart. GPUD_INVALID: with a psk_file, or on an address of one host.
+     * GPUD_UNSUPPORTED: on "rdma://…", which has no TLS. NULL: no certificates */
+    const char *tls_certificate;
+    const char *tls_key; /**< a PEM file with that certificate's private key (chmod 600) */
+    /** a PEM file with the certificates of the authorities whose certificates the peers must have;
+     * the receiver also checks that the sender's is for the address it connects to */
+    const char *tls_ca;
 };
 
 /** The state and counters of a sender. */

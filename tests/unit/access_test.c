@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Admission of users: the valid values, the permissions of the socket's file and its folders,
- * and the identity of a peer. process-users tests two users. */
+/* Admission of users: the valid values, what certificates go with, the permissions of the socket's
+ * file and its folders, and the identity of a peer. process-users tests two users. */
 #include "base/base.h"
 #include "support/make.h"
 #include "support/run.h"
@@ -69,6 +69,101 @@ static void test_parse(void)
     EXPECT(GPUD_INVALID, "at most 255 fit", gpud_access_set_key(&rule, path, &e));
     path[sizeof(rule.key_file) - 1] = '\0';
     WORKS(gpud_access_set_key(&rule, path, &e));
+}
+
+/* Certificates: all three files or none, over a network, and no key beside them. */
+static void test_certificates(void)
+{
+    static const struct {
+        const char *file[3]; /* certificate, key, ca */
+        const char *why;
+    } parts[] = {
+        {{"/c", NULL, NULL}, "tls-certificate is set without tls-key"},
+        {{"/c", "/k", ""}, "tls-certificate is set without tls-ca"},
+        {{"/c", NULL, "/a"}, "tls-certificate is set without tls-key"},
+        {{NULL, "/k", NULL}, "tls-key is set without tls-certificate"},
+        {{"", "/k", "/a"}, "tls-key is set without tls-certificate"},
+        {{NULL, NULL, "/a"}, "tls-ca is set without tls-certificate"},
+    };
+    struct gpud_access_rule rule = {.kind = GPUD_ACCESS_USER};
+    char path[300];
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        const char *const *file = parts[i].file;
+        WORKS(gpud_access_set_certificates(&rule, file[0], file[1], file[2], &e));
+        EXPECT(GPUD_INVALID, parts[i].why, gpud_access_check(&rule, true, &e));
+        EXPECT(GPUD_INVALID, "is for addresses of other hosts (tcp://)",
+               gpud_access_check(&rule, false, &e));
+    }
+    WORKS(gpud_access_set_certificates(&rule, "/c", "/k", "/a", &e));
+    CHECK(strcmp(rule.tls_certificate, "/c") == 0 && strcmp(rule.tls_key, "/k") == 0 &&
+              strcmp(rule.tls_ca, "/a") == 0,
+          "the files are \"%s\", \"%s\" and \"%s\"", rule.tls_certificate, rule.tls_key,
+          rule.tls_ca);
+    WORKS(gpud_access_check(&rule, true, &e));
+    EXPECT(GPUD_INVALID, "tls-certificate is for addresses of other hosts",
+           gpud_access_check(&rule, false, &e));
+    WORKS(gpud_access_set_key(&rule, "/psk", &e));
+    EXPECT(GPUD_INVALID, "psk-file and tls-certificate are two ways",
+           gpud_access_check(&rule, true, &e));
+    WORKS(gpud_access_set_certificates(&rule, NULL, "", NULL, &e));
+    WORKS(gpud_access_check(&rule, true, &e));
+
+    memset(path, 'k', sizeof(path));
+    path[sizeof(rule.tls_key)] = '\0';
+    EXPECT(GPUD_INVALID, "tls-certificate: a path of 256 bytes, at most 255 fit",
+           gpud_access_set_certificates(&rule, path, NULL, NULL, &e));
+    EXPECT(GPUD_INVALID, "tls-key: a path",
+           gpud_access_set_certificates(&rule, NULL, path, NULL, &e));
+    EXPECT(GPUD_INVALID, "tls-ca: a path",
+           gpud_access_set_certificates(&rule, NULL, NULL, path, &e));
+    path[sizeof(rule.tls_key) - 1] = '\0';
+    WORKS(gpud_access_set_certificates(&rule, path, path, path, &e));
+}
+
+/* The same through the public parameters. */
+static void test_certificate_params(void)
+{
+    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
+    struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
+    struct gpud_context *context = NEW_CONTEXT();
+    struct gpud_sender *sender = NULL;
+    struct gpud_receiver *receiver = NULL;
+    sends.address = receives.address = "cam1";
+    sends.tls_certificate = receives.tls_certificate = "/c";
+    EXPECT(GPUD_INVALID, "tls-certificate is for addresses of other hosts",
+           gpud_sender_create(context, &sends, &sender, &e));
+    EXPECT(GPUD_INVALID, "tls-certificate is for addresses of other hosts",
+           gpud_receiver_create(context, &receives, &receiver, &e));
+    sends.tls_certificate = receives.tls_certificate = NULL;
+    sends.tls_ca = receives.tls_ca = "/a";
+    EXPECT(GPUD_INVALID, "tls-ca is for addresses of other hosts",
+           gpud_sender_create(context, &sends, &sender, &e));
+    EXPECT(GPUD_INVALID, "tls-ca is for addresses of other hosts",
+           gpud_receiver_create(context, &receives, &receiver, &e));
+    sends.address = receives.address = "rdma://127.0.0.1:17174";
+    struct gpud_address address;
+    if (gpud_address_resolve(sends.address, &address, NULL) != GPUD_OK) {
+        SAY("not shown for rdma://, which this build does not have");
+        gpud_context_destroy(&context);
+        return;
+    }
+    EXPECT(GPUD_INVALID, "tls-ca is set without tls-certificate",
+           gpud_sender_create(context, &sends, &sender, &e));
+    EXPECT(GPUD_INVALID, "tls-ca is set without tls-certificate",
+           gpud_receiver_create(context, &receives, &receiver, &e));
+    sends.tls_certificate = receives.tls_certificate = "/c";
+    sends.tls_key = receives.tls_key = "/k";
+    sends.psk_file = receives.psk_file = "/psk";
+    EXPECT(GPUD_INVALID, "are two ways", gpud_sender_create(context, &sends, &sender, &e));
+    EXPECT(GPUD_INVALID, "are two ways", gpud_receiver_create(context, &receives, &receiver, &e));
+    sends.psk_file = receives.psk_file = NULL;
+    EXPECT(GPUD_UNSUPPORTED, "rdma:// has no TLS",
+           gpud_sender_create(context, &sends, &sender, &e));
+    WORKS(gpud_receiver_create(context, &receives, &receiver, &e));
+    struct gpud_frame *frame;
+    EXPECT(GPUD_UNSUPPORTED, "rdma:// has no TLS", gpud_receiver_acquire(receiver, 0, &frame, &e));
+    gpud_receiver_destroy(&receiver);
+    gpud_context_destroy(&context);
 }
 
 /* Whatever the umask is. */
@@ -221,6 +316,9 @@ int main(void)
     CHECK(mkdtemp(folder), "a folder");
     SAY("what may be written");
     test_parse();
+    SAY("certificates");
+    test_certificates();
+    test_certificate_params();
     SAY("the file's modes");
     test_modes_and_addresses();
     SAY("the peer's identity");

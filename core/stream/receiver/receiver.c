@@ -148,6 +148,9 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     if (status == GPUD_OK)
         status = gpud_access_set_key(&made->access, params->psk_file, error);
     if (status == GPUD_OK)
+        status = gpud_access_set_certificates(&made->access, params->tls_certificate,
+                                              params->tls_key, params->tls_ca, error);
+    if (status == GPUD_OK)
         status = gpud_access_check(&made->access, gpud_address_is_network(&made->address), error);
     if (status == GPUD_OK)
         status = gpud_address_open_device(context, params->device, &made->address, &made->device,

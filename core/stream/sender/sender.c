@@ -874,6 +874,9 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
         status = gpud_access_parse(params->access, &access, error);
     if (status == GPUD_OK)
         status = gpud_access_set_key(&access, params->psk_file, error);
+    if (status == GPUD_OK)
+        status = gpud_access_set_certificates(&access, params->tls_certificate, params->tls_key,
+                                              params->tls_ca, error);
     if (status == GPUD_OK) {
         access.allow_unauthenticated = params->allow_unauthenticated;
         status = gpud_access_check(&access, gpud_address_is_network(&address), error);

@@ -829,6 +829,16 @@ __attribute__((destructor)) static void await_thread(void)
 
 /* --- connecting ---------------------------------------------------------------------------- */
 
+enum gpud_status gpud_rdma_check_access(const struct gpud_access_rule *access,
+                                        struct gpud_error *error)
+{
+    if (access && access->tls_certificate[0])
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "rdma:// has no TLS, and so no use for tls-certificate: set psk-file "
+                         "instead, or use an address tcp:// at both ends");
+    return GPUD_OK;
+}
+
 static enum gpud_status connect_to(const struct gpud_address *address,
                                    const struct gpud_access_rule *access,
                                    struct gpud_channel **channel, struct gpud_peer *peer,
@@ -838,8 +848,9 @@ static enum gpud_status connect_to(const struct gpud_address *address,
     struct rdma_channel *made;
     struct gpud_auth_key key = {0};
     bool has_key = access && access->key_file[0];
-    enum gpud_status status =
-        gpud_place_parse(&gpud_rdma_scheme, address->place, &place, NULL, error);
+    enum gpud_status status = gpud_rdma_check_access(access, error);
+    if (status == GPUD_OK)
+        status = gpud_place_parse(&gpud_rdma_scheme, address->place, &place, NULL, error);
     if (status == GPUD_OK && gpud_place_is_wildcard(&place))
         status =
             gpud_fail(error, GPUD_INVALID,

@@ -151,8 +151,9 @@ static enum gpud_status open_listener(struct rdma_listener *listener,
 {
     struct sockaddr_storage address;
     struct gpud_place *place = &listener->hub.place;
-    enum gpud_status status =
-        gpud_place_parse(&gpud_rdma_scheme, listener->hub.where, place, NULL, error);
+    enum gpud_status status = gpud_rdma_check_access(access, error);
+    if (status == GPUD_OK)
+        status = gpud_place_parse(&gpud_rdma_scheme, listener->hub.where, place, NULL, error);
     if (status == GPUD_OK && !gpud_place_to_sockaddr(place, &address))
         status = gpud_fail(error, GPUD_INVALID,
                            "cannot listen on the name \"%s\": give an address of a network card of "

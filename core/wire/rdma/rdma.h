@@ -165,6 +165,11 @@ void gpud_rdma_channel_destroy(struct rdma_channel *channel);
 /* === listen ================================================================================== */
 /* The operations of gpud_channel_ops for listeners: hub.c. */
 
+/* GPUD_UNSUPPORTED: the rule has certificates, for which this kind has no TLS. access: may be NULL.
+ */
+enum gpud_status gpud_rdma_check_access(const struct gpud_access_rule *access,
+                                        struct gpud_error *error);
+
 enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
                                   const struct gpud_access_rule *access,
                                   struct gpud_listener **listener, struct gpud_error *error);
