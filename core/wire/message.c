@@ -258,6 +258,7 @@ static void link(struct codec *codec, struct gpud_link_info *link)
     u64(codec, &link->dropped);
     u64(codec, &link->latency_ns);
     text(codec, link->host, sizeof(link->host));
+    text(codec, link->encrypted, sizeof(link->encrypted));
     u64(codec, &link->dropped_newest);
     u64(codec, &link->dropped_oldest);
     u64(codec, &link->dropped_failed);

@@ -210,7 +210,7 @@ static inline bool gpud_auth_is_done(const struct gpud_auth *auth)
  * carries those (wire/wire.h). */
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 10
+#define GPUD_MESSAGE_VERSION 11
 #define GPUD_MESSAGE_MAX 16384
 #define GPUD_MESSAGE_HANDLES (2 + GPUD_RING_MEMORIES_MAX)
 
@@ -1091,7 +1091,8 @@ struct gpud_channel {
      */
     int peer_fd;
     struct gpud_peer peer;
-    /* "TLS 1.3 AES-128-GCM", "no"; "": both ends are on one host. Constant once connected. */
+    /* How the connection is encrypted: "TLS 1.3 AES-128-GCM", "TLS 1.3 AES-128-GCM, by the kernel",
+     * or "no"; "": both ends are on one host. Set before `connected`, constant since. */
     char encryption[64];
 };
 

@@ -158,6 +158,9 @@ struct gpud_receiver_info {
     char device_reason[GPUD_REASON_MAX]; /**< why there; "": it was named */
     char whole_reason[GPUD_REASON_MAX];  /**< why frames come as a whole; "": also by lines */
     uint32_t slots_max; /**< the most that `slots` can become at this sender; 0: not known */
+    /** how the connection is encrypted, as gpud_link_info.encrypted has it; "" while not connected
+     */
+    char encrypted[64];
 };
 
 /** Creates a receiver. It connects in gpud_receiver_acquire(), not here.

@@ -438,6 +438,9 @@ struct gpud_link_info {
     /** frames on their way to it, which it can still take. delivered, dropped and waiting add up to
      * the frames that were submitted since its first one */
     uint64_t waiting;
+    /** how the connection is encrypted, in words: "TLS 1.3 AES-128-GCM", with ", by the kernel"
+     * behind it where that does the work; "no"; "": it is on this host, and crosses no network */
+    char encrypted[64];
 };
 
 /** Lists the receivers that are connected to a sender. What was delivered to those that are gone,

@@ -4,7 +4,8 @@
 /* Whose clock a time is of: a receiver on the sender's host knows how old its frames are, also
  * where they come by a network card; one on another host, or in a container with a time of its own,
  * does not, nor does one on a host of the same boot id, and only the receiver itself gets a figure.
- * Each end reports the other's host. */
+ * Each end reports the other's host, and how the connection is encrypted; one that is not, and
+ * leaves the host, is warned about. */
 #include "actor.h"
 #include "support/copies.h"
 
@@ -22,6 +23,13 @@
 
 enum place { HERE, BY_CARD, CONTAINER, OTHER_HOST, SNAPSHOT };
 
+/* Of each place's connections. */
+static const char *const encryption[] = {
+    [HERE] = "",       [BY_CARD] = "no",
+    [CONTAINER] = "",  [OTHER_HOST] = "TLS 1.3 AES-128-GCM, by the kernel",
+    [SNAPSHOT] = "no",
+};
+
 struct board {
     enum place place;
     atomic_uint frames;
@@ -29,8 +37,27 @@ struct board {
     uint64_t oldest; /* ns; of those */
     struct gpud_peer_info sender;
     struct gpud_receiver_info info;
+    char encrypted_after[64]; /* as the receiver says when the connection is gone */
+    atomic_uint warnings;     /* of the receiver's log */
     atomic_bool leave, refused;
 };
+
+/* A context that counts what its log says of connections that are not encrypted. */
+static void count_warnings(void *user, enum gpud_log_level level, const char *area,
+                           const char *line)
+{
+    if (level == GPUD_LOG_WARNING && strstr(line, "is not encrypted") && strstr(line, "psk-file"))
+        atomic_fetch_add((atomic_uint *)user, 1);
+}
+
+static struct gpud_context *new_context(atomic_uint *warnings)
+{
+    struct gpud_context_params params = GPUD_PARAMS_INIT(params);
+    params.log = count_warnings;
+    params.log_user = warnings;
+    params.log_level = GPUD_LOG_WARNING;
+    return GIVEN(struct gpud_context *, gpud_context_create(&params, &given, &e));
+}
 
 /* --- the receiver ----------------------------------------------------------------------------- */
 
@@ -43,7 +70,7 @@ static void note_sender(void *user, enum gpud_event event, const void *data)
 
 static void receive_frames(struct board *board)
 {
-    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = new_context(&board->warnings);
     struct gpud_receiver *receiver =
         NEW_RECEIVER(context, .address = "hosts", .on_event = note_sender, .user = board);
     while (!atomic_load(&board->leave)) {
@@ -62,6 +89,14 @@ static void receive_frames(struct board *board)
         gpud_receiver_get_info(receiver, &board->info);
         atomic_fetch_add(&board->frames, 1);
     }
+    struct gpud_receiver_info after = GPUD_INFO_INIT(after);
+    do { /* the sender is gone, which the next call may not notice yet */
+        struct gpud_frame *frame;
+        if (gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, NULL) == GPUD_OK)
+            gpud_frame_release(&frame);
+        gpud_receiver_get_info(receiver, &after);
+    } while (after.connected);
+    memcpy(board->encrypted_after, after.encrypted, sizeof(after.encrypted));
     gpud_receiver_destroy(&receiver);
 }
 
@@ -136,6 +171,8 @@ static void check_listed(const struct gpud_link_info *own)
     WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     CHECK_EQUAL(info.links, 1);
     const struct gpud_link_info *link = info.link[0];
+    CHECK(strcmp(link->encrypted, own->encrypted) == 0, "listed as encrypted: \"%s\"",
+          link->encrypted);
     CHECK(strcmp(link->host, own->host) == 0 && (link->latency_ns == 0) == (own->latency_ns == 0),
           "listed as a receiver on \"%s\" with a latency of %llu ns", link->host,
           (unsigned long long)link->latency_ns);
@@ -158,13 +195,27 @@ static void check_unknown(const struct board *board, const struct gpud_link_info
           (long long)told.pid, (long long)board->sender.pid);
 }
 
+static void check_encryption(const struct board *board, const struct gpud_link_info *link,
+                             unsigned warnings)
+{
+    const char *expected = encryption[board->place];
+    CHECK(strcmp(link->encrypted, expected) == 0, "the sender says \"%s\"", link->encrypted);
+    CHECK(strcmp(board->info.encrypted, expected) == 0, "the receiver says \"%s\"",
+          board->info.encrypted);
+    CHECK(!board->encrypted_after[0], "and without a connection \"%s\"", board->encrypted_after);
+    unsigned wanted = board->place == SNAPSHOT;
+    CHECK(warnings == wanted && atomic_load(&board->warnings) == wanted,
+          "%u and %u warnings about it, not %u", warnings, atomic_load(&board->warnings), wanted);
+}
+
 /* false: this system allows no such receiver. */
 static bool send_to(enum place place, const char *path)
 {
     int fd;
     atomic_bool connected = false;
+    atomic_uint warnings = 0;
     struct gpud_link_info link = GPUD_INFO_INIT(link);
-    AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
+    AUTO(gpud_context_destroy) struct gpud_context *context = new_context(&warnings);
     AUTO(gpud_sender_destroy)
     struct gpud_sender *sender =
         NEW_SENDER(context, .address = "hosts", .on_connect = note_receiver, .user = &connected);
@@ -182,9 +233,11 @@ static bool send_to(enum place place, const char *path)
     gpud_sender_list_links(sender, &link, 1);
     if (!refused)
         check_listed(&link);
+    gpud_sender_destroy(&sender);
     atomic_store(&board->leave, true);
     spawned_await_end(pid, 0);
     if (!refused) {
+        check_encryption(board, &link, atomic_load(&warnings));
         CHECK(strcmp(told.path, path) == 0, "by %s", told.path);
         if (place == HERE || place == BY_CARD)
             check_known(board, &link);
@@ -204,6 +257,8 @@ int main(int argc, char **argv)
             copies_install_hosts(RECEIVER_HOST, SENDER_HOST);
         else if (board->place == SNAPSHOT) /* with the sender's boot id */
             copies_install_hosts(SENDER_HOST, SENDER_HOST);
+        if (encryption[board->place][0])
+            copies_set_encryption(encryption[board->place]);
         if (board->place == CONTAINER)
             receive_in_container(board);
         else
@@ -216,10 +271,13 @@ int main(int argc, char **argv)
     SAY("a container with a time of its own%s",
         send_to(CONTAINER, "map") ? "" : ": none can be made here");
     copies_install();
+    copies_set_encryption(encryption[BY_CARD]);
     SAY("one host, by its network card");
     send_to(BY_CARD, "rdma-host");
     copies_install_hosts(SENDER_HOST, RECEIVER_HOST);
+    copies_set_encryption(encryption[OTHER_HOST]);
     CASE("two hosts", send_to(OTHER_HOST, "rdma-host"));
+    copies_set_encryption(encryption[SNAPSHOT]);
     CASE("two that were made of one snapshot", send_to(SNAPSHOT, "rdma-host"));
     return runtime_done();
 }

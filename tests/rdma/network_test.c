@@ -99,6 +99,7 @@ static void check_list(void)
     CHECK(strcmp(info.address, ADDRESS) == 0 && info.answered && info.pid == getpid() &&
               info.links == 1,
           "%s, of %d, with %u receivers: %s", info.address, (int)info.pid, info.links, info.reason);
+    CHECK(strcmp(info.link[0]->encrypted, "no") == 0, "encrypted: \"%s\"", info.link[0]->encrypted);
     snprintf(address, sizeof(address), "unix:%s/.rdma!" HOST ":7174!net", search.directory);
     gpud_channel_list_destroy(&channels);
 

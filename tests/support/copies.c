@@ -333,16 +333,18 @@ static const struct gpud_remote_ops remote_ops = {
 };
 
 static struct gpud_channel_ops ops;
-static const char *other_host;
+static const char *other_host, *encryption;
 
 /* What a channel between hosts would know from the beginning. */
 static enum gpud_status receive(struct gpud_channel *channel, struct gpud_message *message,
                                 struct gpud_error *error)
 {
-    if (!channel->peer.host[0]) {
+    if (other_host && !channel->peer.host[0]) {
         gpud_print(channel->peer.host, "%s", other_host);
         channel->peer.pid = 0;
     }
+    if (encryption && !channel->encryption[0])
+        gpud_print(channel->encryption, "%s", encryption);
     return gpud_unix_channel_ops.receive(channel, message, error);
 }
 
@@ -352,6 +354,12 @@ void copies_install(void)
     ops = gpud_unix_channel_ops;
     ops.remote = &remote_ops;
     gpud_unix_channel = &ops;
+}
+
+void copies_set_encryption(const char *text)
+{
+    encryption = text;
+    ops.receive = receive;
 }
 
 void copies_set_ask_after(int64_t ask_after)

@@ -20,6 +20,10 @@ void copies_install_if_asked(void);
  * boot id that this process has from now on is made of `self`. */
 void copies_install_hosts(const char *self, const char *other);
 
+/* From now on new connections report this encryption (gpud_channel.encryption). text: static. Call
+ * it after one of the above, in both processes. */
+void copies_set_encryption(const char *text);
+
 /* What was published, and how often the other side was notified, by all receivers of this process.
  */
 struct copies_counts {

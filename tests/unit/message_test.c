@@ -108,6 +108,7 @@ static void check_sane(const struct gpud_message *message)
             const struct gpud_link_info *link = &message->links.link[i];
             CHECK(memchr(link->name, 0, 64) && memchr(link->device, 0, 32) &&
                       memchr(link->path, 0, 32) && memchr(link->host, 0, 64) &&
+                      memchr(link->encrypted, 0, 64) &&
                       memchr(link->fallback_reason, 0, GPUD_REASON_MAX),
                   "a text without an end");
             CHECK(link->pid >= 0 && link->pid <= INT32_MAX && link->phase <= GPUD_PHASE_LEAVING,
@@ -252,8 +253,8 @@ static void single_messages(void)
         const char *says;
     } bent[] = {
         {0, 'g', GPUD_PEER, "does not speak"},
-        {4, 11, GPUD_UNSUPPORTED, "speaks version 11 of the protocol, this library 10"},
-        {4, 9, GPUD_UNSUPPORTED, "speaks version 9 of the protocol, this library 10"},
+        {4, 12, GPUD_UNSUPPORTED, "speaks version 12 of the protocol, this library 11"},
+        {4, 10, GPUD_UNSUPPORTED, "speaks version 10 of the protocol, this library 11"},
         {6, 0, GPUD_PEER, "malformed"},
         {6, GPUD_MESSAGE_SLOTS + 1, GPUD_PEER, "malformed"},
         {6, 127, GPUD_PEER, "malformed"},

@@ -141,6 +141,7 @@ static inline void fill_links(struct gpud_links *links, uint32_t count)
         link->waiting = UINT64_MAX / 11;
         link->latency_ns = UINT64_MAX / 7 + i;
         fill_text(link->host, sizeof(link->host), 'h');
+        fill_text(link->encrypted, sizeof(link->encrypted), 'e');
         link->dropped_newest = UINT64_MAX - 8;
         link->dropped_oldest = UINT64_MAX - 9;
         link->dropped_failed = UINT64_MAX - 10;

@@ -501,6 +501,7 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
         receiver->info.disconnects++;
     receiver->info.connected = false;
     gpud_print(receiver->info.path, "none");
+    receiver->info.encrypted[0] = '\0';
     gpud_lock_release(&receiver->lock);
     receiver->pending = receiver->eof = receiver->unread = false;
     receiver->refused = receiver->has_refused = false;
@@ -815,6 +816,7 @@ static enum gpud_status use_session(struct gpud_receiver *receiver, struct gpud_
     info->slots_max = session_slots_max(session);
     gpud_receiver_ask_for_slots(receiver);
     gpud_print(info->path, "%s", offer->route);
+    gpud_print(info->encrypted, "%s", receiver->channel->encryption);
     gpud_print(info->fallback_reason, "%s%s%s",
                receiver->own.alloc ? "the frames are copied into the application's own memory" : "",
                receiver->own.alloc && offer->reason[0] ? "; " : "", offer->reason);
@@ -944,6 +946,8 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
                       gpud_peer_text(&receiver->channel->peer, peer_text), receiver->peer.path,
                       receiver->peer.fallback_reason[0] ? ", because " : "",
                       receiver->peer.fallback_reason);
+        gpud_warn_unencrypted(log_of(receiver), AREA, receiver->channel,
+                              &receiver->warned_unencrypted);
         handshake_tell(receiver, GPUD_EVENT_CONNECTED, &receiver->peer);
     }
     return GPUD_OK;

@@ -175,6 +175,7 @@ struct gpud_receiver {
     struct gpud_error failure; /* of the last try to connect; GPUD_OK: no sender was found */
     struct gpud_await waiting; /* for a sender */
     struct gpud_channel *channel;
+    bool warned_unencrypted;    /* about a connection */
     struct gpud_peer_info peer; /* same_clock: the sender's submit times are comparable */
     struct gpud_session *session;
     struct gpud_next_session next;

@@ -977,6 +977,7 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
                   link->peer.name, gpud_peer_text(&link->channel->peer, peer_text),
                   link->transport->route->name, link->fallback_reason[0] ? ", because " : "",
                   link->fallback_reason);
+    gpud_warn_unencrypted(log_of(link), AREA, link->channel, &sender->warned_unencrypted);
 }
 
 /* A KICK answers a request of a polling sender. Some may be late; more of them are a flood. */

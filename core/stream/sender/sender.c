@@ -38,6 +38,7 @@ static void status_describe_link(const struct gpud_link *link, struct gpud_link_
     gpud_print(info->path, "%s", transport ? transport->route->name : "none");
     gpud_print(info->fallback_reason, "%s", link->fallback_reason);
     gpud_print(info->host, "%s", link->channel->peer.host);
+    gpud_print(info->encrypted, "%s", link->channel->encryption);
     info->phase = link->state == GPUD_LINK_LEAVING ? GPUD_PHASE_LEAVING
                   : link->streamed                 ? GPUD_PHASE_STREAMING
                                                    : GPUD_PHASE_CONNECTING;

@@ -178,7 +178,8 @@ struct gpud_sender {
     struct gpud_admission admission;
     int64_t accept_pause; /* until when to accept no connection, after a failure; 0: none */
     uint32_t epoch_logged;
-    int64_t spare_since; /* since when the ring is larger than needed; 0: it is not */
+    bool warned_unencrypted; /* about a connection */
+    int64_t spare_since;     /* since when the ring is larger than needed; 0: it is not */
     pthread_t thread;
     bool thread_runs;
     int wake;              /* eventfd: the thread takes another turn */

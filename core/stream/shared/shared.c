@@ -273,3 +273,19 @@ bool gpud_pattern_check(const void *frame, uint64_t size, uint64_t nonce)
             return false;
     return true;
 }
+
+/* === encryption ============================================================================== */
+
+void gpud_warn_unencrypted(const struct gpud_log *log, const char *area,
+                           const struct gpud_channel *channel, bool *warned)
+{
+    if (*warned || strcmp(channel->encryption, "no") != 0 || gpud_peer_is_here(&channel->peer))
+        return;
+    *warned = true;
+    gpud_log_warning(log, area,
+                     "the connection with %s is not encrypted: hosts on the way can read and "
+                     "change its frames. An address tcp:// is encrypted, with psk-file or with "
+                     "tls-certificate, tls-key and tls-ca at both ends; rdma:// never is, so put "
+                     "MACsec or IPsec beneath it",
+                     channel->peer.host);
+}

@@ -79,6 +79,13 @@ bool gpud_loop_drain(const struct gpud_loop *loop);
 void gpud_pattern_write(void *frame, uint64_t size, uint64_t nonce);
 bool gpud_pattern_check(const void *frame, uint64_t size, uint64_t nonce);
 
+/* === encryption ============================================================================== */
+
+/* Warns if the connection is not encrypted and leaves this machine, with what to set; once, by
+ * *warned. */
+void gpud_warn_unencrypted(const struct gpud_log *log, const char *area,
+                           const struct gpud_channel *channel, bool *warned);
+
 /* === watchdog ================================================================================ */
 /* A ring page whose words devices write and wait for, and its watchdog.
  *

@@ -182,6 +182,7 @@ enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_plac
     made->base.fd = made->base.peer_fd = made->event = made->timer = -1;
     made->base.peer = (struct gpud_peer){.uid = (uid_t)-1, .foreign = true};
     gpud_print(made->base.peer.host, "%s", place->host);
+    gpud_print(made->base.encryption, "no");
     made->is_sender = is_sender;
     made->place = *place;
     made->received.lock = -1;

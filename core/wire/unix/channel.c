@@ -637,7 +637,7 @@ const struct gpud_channel_ops *gpud_unix_channel = &gpud_unix_channel_ops;
 enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,
                                           struct gpud_channel **channel, struct gpud_error *error)
 {
-    struct unix_channel *made = malloc(sizeof(*made));
+    struct unix_channel *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
     made->base.ops = gpud_unix_channel;
