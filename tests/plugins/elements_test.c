@@ -22,6 +22,10 @@ TEST(test_properties)
         {"slots", "guint", TRUE, TRUE},
         {"slow-receiver", "GEnum", TRUE, TRUE},
         {"require-direct", "gboolean", TRUE, TRUE},
+        {"psk-file", "gchararray", TRUE, TRUE},
+        {"tls-certificate", "gchararray", TRUE, TRUE},
+        {"tls-key", "gchararray", TRUE, TRUE},
+        {"tls-ca", "gchararray", TRUE, TRUE},
         {"active-path", "gchararray", TRUE, TRUE, TRUE},
         {"fallback-reason", "gchararray", TRUE, TRUE, TRUE},
         {"stats", "GstStructure", TRUE, TRUE, TRUE},
@@ -214,6 +218,21 @@ TEST(test_too_few_slots)
 {
     EXPECT_ERROR(SEND "address=few slots=1", SETTINGS, "Set slots to 2");
     EXPECT_ERROR(RECEIVE("address=few slots=1"), SETTINGS, "Set slots to 2");
+}
+
+/* The properties tls-… reach the library, which refuses them on one host, and one without others.
+ */
+TEST(test_certificates)
+{
+    static const gchar *const names[] = {"tls-certificate", "tls-key", "tls-ca"};
+
+    for (guint i = 0; i < G_N_ELEMENTS(names); i++) {
+        g_autofree gchar *send = g_strdup_printf(SEND "address=name %s=/file", names[i]);
+        g_autofree gchar *receive = g_strdup_printf(RECEIVE("address=name %s=/file"), names[i]);
+        g_autofree gchar *says = g_strdup_printf("%s is for addresses of other hosts", names[i]);
+        EXPECT_ERROR(send, SETTINGS, says);
+        EXPECT_ERROR(receive, SETTINGS, says);
+    }
 }
 
 /* The property access: receivers that a sender admits, and senders that a receiver accepts. */

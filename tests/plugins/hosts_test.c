@@ -3,7 +3,8 @@
 
 /* The elements on two hosts, which tests/support/copies.h simulates with two processes: pictures
  * keep their times if both pipelines follow one clock, and only then is a latency reported, also to
- * the sender; otherwise running times continue, and the stats show that the rest is unknown. */
+ * the sender; otherwise running times continue, and the stats show that the rest is unknown. The
+ * stats of both also say how the connection is encrypted. */
 #include "base/plugin.h"
 #include "sink/sink.h"
 #include "src/src.h"
@@ -19,6 +20,7 @@
 #define IN_PLACE 20
 #define SENDER_HOST "192.0.2.1"
 #define RECEIVER_HOST "192.0.2.2"
+#define ENCRYPTION "TLS 1.3 AES-128-GCM"
 #define PTP_0 "ptp:00-1B-19-FF-FE-00-00-01:0"
 #define PTP_1 "ptp:00-1B-19-FF-FE-00-00-01:1"
 #define STUDIO                       \
@@ -112,7 +114,8 @@ struct board {
     gint port;
     atomic_bool leave, half;
     gchar clock[CLOCK_NAME_MAX], receiver_host[64];
-    guint64 latency; /* 0: the sender has none in its stats */
+    gchar encrypted[64], client_host[64]; /* of the sender's only client */
+    guint64 latency;                      /* 0: the sender has none in its stats */
 };
 
 static GstClock *make_clock(const struct end *end, gint port)
@@ -200,13 +203,30 @@ static guint64 get_latency(GstElement *sink)
     return latency;
 }
 
+static void note_encryption(GstElement *sink, struct board *board)
+{
+    g_autoptr(GstStructure) stats = NULL;
+
+    g_object_get(sink, "stats", &stats, NULL);
+    const GValue *clients = gst_structure_get_value(stats, "clients");
+    CHECK(clients && GST_VALUE_HOLDS_LIST(clients), "no list of clients");
+    CHECK_EQUAL(gst_value_list_get_size(clients), 1);
+    const GstStructure *client = gst_value_get_structure(gst_value_list_get_value(clients, 0));
+    g_strlcpy(board->encrypted, gst_structure_get_string(client, "encrypted"),
+              sizeof(board->encrypted));
+    g_strlcpy(board->client_host, gst_structure_get_string(client, "host"),
+              sizeof(board->client_host));
+}
+
 static void play_sender(struct board *board)
 {
     const struct scene *scene = &scenes[board->scene];
     GstElement *sink;
 
-    if (scene->two_hosts)
+    if (scene->two_hosts) {
         copies_install_hosts(SENDER_HOST, RECEIVER_HOST);
+        copies_set_encryption(ENCRYPTION);
+    }
     GstElement *pipeline = make_pipeline("videotestsrc is-live=true ! " CAPS
                                          " ! gpudirectsink name=sink async=false address=hosts",
                                          &scene->sender, board->port, "sink", &sink);
@@ -223,6 +243,7 @@ static void play_sender(struct board *board)
     if (strcmp(scene->relation, "unknown") != 0) /* of the last frame, not of each */
         PEER_UNTIL("a latency", 30000, get_latency(sink) > 0);
     board->latency = get_latency(sink);
+    note_encryption(sink, board);
     gchar *clock = stat_text(sink, "clock");
     g_strlcpy(board->clock, clock, sizeof(board->clock));
     gst_element_set_state(pipeline, GST_STATE_NULL);
@@ -270,13 +291,16 @@ static GstPadProbeReturn see_frame(GstPad *pad, GstPadProbeInfo *info, gpointer 
 static void check_stats(const struct scene *scene, const struct seen *seen, gint port)
 {
     g_autofree gchar *relation = stat_text(seen->src, "clock"),
-                     *host = stat_text(seen->src, "sender-host");
+                     *host = stat_text(seen->src, "sender-host"),
+                     *encrypted = stat_text(seen->src, "encrypted");
     g_autoptr(GstStructure) stats = NULL;
     guint64 p50 = 0, max = 0;
 
     g_object_get(seen->src, "stats", &stats, NULL);
     CHECK(strcmp(relation, scene->relation) == 0, "the clock is \"%s\"", relation);
     CHECK(strcmp(host, scene->two_hosts ? SENDER_HOST : "") == 0, "the sender is on \"%s\"", host);
+    CHECK(strcmp(encrypted, scene->two_hosts ? ENCRYPTION : "") == 0, "encrypted: \"%s\"",
+          encrypted);
     gboolean known = gst_structure_get_uint64(stats, "latency-p50", &p50);
     CHECK_EQUAL(known, strcmp(scene->relation, "unknown") != 0);
     CHECK_EQUAL(gst_structure_has_field(stats, "latency-p99"), known);
@@ -298,6 +322,9 @@ static void check_sender(const struct scene *scene, const struct board *board)
     CHECK(strcmp(board->clock, clock->str) == 0, "the sender's clock is \"%s\"", board->clock);
     CHECK(strcmp(board->receiver_host, scene->two_hosts ? RECEIVER_HOST : "") == 0,
           "the receiver is on \"%s\"", board->receiver_host);
+    CHECK(strcmp(board->client_host, board->receiver_host) == 0 &&
+              strcmp(board->encrypted, scene->two_hosts ? ENCRYPTION : "") == 0,
+          "the client on \"%s\" is encrypted: \"%s\"", board->client_host, board->encrypted);
     CHECK(strcmp(scene->relation, "unknown") == 0 ? board->latency == 0
                                                   : board->latency < 60 * GST_SECOND,
           "the sender has a latency of %" G_GUINT64_FORMAT " ns", board->latency);
@@ -315,6 +342,7 @@ static void play_scene(guint number, gint port)
     SAY("%s", scene->what);
     if (scene->two_hosts && !other_host) { /* from here on for good */
         copies_install_hosts(RECEIVER_HOST, SENDER_HOST);
+        copies_set_encryption(ENCRYPTION);
         other_host = TRUE;
     }
     board->scene = number;

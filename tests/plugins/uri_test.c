@@ -189,6 +189,9 @@ TEST(test_refusals, .only_if = &honest)
         {"gpudirect://cam1?processing-deadline=18446744073709551617", "", GST_URI_ERROR_BAD_URI},
         {"gpudirect://cam1?access=all", "trust-uri", GST_URI_ERROR_BAD_URI},
         {"gpudirect://cam1?psk-file=/etc/shadow", "trust-uri", GST_URI_ERROR_BAD_URI},
+        {"gpudirect://cam1?tls-certificate=/c", "trust-uri", GST_URI_ERROR_BAD_URI},
+        {"gpudirect://cam1?tls-key=/etc/shadow", "trust-uri", GST_URI_ERROR_BAD_URI},
+        {"gpudirect://cam1?tls-ca=/a", "trust-uri", GST_URI_ERROR_BAD_URI},
         {"gpudirect://cam1?trust-uri=true", "no property \"trust-uri\"", GST_URI_ERROR_BAD_URI},
         {"gpudirect://cam1?trust-uri=true&access=all", "property", GST_URI_ERROR_BAD_URI},
         {"gpudirect://cam1?slots", "slots", GST_URI_ERROR_BAD_URI},
@@ -223,6 +226,12 @@ TEST(test_trusted, .only_if = &honest)
         set(element, "gpudirect://cam1?access=all&psk-file=/other");
         expect_text(element, "access", "all");
         expect_text(element, "psk-file", "/other");
+        set(element, "gpudirect://cam1?tls-certificate=/c&tls-key=/k&tls-ca=/a");
+        expect_text(element, "tls-certificate", "/c");
+        expect_text(element, "tls-key", "/k");
+        expect_text(element, "tls-ca", "/a");
+        expect_uri(element, "gpudirect://cam1?tls-certificate=/c&tls-key=/k&tls-ca=/a");
+        set(element, "gpudirect://cam1?access=all&psk-file=/other");
         g_object_set(element, "trust-uri", FALSE, NULL);
         set(element, "gpudirect://cam2"); /* what the URI before it set has its default again */
         expect_text(element, "access", "user");

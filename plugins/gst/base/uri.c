@@ -81,7 +81,9 @@ static struct last_uri *get_last_uri(GObject *element)
  * stranger's playlist, so it sets them only if the application allows it. */
 static gboolean is_about_trust(const gchar *name)
 {
-    static const gchar *const names[] = {"access", "psk-file", "allow-unauthenticated", NULL};
+    static const gchar *const names[] = {
+        "access", "psk-file", "tls-certificate", "tls-key", "tls-ca", "allow-unauthenticated", NULL,
+    };
 
     return g_strv_contains(names, name);
 }

@@ -191,6 +191,9 @@ void settings_clear(struct settings *settings)
     g_free(settings->device);
     g_free(settings->access);
     g_free(settings->psk_file);
+    g_free(settings->tls_certificate);
+    g_free(settings->tls_key);
+    g_free(settings->tls_ca);
     g_free(settings->common_clock);
 }
 
@@ -202,6 +205,9 @@ void settings_copy(struct settings *to, const struct settings *from)
     to->device = g_strdup(from->device);
     to->access = g_strdup(from->access);
     to->psk_file = g_strdup(from->psk_file);
+    to->tls_certificate = g_strdup(from->tls_certificate);
+    to->tls_key = g_strdup(from->tls_key);
+    to->tls_ca = g_strdup(from->tls_ca);
     to->common_clock = g_strdup(from->common_clock);
 }
 
@@ -222,6 +228,20 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
         [SETTING_ACCESS] = g_param_spec_string("access", "Access", texts->access, "user", ready),
         [SETTING_PSK_FILE] =
             g_param_spec_string("psk-file", "Pre-shared key", texts->psk_file, NULL, ready),
+        [SETTING_TLS_CERTIFICATE] = g_param_spec_string(
+            "tls-certificate", "Certificate",
+            "Between hosts, by tcp://, instead of a psk-file: a PEM file with this end's "
+            "certificate; set tls-key and tls-ca, too. The files are read at each connection",
+            NULL, ready),
+        [SETTING_TLS_KEY] = g_param_spec_string(
+            "tls-key", "Certificate's key",
+            "A PEM file with the private key of tls-certificate, readable by its owner only", NULL,
+            ready),
+        [SETTING_TLS_CA] = g_param_spec_string(
+            "tls-ca", "Certificate authority",
+            "A PEM file with the certificates of the authorities that the other end's certificate "
+            "must be from",
+            NULL, ready),
         [SETTING_ALLOW_UNAUTHENTICATED] =
             texts->allow_unauthenticated
                 ? g_param_spec_boolean("allow-unauthenticated", "Allow unauthenticated",
@@ -235,9 +255,9 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
             NULL, ready),
         [SETTING_TRUST_URI] = g_param_spec_boolean(
             "trust-uri", "Trust the URI",
-            "Whether a URI may set who is admitted, and which key file is read: access, psk-file, "
-            "allow-unauthenticated. Set it before the URI, and only if no playlist or other user "
-            "can choose that",
+            "Whether a URI may set who is admitted, and which key files are read: access, "
+            "psk-file, tls-certificate, tls-key, tls-ca, allow-unauthenticated. Set it before the "
+            "URI, and only if no playlist or other user can choose that",
             FALSE, ready),
     };
 
@@ -253,6 +273,9 @@ gboolean settings_check(GstElement *element, const struct settings *settings)
         {"device", settings->device},
         {"access", settings->access},
         {"psk-file", settings->psk_file},
+        {"tls-certificate", settings->tls_certificate},
+        {"tls-key", settings->tls_key},
+        {"tls-ca", settings->tls_ca},
         {"common-clock", settings->common_clock},
     };
 
@@ -296,6 +319,9 @@ gpointer settings_field(const struct settings *settings, guint id)
         [SETTING_REQUIRE_DIRECT] = offsetof(struct settings, require_direct),
         [SETTING_ACCESS] = offsetof(struct settings, access),
         [SETTING_PSK_FILE] = offsetof(struct settings, psk_file),
+        [SETTING_TLS_CERTIFICATE] = offsetof(struct settings, tls_certificate),
+        [SETTING_TLS_KEY] = offsetof(struct settings, tls_key),
+        [SETTING_TLS_CA] = offsetof(struct settings, tls_ca),
         [SETTING_ALLOW_UNAUTHENTICATED] = offsetof(struct settings, allow_unauthenticated),
         [SETTING_COMMON_CLOCK] = offsetof(struct settings, common_clock),
         [SETTING_TRUST_URI] = offsetof(struct settings, trust_uri),

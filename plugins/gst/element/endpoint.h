@@ -38,6 +38,9 @@ enum {
     SETTING_REQUIRE_DIRECT,
     SETTING_ACCESS,
     SETTING_PSK_FILE,
+    SETTING_TLS_CERTIFICATE,
+    SETTING_TLS_KEY,
+    SETTING_TLS_CA,
     SETTING_ALLOW_UNAUTHENTICATED,
     SETTING_COMMON_CLOCK,
     SETTING_TRUST_URI,
@@ -51,7 +54,7 @@ enum {
 /* Each element has two: the values of its properties, under its object lock, and a copy taken at
  * start, which is constant until stop and therefore read without a lock. */
 struct settings {
-    gchar *address, *device, *access, *psk_file, *common_clock;
+    gchar *address, *device, *access, *psk_file, *tls_certificate, *tls_key, *tls_ca, *common_clock;
     guint slots;
     gboolean slots_set; /* by the application; else the default of sound and data is another one */
     enum gpud_slow_receiver slow_receiver; /* relaxed atomic: the sink reads it for each frame */

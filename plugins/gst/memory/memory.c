@@ -827,19 +827,17 @@ gboolean shared_sender_is_interrupted(struct shared_sender *sender)
     return g_atomic_int_get(&sender->interrupted);
 }
 
-guint64 shared_sender_latency(struct shared_sender *sender)
+gsize shared_sender_list_links(struct shared_sender *sender,
+                               struct gpud_link_info link[GPUD_RECEIVERS_MAX])
 {
-    struct gpud_link_info link[GPUD_RECEIVERS_MAX] = {GPUD_INFO_INIT(link[0])};
-    guint64 longest = 0;
-    size_t count = 0;
+    gsize count = 0;
 
+    link[0].size = sizeof(link[0]);
     g_rw_lock_reader_lock(&sender->life);
     if (sender->core)
         count = gpud_sender_list_links(sender->core, link, GPUD_RECEIVERS_MAX);
     g_rw_lock_reader_unlock(&sender->life);
-    for (size_t i = 0; i < count; i++)
-        longest = MAX(longest, link[i].latency_ns);
-    return longest;
+    return count;
 }
 
 enum gpud_status shared_sender_configure(struct shared_sender *sender,

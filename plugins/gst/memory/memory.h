@@ -431,8 +431,9 @@ void shared_sender_set_slow_receiver(struct shared_sender *sender, enum gpud_slo
 /* From any thread; after take *info is left unchanged. */
 void shared_sender_get_info(struct shared_sender *sender, struct gpud_sender_info *info);
 
-/* The highest latency of the receivers' last frames, ns; 0: unknown. From any thread. */
-guint64 shared_sender_latency(struct shared_sender *sender);
+/* Its receivers; returns how many there are. From any thread. */
+gsize shared_sender_list_links(struct shared_sender *sender,
+                               struct gpud_link_info link[GPUD_RECEIVERS_MAX]);
 
 /* Starts a new epoch; slots of older ones can only be released. dmabufs: slots shall have them. */
 enum gpud_status shared_sender_configure(struct shared_sender *sender,

@@ -297,6 +297,9 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
     params.require_direct = settings->require_direct;
     params.access = settings->access;
     params.psk_file = settings->psk_file;
+    params.tls_certificate = settings->tls_certificate;
+    params.tls_key = settings->tls_key;
+    params.tls_ca = settings->tls_ca;
     params.allow_unauthenticated = settings->allow_unauthenticated;
     params.on_connect = sink_clients_on_connect;
     params.on_disconnect = sink_clients_on_disconnect;
@@ -528,6 +531,34 @@ static void get_route(GstElement *element, struct endpoint_route *route)
               "the CPU copies pictures from dma-bufs that are not the ring's", room);
 }
 
+/* The field "clients": a structure for each receiver that is connected now; and "latency", of the
+ * slowest one, if any is known. */
+static void stats_add_clients(GstGpudirectSink *self, GstStructure *stats)
+{
+    struct gpud_link_info link[GPUD_RECEIVERS_MAX];
+    struct shared_sender *sender = ref_sender(self);
+    gsize count = sender ? shared_sender_list_links(sender, link) : 0;
+    guint64 latency = 0;
+    GValue all = G_VALUE_INIT;
+
+    shared_sender_unref(sender);
+    g_value_init(&all, GST_TYPE_LIST);
+    for (gsize i = 0; i < count; i++) {
+        latency = MAX(latency, link[i].latency_ns);
+        GValue one = G_VALUE_INIT;
+        g_value_init(&one, GST_TYPE_STRUCTURE);
+        g_value_take_boxed(&one,
+                           gst_structure_new("client", "id", G_TYPE_UINT64, link[i].id, "name",
+                                             G_TYPE_STRING, link[i].name, "host", G_TYPE_STRING,
+                                             link[i].host, "path", G_TYPE_STRING, link[i].path,
+                                             "encrypted", G_TYPE_STRING, link[i].encrypted, NULL));
+        gst_value_list_append_and_take_value(&all, &one);
+    }
+    gst_structure_take_value(stats, "clients", &all);
+    if (latency)
+        gst_structure_set(stats, "latency", G_TYPE_UINT64, latency, NULL);
+}
+
 static GstStructure *make_stats(GstElement *element)
 {
     static const gchar *const policies[] = {
@@ -559,12 +590,7 @@ static GstStructure *make_stats(GstElement *element)
         "lends-dmabufs", G_TYPE_BOOLEAN, g_atomic_int_get(&self->lends_dmabufs) == TRUE, NULL);
     gst_structure_set(stats, "device", G_TYPE_STRING, info.device[0] ? info.device : "none", NULL);
     device_choice_tell(&self->endpoint.device, stats);
-    /* Of the slowest receiver; absent if none is known. */
-    struct shared_sender *sender = ref_sender(self);
-    guint64 latency = sender ? shared_sender_latency(sender) : 0;
-    if (latency)
-        gst_structure_set(stats, "latency", G_TYPE_UINT64, latency, NULL);
-    shared_sender_unref(sender);
+    stats_add_clients(self, stats);
     gst_structure_set(stats, "stands-by", G_TYPE_BOOLEAN, info.stands_by, "dropped-standby",
                       G_TYPE_UINT64, __atomic_load_n(&self->standby.dropped, __ATOMIC_RELAXED),
                       NULL);
@@ -829,10 +855,11 @@ static void install_properties(GstElementClass *sink_class)
         .psk_file = "Between hosts: a file with the key that both ends have, readable by its owner "
                     "only (16 to 1024 bytes)",
         .allow_unauthenticated = "Between hosts: any host that reaches the address may receive, "
-                                 "without a psk-file",
+                                 "without a psk-file or certificates",
         .active_path = "The route to the receiver that connected last, or none",
-        .stats = "Frames, drops by reason, copies, waits, the clock's name, and what every sink "
-                 "counts",
+        .stats =
+            "Frames, drops by reason, copies, waits, the clock's name, what every sink counts, "
+            "and a list of the receivers with how each one's connection is encrypted",
     };
 
     GObjectClass *klass = G_OBJECT_CLASS(sink_class);

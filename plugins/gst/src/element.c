@@ -430,15 +430,16 @@ static GstStructure *make_stats(GstElement *element)
     guint64 skipped = __atomic_load_n(&self->feed.skipped, __ATOMIC_RELAXED);
     feed_get_info(&self->feed, &info);
     GstStructure *stats = gst_structure_new(
-        "gpudirect-stats", "active-path", G_TYPE_STRING, info.path, "device", G_TYPE_STRING,
-        info.device, "connected", G_TYPE_BOOLEAN, info.connected, "frames", G_TYPE_UINT64,
-        info.frames - MIN(skipped, info.frames), "dropped", G_TYPE_UINT64, info.dropped + skipped,
-        "corrupted", G_TYPE_UINT64, info.corrupted, "connects", G_TYPE_UINT64, info.connects,
-        "disconnects", G_TYPE_UINT64, info.disconnects, "reconnects", G_TYPE_UINT64,
-        info.connects > 0 ? info.connects - 1 : 0, "copies-cpu", G_TYPE_UINT64,
-        info.copies_cpu + counter_read(&self->endpoint.counters->copies_cpu), "copies-gpu",
-        G_TYPE_UINT64, info.copies_gpu + counter_read(&self->endpoint.counters->copies_gpu),
-        "cpu-waits", G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
+        "gpudirect-stats", "active-path", G_TYPE_STRING, info.path, "encrypted", G_TYPE_STRING,
+        info.encrypted, "device", G_TYPE_STRING, info.device, "connected", G_TYPE_BOOLEAN,
+        info.connected, "frames", G_TYPE_UINT64, info.frames - MIN(skipped, info.frames), "dropped",
+        G_TYPE_UINT64, info.dropped + skipped, "corrupted", G_TYPE_UINT64, info.corrupted,
+        "connects", G_TYPE_UINT64, info.connects, "disconnects", G_TYPE_UINT64, info.disconnects,
+        "reconnects", G_TYPE_UINT64, info.connects > 0 ? info.connects - 1 : 0, "copies-cpu",
+        G_TYPE_UINT64, info.copies_cpu + counter_read(&self->endpoint.counters->copies_cpu),
+        "copies-gpu", G_TYPE_UINT64,
+        info.copies_gpu + counter_read(&self->endpoint.counters->copies_gpu), "cpu-waits",
+        G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
         info.waits_device + counter_read(&self->endpoint.counters->waits_device), "kicks",
         G_TYPE_UINT64, info.kicks, "stood-in", G_TYPE_UINT64,
         __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), NULL);
@@ -788,7 +789,8 @@ static void install_properties(GstElementClass *src_class)
                   "group:NAME (and those of that group's members) or all",
         .psk_file = "Between hosts: a file with the sender's key, readable by its owner only",
         .active_path = "The current route, or none",
-        .stats = "Frames, drops, copies, waits, the sender's clock and latency (ns)",
+        .stats = "Frames, drops, copies, waits, the sender's clock and latency (ns), and how the "
+                 "connection is encrypted",
     };
     GObjectClass *klass = G_OBJECT_CLASS(src_class);
 

@@ -31,6 +31,9 @@ static struct gpud_receiver_params receiver_params(const struct input_params *pa
     receiver.require_direct = settings->require_direct;
     receiver.access = settings->access;
     receiver.psk_file = settings->psk_file;
+    receiver.tls_certificate = settings->tls_certificate;
+    receiver.tls_key = settings->tls_key;
+    receiver.tls_ca = settings->tls_ca;
     receiver.max_frame_size = params->options->max_frame_size;
     return receiver;
 }
@@ -61,6 +64,7 @@ static void add_receiver(struct input_info *info, struct gpud_receiver *receiver
     info->slots_max = from.slots_max;
     g_strlcpy(info->path, from.path, sizeof(info->path));
     g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
+    g_strlcpy(info->encrypted, from.encrypted, sizeof(info->encrypted));
 }
 
 static enum gpud_status link_open(const struct input_params *params, struct input **input,
@@ -510,13 +514,13 @@ static void pair_add_stats(struct input *input, GstStructure *stats)
         gpud_receiver_get_info(pair->link.receivers[i], &receiver);
         g_autoptr(GstStructure) one = gst_structure_new(
             name, "connected", G_TYPE_BOOLEAN, (gboolean)receiver.connected, "active-path",
-            G_TYPE_STRING, receiver.path, "frames", G_TYPE_UINT64, info.frames, "handed-on",
-            G_TYPE_UINT64, info.handed_on, "missed", G_TYPE_UINT64, info.missed, "unmatched",
-            G_TYPE_UINT64, info.untimed, "connects", G_TYPE_UINT64, receiver.connects, "behind",
-            G_TYPE_INT64, info.behind_ns, "offset", G_TYPE_INT64, info.offset_ns, "frozen",
-            G_TYPE_BOOLEAN, (gboolean)info.frozen, "reason", G_TYPE_STRING, info.reason, "late",
-            G_TYPE_UINT64, info.late, "ignored", G_TYPE_UINT64, info.ignored, "warning",
-            G_TYPE_STRING, info.warning, NULL);
+            G_TYPE_STRING, receiver.path, "encrypted", G_TYPE_STRING, receiver.encrypted, "frames",
+            G_TYPE_UINT64, info.frames, "handed-on", G_TYPE_UINT64, info.handed_on, "missed",
+            G_TYPE_UINT64, info.missed, "unmatched", G_TYPE_UINT64, info.untimed, "connects",
+            G_TYPE_UINT64, receiver.connects, "behind", G_TYPE_INT64, info.behind_ns, "offset",
+            G_TYPE_INT64, info.offset_ns, "frozen", G_TYPE_BOOLEAN, (gboolean)info.frozen, "reason",
+            G_TYPE_STRING, info.reason, "late", G_TYPE_UINT64, info.late, "ignored", G_TYPE_UINT64,
+            info.ignored, "warning", G_TYPE_STRING, info.warning, NULL);
         gst_structure_set(stats, name, GST_TYPE_STRUCTURE, one, NULL);
     }
 }

@@ -190,6 +190,7 @@ struct input_info {
     gchar path[32];
     gchar device[32]; /* the device that frames arrive on; filled by the element */
     gchar fallback_reason[GPUD_REASON_MAX];
+    gchar encrypted[64]; /* how the connection is; "": it crosses no network */
     guint64 frames, dropped, corrupted, connects, disconnects;
     guint64 copies_cpu, copies_gpu, waits_cpu, waits_device, kicks;
     guint64 latency_p50, latency_p99, latency_max;
