@@ -233,14 +233,15 @@ static PyObject *link_to_dict(const struct gpud_link_info *info)
         [GPUD_PHASE_LEAVING] = "leaving",
     };
     bool known = info->phase >= GPUD_PHASE_CONNECTING && info->phase <= GPUD_PHASE_LEAVING;
-    return Py_BuildValue("{s:K,s:L,s:N,s:N,s:N,s:N,s:s,s:N,s:I,s:K,s:K,s:K,s:K,s:N}", "id",
+    return Py_BuildValue("{s:K,s:L,s:N,s:N,s:N,s:N,s:s,s:N,s:I,s:K,s:K,s:K,s:K,s:N,s:N}", "id",
                          info->id, "pid", (long long)info->pid, "name", convert_text(info->name),
                          "device", convert_text(info->device), "path", convert_text(info->path),
                          "fallback_reason", convert_text(info->fallback_reason), "phase",
                          known ? phases[info->phase] : "unknown", "slow_receiver",
                          convert_policy(info->slow_receiver), "held", info->held, "delivered",
                          info->delivered, "dropped", info->dropped, "waiting", info->waiting,
-                         "latency_ns", info->latency_ns, "host", convert_text(info->host));
+                         "latency_ns", info->latency_ns, "host", convert_text(info->host),
+                         "encrypted", convert_text(info->encrypted));
 }
 
 /* Takes the item. */

@@ -445,7 +445,7 @@ static PyObject *receiver_get_info(PyObject *object, void *closure)
         return NULL;
     struct gpud_receiver_info info = self->info;
     return Py_BuildValue(
-        "{s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:N,s:N,s:N}",
+        "{s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:N,s:N,s:N,s:N}",
         "connected", PyBool_FromLong(info.connected), "path", convert_text(info.path),
         "fallback_reason", convert_text(info.fallback_reason), "frames", info.frames, "dropped",
         info.dropped, "corrupted", info.corrupted, "connects", info.connects, "disconnects",
@@ -454,18 +454,20 @@ static PyObject *receiver_get_info(PyObject *object, void *closure)
         info.latency_p50_ns, "latency_p99_ns", info.latency_p99_ns, "latency_max_ns",
         info.latency_max_ns, "slots", info.slots, "device", convert_text(info.device),
         "device_reason", convert_text(info.device_reason), "whole_reason",
-        convert_text(info.whole_reason));
+        convert_text(info.whole_reason), "encrypted", convert_text(info.encrypted));
 }
 
 /* --- the type ------------------------------------------------------------------------------ */
 
 static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
-    static char *keywords[] = {
-        "address",        "device",         "timeout", "name",     "slots",
-        "slow_receiver",  "require_direct", "route",   "access",   "psk_file",
-        "busy_poll",      "on_event",       "alloc",   "by_lines", "allow_old_dlpack",
-        "max_frame_size", "on_disconnect",  NULL};
+    static char *keywords[] = {"address",        "device",        "timeout",
+                               "name",           "slots",         "slow_receiver",
+                               "require_direct", "route",         "access",
+                               "psk_file",       "busy_poll",     "on_event",
+                               "alloc",          "by_lines",      "allow_old_dlpack",
+                               "max_frame_size", "on_disconnect", "tls_certificate",
+                               "tls_key",        "tls_ca",        NULL};
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     PyObject *handler = NULL, *allocator = NULL, *on_disconnect = NULL;
     int64_t timeout_ns = INT64_MAX;
@@ -476,12 +478,13 @@ static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *name
     enum gpud_status status;
     params.device = "auto";
     if (!PyArg_ParseTupleAndKeywords(
-            args, names, "s|O&$O&zIO&pzzzO&O&O&ppKO&:Receiver", keywords, &params.address,
+            args, names, "s|O&$O&zIO&pzzzO&O&O&ppKO&zzz:Receiver", keywords, &params.address,
             convert_parse_device, &params.device, guard_parse_timeout, &timeout_ns, &params.name,
             &params.slots, convert_parse_policy, &params.slow_receiver, &direct, &params.route,
             &params.access, &params.psk_file, parse_busy_poll, &params.busy_poll_ns,
             events_parse_handler, &handler, events_parse_handler, &allocator, &by_lines, &allow_old,
-            &max_frame_size, events_parse_handler, &on_disconnect))
+            &max_frame_size, events_parse_handler, &on_disconnect, &params.tls_certificate,
+            &params.tls_key, &params.tls_ca))
         return NULL;
     params.max_frame_size = max_frame_size;
     params.require_direct = direct;
@@ -848,11 +851,28 @@ static int set_preferred(PyObject *object, PyObject *value, void *closure)
 
 static PyObject *group_make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
-    static char *keywords[] = {
-        "members", "any",      "history",   "tolerance",     "latency",        "freeze_timeout",
-        "timeout", "name",     "slots",     "slow_receiver", "require_direct", "route",
-        "access",  "psk_file", "busy_poll", "on_event",      "time",           "allow_old_dlpack",
-        NULL};
+    static char *keywords[] = {"members",
+                               "any",
+                               "history",
+                               "tolerance",
+                               "latency",
+                               "freeze_timeout",
+                               "timeout",
+                               "name",
+                               "slots",
+                               "slow_receiver",
+                               "require_direct",
+                               "route",
+                               "access",
+                               "psk_file",
+                               "busy_poll",
+                               "on_event",
+                               "time",
+                               "allow_old_dlpack",
+                               "tls_certificate",
+                               "tls_key",
+                               "tls_ca",
+                               NULL};
     struct gpud_receiver_params receiver = GPUD_PARAMS_INIT(receiver);
     struct gpud_group_params params = GPUD_PARAMS_INIT(params);
     const char *addresses[GPUD_GROUP_MEMBERS_MAX], *devices[GPUD_GROUP_MEMBERS_MAX];
@@ -862,13 +882,14 @@ static PyObject *group_make(PyTypeObject *own, PyObject *args, PyObject *names)
     struct gpud_error error;
     enum gpud_status status;
     if (!PyArg_ParseTupleAndKeywords(
-            args, names, "O!pIO&O&O&O&zIO&pzzzO&O&O&p:Group", keywords, &PyTuple_Type, &members,
+            args, names, "O!pIO&O&O&O&zIO&pzzzO&O&O&pzzz:Group", keywords, &PyTuple_Type, &members,
             &any, &params.history, guard_parse_timeout, &params.tolerance_ns, guard_parse_timeout,
             &params.latency_ns, guard_parse_timeout, &params.freeze_timeout_ns, guard_parse_timeout,
             &timeout_ns, &receiver.name, &receiver.slots, convert_parse_policy,
             &receiver.slow_receiver, &direct, &receiver.route, &receiver.access, &receiver.psk_file,
             parse_busy_poll, &receiver.busy_poll_ns, events_parse_handler, &handler,
-            events_parse_handler, &time, &allow_old))
+            events_parse_handler, &time, &allow_old, &receiver.tls_certificate, &receiver.tls_key,
+            &receiver.tls_ca))
         return NULL;
     receiver.require_direct = direct;
     params.mode = any ? GPUD_GROUP_ANY : GPUD_GROUP_ALL;

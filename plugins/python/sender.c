@@ -311,6 +311,9 @@ static PyObject *sender_make(PyTypeObject *own, PyObject *args, PyObject *names)
                                "allow_unauthenticated",
                                "standby",
                                "large_meta_max",
+                               "tls_certificate",
+                               "tls_key",
+                               "tls_ca",
                                NULL};
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     const char *media = NULL;
@@ -319,10 +322,11 @@ static PyObject *sender_make(PyTypeObject *own, PyObject *args, PyObject *names)
     enum gpud_status status;
     params.device = "auto";
     if (!PyArg_ParseTupleAndKeywords(
-            args, names, "s|z$O&zIO&pzzzppI:Sender", keywords, &params.address, &media,
+            args, names, "s|z$O&zIO&pzzzppIzzz:Sender", keywords, &params.address, &media,
             convert_parse_device, &params.device, &params.name, &params.slots, convert_parse_policy,
             &params.slow_receiver, &direct, &params.route, &params.access, &params.psk_file,
-            &unauthenticated, &standby, &params.large_meta_max))
+            &unauthenticated, &standby, &params.large_meta_max, &params.tls_certificate,
+            &params.tls_key, &params.tls_ca))
         return NULL;
     params.require_direct = direct;
     params.allow_unauthenticated = unauthenticated;

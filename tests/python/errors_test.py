@@ -55,7 +55,8 @@ class Errors(Case):
             self.assertIsNone(receiver.poll())
         for call in (receiver.acquire, receiver.poll, receiver.fileno):
             self.refuses(gpudirect.Closed, "the receiver is closed", call)
-        self.assertEqual((receiver.info["frames"], receiver.info["device"]), (0, "host"))
+        info = receiver.info
+        self.assertEqual((info["frames"], info["device"], info["encrypted"]), (0, "host", ""))
         self.assertEqual(list(receiver), [])
 
     def test_wrong_types(self):
@@ -71,9 +72,9 @@ class Errors(Case):
         named = {
             gpudirect.Receiver: {"timeout": "a", "name": 1, "slots": "a", "slow_receiver": 1, "route": 1, "access": 1,
                                  "psk_file": 1, "busy_poll": "a", "on_event": 1, "alloc": 1, "device": 1,
-                                 "on_disconnect": 1, "nonsense": 1},
+                                 "on_disconnect": 1, "tls_certificate": 1, "tls_key": 1, "tls_ca": 1, "nonsense": 1},
             gpudirect.Sender: {"device": 1, "name": 1, "slots": 1.5, "slow_receiver": 1, "route": 1, "access": 1,
-                               "psk_file": 1, "nonsense": 1},
+                               "psk_file": 1, "tls_certificate": 1, "tls_key": 1, "tls_ca": 1, "nonsense": 1},
             gpudirect.Capture: {"format": 1, "width": "a", "height": 1.5, "fps": "25", "device": 1, "timeout": "a",
                                 "slots": "a", "method": 1, "input": 1, "controls": [], "nonsense": 1},
         }
@@ -90,6 +91,15 @@ class Errors(Case):
         self.refuses(ValueError, "null", gpudirect.Receiver, "a", device="host\0")
         self.refuses(ValueError, '"raise" or a function', gpudirect.Receiver, "a", on_disconnect="eos")
         self.refuses(ValueError, "seconds", gpudirect.channels, None, None)
+
+    def test_certificates(self):
+        """They reach the library, which refuses them on one host."""
+        files = {"tls_certificate": "/c", "tls_key": "/k", "tls_ca": "/a"}
+        for name, value in files.items():
+            says = name.replace("_", "-") + " is for addresses of other hosts"
+            self.refuses(gpudirect.Error, says, gpudirect.Receiver, self.address, **{name: value})
+            self.refuses(gpudirect.Error, says, gpudirect.Sender, self.address, **{name: value})
+            self.refuses(gpudirect.Error, says, gpudirect.Group, [self.address, "other"], **{name: value})
 
     def test_wrong_types_of_a_frame(self):
         with gpudirect.Sender(self.address, media=RGBA, device="host") as sender:

@@ -234,7 +234,8 @@ class Groups(Case):
         self.group(names, name="both", route="map", busy_poll=-1)
         for sender in senders:
             sender.wait(1, timeout=DEADLINE)
-            self.assertEqual([(link["name"], link["path"]) for link in sender.links], [("both", "map")])
+            self.assertEqual([(link["name"], link["path"], link["encrypted"]) for link in sender.links],
+                             [("both", "map", "")])
         refused = self.group(names, route="peer")
         self.refuses(gpudirect.Timeout, "peer", refused.acquire, timeout=0.2)
 

@@ -73,7 +73,7 @@ class _Source:
 class Receiver(_Source, _gpudirect.Receiver):
     """Receiver(address, device="auto", *, timeout=None, name=None, slots=0, slow_receiver=None, require_direct=False,
     route=None, access=None, psk_file=None, busy_poll=0, on_event=None, alloc=None, by_lines=False,
-    allow_old_dlpack=False, max_frame_size=0, on_disconnect="wait")
+    allow_old_dlpack=False, max_frame_size=0, on_disconnect="wait", tls_certificate=None, tls_key=None, tls_ca=None)
 
     Receives the frames of a sender: an iterator, also for `async for`, and a context manager. It connects with the
     first frame, in either start order. The loop ends with the stream, when the sender has ended it (EOS); another loop
@@ -97,6 +97,11 @@ class Receiver(_Source, _gpudirect.Receiver):
                      torch before 2.9: the application promises not to write into them
     max_frame_size   bytes of the largest frame that is taken; 0: sound and data of any size, and pictures of about
                      twice the bytes of their rows
+    psk_file         for an address over a network: a file with the sender's key. info["encrypted"] says how the
+                     connection is encrypted
+    tls_certificate, tls_key, tls_ca
+                     for an address "tcp://…", instead of a key: PEM files with this end's certificate, its key, and
+                     the authorities that the sender's certificate must be from; all three
     """
 
     __slots__ = ("__weakref__", "_waiting")
@@ -183,7 +188,7 @@ class Instant(_Fields):
 class Group(_Source, _gpudirect.Group):
     """Group(addresses, mode="all", *, device="auto", history=0, tolerance=0, latency=0, freeze_timeout=0, timeout=None,
     name=None, slots=0, slow_receiver=None, require_direct=False, route=None, access=None, psk_file=None, busy_poll=0,
-    on_event=None, time=None, allow_old_dlpack=False)
+    on_event=None, time=None, allow_old_dlpack=False, tls_certificate=None, tls_key=None, tls_ca=None)
 
     Receives from several senders: an iterator of Instant, also for `async for`, and a context manager.
 
@@ -207,7 +212,8 @@ class Group(_Source, _gpudirect.Group):
 
     def __new__(cls, addresses, mode="all", *, device="auto", history=0, tolerance=0, latency=0, freeze_timeout=0,
                 timeout=None, name=None, slots=0, slow_receiver=None, require_direct=False, route=None, access=None,
-                psk_file=None, busy_poll=0, on_event=None, time=None, allow_old_dlpack=False):
+                psk_file=None, busy_poll=0, on_event=None, time=None, allow_old_dlpack=False, tls_certificate=None,
+                tls_key=None, tls_ca=None):
         if isinstance(addresses, str):
             raise TypeError("a group has a list of addresses")
         if mode not in ("all", "any"):
@@ -219,7 +225,8 @@ class Group(_Source, _gpudirect.Group):
             raise ValueError(f"{len(addresses)} addresses, and {len(devices_of)} devices")
         return super().__new__(cls, tuple(zip(addresses, devices_of)), mode == "any", history, tolerance, latency,
                                freeze_timeout, timeout, name, slots, slow_receiver, require_direct, route, access,
-                               psk_file, busy_poll, on_event, time, allow_old_dlpack)
+                               psk_file, busy_poll, on_event, time, allow_old_dlpack, tls_certificate, tls_key,
+                               tls_ca)
 
     def __init__(self, *arguments, **named):
         self._waiting = None
@@ -242,7 +249,8 @@ class Group(_Source, _gpudirect.Group):
 
 class Sender(_gpudirect.Sender):
     """Sender(address, media=None, *, device="auto", name=None, slots=0, slow_receiver=None, require_direct=False,
-    route=None, access=None, psk_file=None, allow_unauthenticated=False, standby=False, large_meta_max=0)
+    route=None, access=None, psk_file=None, allow_unauthenticated=False, standby=False, large_meta_max=0,
+    tls_certificate=None, tls_key=None, tls_ca=None)
 
     Sends frames to any number of receivers. As a context manager it ends the stream in order, or, at an exception,
     without.
@@ -253,6 +261,8 @@ class Sender(_gpudirect.Sender):
     slow_receiver   "block" (as None), "drop-newest" or "drop-oldest"
     standby         while another sender has the address, waits for it instead of raising: info["stands_by"]
     large_meta_max  bytes that a frame's large_meta may have; 0: 65536
+    psk_file, tls_certificate, tls_key, tls_ca
+                    as of a Receiver; links[…]["encrypted"] says how each connection is encrypted
     """
 
     __slots__ = ("__weakref__",)

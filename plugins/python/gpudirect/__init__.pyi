@@ -125,7 +125,9 @@ class Receiver(_Source):
                  busy_poll: float = 0, on_event: Callable[[int, bytes], object] | None = None,
                  alloc: Callable[[int, int], Any] | None = None, by_lines: bool = False,
                  allow_old_dlpack: bool = False, max_frame_size: int = 0,
-                 on_disconnect: Literal["wait", "raise"] | Callable[[PeerLost], object] = "wait") -> None: ...
+                 on_disconnect: Literal["wait", "raise"] | Callable[[PeerLost], object] = "wait",
+                 tls_certificate: str | None = None,
+                 tls_key: str | None = None, tls_ca: str | None = None) -> None: ...
 
 class Capture(_Source):
     def __init__(self, address: str, format: str | None = None, width: int = 0, height: int = 0,
@@ -162,7 +164,8 @@ class Group:
                  access: str | None = None, psk_file: str | None = None, busy_poll: float = 0,
                  on_event: Callable[[int, int, bytes], object] | None = None,
                  time: Callable[[int, dict[str, Any]], int | None] | None = None,
-                 allow_old_dlpack: bool = False) -> None: ...
+                 allow_old_dlpack: bool = False, tls_certificate: str | None = None,
+                 tls_key: str | None = None, tls_ca: str | None = None) -> None: ...
     @property
     def info(self) -> dict[str, Any]: ...
     @property
@@ -182,7 +185,9 @@ class Sender:
     def __init__(self, address: str, media: str | None = None, *, device: str | None = "auto",
                  name: str | None = None, slots: int = 0, slow_receiver: _Policy = None, require_direct: bool = False,
                  route: str | None = None, access: str | None = None, psk_file: str | None = None,
-                 allow_unauthenticated: bool = False, standby: bool = False, large_meta_max: int = 0) -> None: ...
+                 allow_unauthenticated: bool = False, standby: bool = False, large_meta_max: int = 0,
+                 tls_certificate: str | None = None,
+                 tls_key: str | None = None, tls_ca: str | None = None) -> None: ...
     @property
     def info(self) -> dict[str, Any]: ...
     @property
