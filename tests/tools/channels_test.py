@@ -194,7 +194,7 @@ try:
     for receiver in cam1["receivers"]:
         check(receiver["state"] == "streaming" and receiver["route"] == "map" and receiver["frames"] > 0 and
               receiver["name"] == "gst-launch-1.0" and receiver["reason"] is None and
-              receiver["host"] is None, f"{receiver}")
+              receiver["host"] is None and receiver["encrypted"] is None, f"{receiver}")
     wait_for_channel(elsewhere, lambda channel: channel["answered"] and channel["pid"] == second.pid)
 
     # A machine that is busy elsewhere may not answer in time.

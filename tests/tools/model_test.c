@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What gpudirect-monitor makes of answers: rates of answers that it takes late, and events that one
- * channel cannot push out of the list. */
+/* What gpudirect-monitor makes of answers: rates of answers that it takes late, events that one
+ * channel cannot push out of the list, and how connections are encrypted, in JSON and metrics. */
 #include "monitor/monitor.h"
 #include "support/check.h"
 #include "support/media.h"
@@ -119,6 +119,43 @@ static void test_late_answers(void)
     gpud_receiver_destroy(&receiver);
     gpud_sender_destroy(&sender);
     SAY("rates of answers that are taken late");
+}
+
+/* --- encryption ------------------------------------------------------------------------------ */
+
+/* The member "encrypted" of a receiver's JSON; to be freed with json_node_unref(). */
+static JsonNode *encrypted_of(const struct gpud_link_info *link)
+{
+    g_autoptr(JsonBuilder) builder = json_builder_new();
+    json_builder_begin_object(builder);
+    channels_put_receiver(builder, link);
+    json_builder_end_object(builder);
+    g_autoptr(JsonNode) root = json_builder_get_root(builder);
+    JsonNode *member = json_object_get_member(json_node_get_object(root), "encrypted");
+    CHECK(member, "no member \"encrypted\"");
+    return json_node_copy(member);
+}
+
+static void test_encryption(void)
+{
+    struct gpud_link_info link = {.size = sizeof(link), .id = 1, .encrypted = "TLS 1.3 AES"};
+    const struct gpud_link_info *links[] = {&link};
+    struct metrics_channel channel = {
+        .info = {.address = "tcp://192.0.2.1/cam1", .answered = true, .links = 1, .link = links},
+        .is_there = true};
+    g_autoptr(GPtrArray) channels = g_ptr_array_new();
+    g_ptr_array_add(channels, &channel);
+
+    g_autoptr(JsonNode) known = encrypted_of(&link);
+    CHECK(g_strcmp0(json_node_get_string(known), "TLS 1.3 AES") == 0, "in JSON: %s",
+          json_node_get_string(known));
+    GString *metrics = metrics_format(channels, false);
+    CHECK(strstr(metrics->str, "encrypted=\"TLS 1.3 AES\""), "the metrics are %s", metrics->str);
+    g_string_free(metrics, TRUE);
+    link.encrypted[0] = '\0';
+    g_autoptr(JsonNode) local = encrypted_of(&link);
+    CHECK(json_node_is_null(local), "on one host it is not null");
+    SAY("how connections are encrypted");
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
@@ -240,6 +277,7 @@ int main(void)
     CHECK(mkdtemp(folder), "no folder");
     CHECK(setenv("XDG_RUNTIME_DIR", folder, 1) == 0, "no environment");
     WORKS(gpud_context_create(NULL, &context, &e));
+    test_encryption();
     test_late_answers();
     test_flood();
     test_memory();

@@ -45,6 +45,8 @@ def check_refusals():
             (["--directory", str(folder / "none")], 1, "No such file"),
             (["--directory", str(folder), "--all-users"], 2, "do not go together"),
             (["--watch-content", "--no-thumbnails"], 2, "do not go together"),
+            (["--tls-certificate", "/c", "--tls-ca", "/a"], 2, "go together"),
+            (["--tls-key", "/k"], 2, "go together"),
             (["--tui"], 1, "needs a terminal"),
             (["--nonsense"], 2, "--nonsense")):
         out, err = run(MONITOR, *args, status=status)
@@ -340,7 +342,7 @@ check_expected()
 check_token(token)
 with Pipelines() as pipelines:
     check_folders(pipelines)
-    monitor = Monitor()
+    monitor = Monitor("--psk-file", str(folder / "none"))  # channels of this host need no key
     prometheus = None
     if Prometheus.missing:
         print(f"a real Prometheus: not tried, {Prometheus.missing}")

@@ -127,6 +127,8 @@ def check_refusals():
     for words, text in (([], "one argument"), (["a", "b"], "one argument"), (["--timeout", "x", "a"], "seconds"),
                         (["--timeout", "5", "a"], "--png"), (["--full-screen", "--png", "a", "b"], "--full-screen"),
                         (["--start-times", "--png", "a", "b"], "--start-times"),
+                        (["--tls-certificate", "/c", "a"], "tls-certificate is for addresses of other hosts"),
+                        (["--tls-key", "/k", "a"], "tls-key is for"), (["--tls-ca", "/a", "a"], "tls-ca is for"),
                         (["nonsense://x"], "is not an address"), (["--nonsense", "a"], "nonsense")):
         err = view(*words, status=2)[1]
         check(text in err and err.startswith("gpudirect-view: "), f"{words}: {err!r}")

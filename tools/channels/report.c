@@ -41,6 +41,7 @@ void channels_put_receiver(JsonBuilder *builder, const struct gpud_link_info *li
     json_put_int(builder, "id", (gint64)link->id);
     json_put_int_if(builder, "pid", link->pid > 0, link->pid);
     json_put_text(builder, "host", link->host);
+    json_put_text(builder, "encrypted", link->encrypted);
     json_put_text(builder, "name", link->name);
     json_put_text(builder, "device", link->device);
     json_put_string(builder, "state", channels_phase_name(link->phase));
@@ -300,6 +301,7 @@ static void receiver_labels(struct sample *sample, const struct gpud_channel_inf
 {
     put_number_label(sample, "pid", (double)link->pid);
     put_label(sample, "host", link->host);
+    put_label(sample, "encrypted", link->encrypted);
     put_label(sample, "device", link->device);
     put_label(sample, "route", link->path);
     put_label(sample, "reason", link->fallback_reason);

@@ -15,7 +15,7 @@ _gpudirect_words()
     */--verify) echo marks full ;;
     */--access) echo user all group: ;;
     */--directory) echo -d ;;
-    */--expect | */--psk-file | */--token-file | */--plot | */--png) echo -f ;;
+    */--expect | */--psk-file | */--tls-certificate | */--tls-key | */--tls-ca | */--token-file | */--plot | */--png) echo -f ;;
     gpudirect-bench/ | gpudirect-info/) ;;
     */ | gpudirect-info/--channels) gpudirect-info --channels --json 2>/dev/null | sed -n 's/^ *"address" : "\(.*\)",\{0,1\}$/\1/p' ;;
     esac

@@ -103,6 +103,8 @@ static void channels_describe_link(GString *line, const struct gpud_link_info *l
         g_string_append(line, ", latency ");
         append_time(line, link->latency_ns);
     }
+    if (link->encrypted[0])
+        g_string_append_printf(line, "; encrypted: %s", link->encrypted);
     if (link->phase == GPUD_PHASE_LEAVING)
         g_string_append(line, "; it said goodbye");
     if (link->fallback_reason[0])

@@ -53,7 +53,8 @@ static const char description[] =
 
 struct options {
     gboolean tui, all_users, no_thumbnails, watch_content;
-    char *listen, *token_file, *psk_file;
+    char *listen, *token_file;
+    struct monitor_keys keys;
     char **folders, **expect, **addresses;
 };
 
@@ -171,7 +172,7 @@ static bool main_start(struct monitor *monitor, const struct options *options)
     bool serves = !options->tui || options->listen;
     monitor->watches = options->watch_content;
     if ((serves || options->watch_content) && !options->no_thumbnails) {
-        monitor->thumbnails = monitor_thumbnails_new(options->psk_file, &failure);
+        monitor->thumbnails = monitor_thumbnails_new(&options->keys, &failure);
         if (!monitor->thumbnails) {
             complain(failure.reason);
             return false;
@@ -265,8 +266,14 @@ int main(int argc, char **argv)
          "Connect to all channels, all the time, and report pictures that freeze or are black, and "
          "silent sound",
          NULL},
-        {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &options.psk_file,
+        {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &options.keys.psk_file,
          "The key of channels over a network, for their pictures", "FILE"},
+        {"tls-certificate", 0, 0, G_OPTION_ARG_FILENAME, &options.keys.tls_certificate,
+         "For channels at tcp:// addresses, instead of a key: this monitor's certificate", "FILE"},
+        {"tls-key", 0, 0, G_OPTION_ARG_FILENAME, &options.keys.tls_key,
+         "The certificate's private key", "FILE"},
+        {"tls-ca", 0, 0, G_OPTION_ARG_FILENAME, &options.keys.tls_ca,
+         "The authorities that the senders' certificates must be from", "FILE"},
         {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
         {NULL},
     };
@@ -287,6 +294,9 @@ int main(int argc, char **argv)
         complain("--directory and --all-users do not go together (see --help)");
     } else if (options.watch_content && options.no_thumbnails) {
         complain("--watch-content and --no-thumbnails do not go together (see --help)");
+    } else if (!options.keys.tls_certificate != !options.keys.tls_key ||
+               !options.keys.tls_certificate != !options.keys.tls_ca) {
+        complain("--tls-certificate, --tls-key and --tls-ca go together (see --help)");
     } else {
         picture_start();
         options.addresses = &argv[1];
@@ -297,6 +307,9 @@ int main(int argc, char **argv)
     g_free(options.token_file);
     g_strfreev(options.folders);
     g_strfreev(options.expect);
-    g_free(options.psk_file);
+    g_free(options.keys.psk_file);
+    g_free(options.keys.tls_certificate);
+    g_free(options.keys.tls_key);
+    g_free(options.keys.tls_ca);
     return result;
 }

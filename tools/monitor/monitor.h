@@ -195,8 +195,14 @@ GBytes *monitor_picture_encode(struct gpud_frame *frame, const struct gpud_media
 
 struct monitor_thumbnails;
 
-/* psk_file: for channels over a network; NULL: none. NULL: *error says why. */
-struct monitor_thumbnails *monitor_thumbnails_new(const char *psk_file, struct gpud_error *error);
+/* Files for channels over a network; NULL: not given. */
+struct monitor_keys {
+    char *psk_file, *tls_certificate, *tls_key, *tls_ca;
+};
+
+/* keys: outlives the thumbnails. NULL: *error says why. */
+struct monitor_thumbnails *monitor_thumbnails_new(const struct monitor_keys *keys,
+                                                  struct gpud_error *error);
 void monitor_thumbnails_free(struct monitor_thumbnails *thumbnails);
 
 /* The newest image of a channel, and its media type (IANA). NULL without an image: *reason is then

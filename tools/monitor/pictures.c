@@ -242,7 +242,7 @@ struct worker {
 
 struct monitor_thumbnails {
     struct gpud_context *context;
-    char *psk_file;
+    const struct monitor_keys *keys;
     GMutex lock;
     GCond wake;
     GPtrArray *workers; /* main thread */
@@ -358,20 +358,27 @@ static struct worker *thumbnails_start(struct monitor_thumbnails *all, const cha
                                        char **reason)
 {
     struct gpud_error error;
-    /* Any sender: the monitor was asked to show all that it lists. */
     struct worker *worker = g_new0(struct worker, 1);
-    const struct gpud_receiver_params params = {
+    struct gpud_receiver_params params = {
         .size = sizeof(params),
         .address = address,
         .name = MONITOR_NAME,
         .slots = 1,
         .slow_receiver = GPUD_SLOW_DROP_OLDEST,
-        .access = "all",
         .busy_poll_ns = -1,
         .on_event = note_format,
         .user = worker,
-        .psk_file = all->psk_file,
     };
+    bool has_tls = g_str_has_prefix(address, "tcp://");
+    if (has_tls && all->keys->tls_certificate) {
+        params.tls_certificate = all->keys->tls_certificate;
+        params.tls_key = all->keys->tls_key;
+        params.tls_ca = all->keys->tls_ca;
+    } else if (has_tls || g_str_has_prefix(address, "rdma://")) {
+        params.psk_file = all->keys->psk_file;
+    } else { /* any sender: the monitor was asked to show all that it lists */
+        params.access = "all";
+    }
     if (gpud_receiver_create(all->context, &params, &worker->receiver, &error) != GPUD_OK) {
         *reason = g_strdup(error.reason);
         g_free(worker);
@@ -446,14 +453,15 @@ GBytes *monitor_thumbnails_get(struct monitor_thumbnails *all, const char *addre
     return image;
 }
 
-struct monitor_thumbnails *monitor_thumbnails_new(const char *psk_file, struct gpud_error *error)
+struct monitor_thumbnails *monitor_thumbnails_new(const struct monitor_keys *keys,
+                                                  struct gpud_error *error)
 {
     struct gpud_context *context;
     if (gpud_context_create(NULL, &context, error) != GPUD_OK)
         return NULL;
     struct monitor_thumbnails *all = g_new0(struct monitor_thumbnails, 1);
     all->context = context;
-    all->psk_file = g_strdup(psk_file);
+    all->keys = keys;
     g_mutex_init(&all->lock);
     g_cond_init(&all->wake);
     all->workers = g_ptr_array_new_with_free_func(worker_free);
@@ -475,6 +483,5 @@ void monitor_thumbnails_free(struct monitor_thumbnails *all)
     gpud_context_destroy(&all->context);
     g_mutex_clear(&all->lock);
     g_cond_clear(&all->wake);
-    g_free(all->psk_file);
     g_free(all);
 }

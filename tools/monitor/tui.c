@@ -95,6 +95,8 @@ static void tui_add_receiver(GPtrArray *lines, const struct monitor_receiver *re
             info->dropped, info->dropped_newest, info->dropped_oldest, info->dropped_failed,
             info->dropped_format, info->stats.copies_cpu, info->stats.copies_gpu,
             info->stats.waits_cpu + info->stats.waits_device);
+    if (info->encrypted[0])
+        tui_add(lines, FAINT, "      encrypted: %s", info->encrypted);
     if (info->fallback_reason[0])
         tui_add(lines, FAINT, "      not better, because %s", info->fallback_reason);
 }

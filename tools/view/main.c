@@ -27,7 +27,7 @@
 
 struct options {
     const char *address;
-    char *png, *access, *psk_file; /* NULL: not given */
+    char *png, *access, *psk_file, *tls_certificate, *tls_key, *tls_ca; /* NULL: not given */
     gboolean full_screen, start_times, version;
     gboolean one_picture; /* quit when it is shown */
     double timeout;       /* negative: not given */
@@ -80,6 +80,9 @@ static bool source_open(struct source *source, const struct options *options,
     params.address = options->address;
     params.access = options->access;
     params.psk_file = options->psk_file;
+    params.tls_certificate = options->tls_certificate;
+    params.tls_key = options->tls_key;
+    params.tls_ca = options->tls_ca;
     params.name = "gpudirect-view";
     params.slots = SLOTS;
     params.slow_receiver = GPUD_SLOW_DROP_OLDEST;
@@ -1044,16 +1047,23 @@ static int measure_start(const struct options *options)
 {
     char timeout[32];
     g_snprintf(timeout, sizeof(timeout), "%g", (double)patience_ns(options) / 1e9);
-    const char *arguments[10] = {"/proc/self/exe", "--one-picture", "--timeout", timeout};
+    const struct {
+        const char *name, *value;
+    } given[] = {
+        {"--access", options->access},
+        {"--psk-file", options->psk_file},
+        {"--tls-certificate", options->tls_certificate},
+        {"--tls-key", options->tls_key},
+        {"--tls-ca", options->tls_ca},
+    };
+    const char *arguments[6 + 2 * G_N_ELEMENTS(given)] = {"/proc/self/exe", "--one-picture",
+                                                          "--timeout", timeout};
     int count = 4;
-    if (options->access) {
-        arguments[count++] = "--access";
-        arguments[count++] = options->access;
-    }
-    if (options->psk_file) {
-        arguments[count++] = "--psk-file";
-        arguments[count++] = options->psk_file;
-    }
+    for (size_t i = 0; i < G_N_ELEMENTS(given); i++)
+        if (given[i].value) {
+            arguments[count++] = given[i].name;
+            arguments[count++] = given[i].value;
+        }
     arguments[count] = options->address;
     return stages_measure(arguments);
 }
@@ -1084,6 +1094,12 @@ int main(int argc, char **argv)
          "Whose sender it may be: user (default: this user), group:NAME, all", "WHO"},
         {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &options.psk_file,
          "The sender's key, for an address over a network", "FILE"},
+        {"tls-certificate", 0, 0, G_OPTION_ARG_FILENAME, &options.tls_certificate,
+         "For an address tcp://, instead of a key: the viewer's certificate", "FILE"},
+        {"tls-key", 0, 0, G_OPTION_ARG_FILENAME, &options.tls_key, "The certificate's private key",
+         "FILE"},
+        {"tls-ca", 0, 0, G_OPTION_ARG_FILENAME, &options.tls_ca,
+         "The authorities that the sender's certificate must be from", "FILE"},
         {"start-times", 0, 0, G_OPTION_ARG_NONE, &options.start_times,
          "Open the window five times, beside a sender, and print where the time goes", NULL},
         {"one-picture", 0, G_OPTION_FLAG_HIDDEN, G_OPTION_ARG_NONE, &options.one_picture,
@@ -1120,5 +1136,8 @@ int main(int argc, char **argv)
     g_free(options.png);
     g_free(options.access);
     g_free(options.psk_file);
+    g_free(options.tls_certificate);
+    g_free(options.tls_key);
+    g_free(options.tls_ca);
     return result;
 }

@@ -125,6 +125,7 @@ function showReceiver(parts, channel, receiver) {
   const {values} = parts, losing = receiver.dropped_hz > 0;
   set(parts.title, `${nameOf(receiver)}, ${processOf(receiver)}`);
   set(values.route, `${receiver.route ?? 'none'} to ${receiver.device ?? '?'}` +
+    (receiver.encrypted ? `, encrypted: ${receiver.encrypted}` : '') +
     (receiver.state === 'streaming' ? '' : `, ${receiver.state}`));
   set(values.rate, number(receiver.rate_hz));
   set(values.lost, lostWords(receiver), losing ? 'warn' : '');
