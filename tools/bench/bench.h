@@ -28,7 +28,9 @@
  *     frames.c       how a frame is marked and checked
  *     ceiling.c      what the machine can do at best, in processes of its own: the processors;
  *     ceilinggpu.c   a GPU's driver;
- *     ceilingrdma.c  a network card
+ *     ceilingrdma.c  a network card;
+ *     ceilingtcp.c   the kernel's TCP
+ *     peers.c        other programs over the same network
  *     remote.c       two benches on two hosts
  *     channels.c     --channels: many of them, in two processes or in two each
  *     failover.c     --failover: the main of two senders is killed */
@@ -89,8 +91,11 @@ struct bench_job {
     bool distribution;     /* the report has that of latencies */
     bool fills;            /* some frames are filled, and checked to the last byte */
     bool allow_unauthenticated;
-    bool remote;       /* other benches start sender and receivers: remote.c */
-    char network[256]; /* the address if frames go over a network; else "" */
+    bool remote;        /* other benches start sender and receivers: remote.c */
+    bool only_ceilings; /* nothing is sent through the library */
+    bool peers;         /* other programs are measured over the same network: peers.c */
+    char peer_host[64]; /* where receivers have another address than the sender; else its own */
+    char network[256];  /* the address if frames go over a network; else "" */
     char psk_file[256];
     char address[256];          /* where the core's receivers connect */
     char sink[2048], src[2048]; /* GStreamer elements */
@@ -168,7 +173,7 @@ struct bench_result {
     uint64_t latencies_cpu;  /* number of the next: until the CPU had a frame that a GPU reads */
     uint64_t of_backup, missing; /* --failover: frames of the backup; that did not come */
     struct bench_raw_gpu raw;
-    double raw_write; /* frames a second by plain RDMA writes; 0: not measured */
+    double raw_rate; /* frames a second by a plain network; 0: not measured */
     struct bench_channels channels;
 };
 
@@ -280,11 +285,13 @@ void bench_run_channel_senders(void);
 void bench_run_channel_receivers(void);
 void bench_run_failover_sender(void);
 void bench_run_failover_receiver(void);
-void bench_run_echo(void);       /* is woken for the ceiling of latency */
-void bench_run_words(void);      /* answers words in shared memory */
-void bench_run_raw(void);        /* a GPU's driver without gpudirect */
-void bench_run_raw_writer(void); /* a network card without gpudirect: the writer, the target */
-void bench_run_raw_target(void);
+void bench_run_echo(void);        /* is woken for the ceiling of latency */
+void bench_run_words(void);       /* answers words in shared memory */
+void bench_run_raw(void);         /* a GPU's driver without gpudirect */
+void bench_run_rdma_writer(void); /* a network without gpudirect: the writer, the target */
+void bench_run_rdma_target(void);
+void bench_run_tcp_writer(void);
+void bench_run_tcp_target(void);
 
 /* --- in the coordinator ----------------------------------------------------------------------- */
 
@@ -320,6 +327,13 @@ bool bench_start(struct bench_child *child, const char *role, uint32_t number,
 
 /* From now on every child gets a PID namespace of its own, as in containers. */
 void bench_children_isolate(void);
+
+/* From now on senders and receivers are in two network namespaces, joined by a veth pair with these
+ * IPv4 addresses, which differ in the last bit. The namespaces end with this process. */
+bool bench_children_separate(const char *host, const char *peer_host);
+
+/* In a new process: enters its side's network namespace, if there is one. */
+bool bench_enter_space(bool receiver);
 
 enum bench_stage { BENCH_IS_READY, BENCH_IS_FINISHED };
 
@@ -383,6 +397,7 @@ struct bench_options {
     bool apart;                            /* each channel in two processes of its own */
     bool json;
     bool isolated;   /* each process in a PID namespace of its own */
+    bool separate;   /* sender and receivers in two network namespaces */
     int64_t timeout; /* of one run */
 };
 
@@ -488,11 +503,13 @@ struct bench_ceiling {
     const char *key, *what;
     double value; /* frames per second, or the median in µs */
     const char *unit;
-    double p99;   /* of waking, µs; else NAN */
+    double p99;   /* of times, µs; else NAN */
     double ratio; /* of the run to it; NAN: a rate cannot be compared with a time */
+    double cpu_sender, cpu_receiver; /* of a network's, µs a frame; NAN: not measured */
+    const char *skipped;             /* why it was not measured; NULL: it was */
 };
 
-#define BENCH_CEILINGS_MAX 10
+#define BENCH_CEILINGS_MAX 16
 
 /* All ceilings of a job. */
 struct bench_ceilings {
@@ -506,13 +523,17 @@ void bench_ceilings_choose(struct bench_ceilings *list, const char *key);
 
 bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *ceilings);
 
-/* The ceiling of plain RDMA writes, in frames a second; 0: not measured. */
-struct bench_ceiling bench_ceiling_of_writes(const struct bench_job *job, double write);
+/* The ceiling of a plain network, in frames a second (0: not measured), and its CPU time. */
+struct bench_ceiling bench_ceiling_of_network(const struct bench_job *job, double rate,
+                                              double cpu_sender, double cpu_receiver);
+
+/* Adds what other programs reach over the job's network, or why they were not measured. */
+void bench_peers_measure(const struct bench_job *job, struct bench_ceilings *list);
 
 /* How many buffers of this size together exceed the processor's caches. */
 uint32_t bench_buffers_of(uint64_t size);
 
-#define BENCH_RAW_WARMUP 10 /* frames that plain writes do not count with a pace */
+#define BENCH_RAW_WARMUP 10 /* frames that a plain network does not count with a pace */
 
 /* How many they count. */
 uint32_t bench_raw_paced(const struct bench_job *job);
@@ -547,7 +568,7 @@ struct bench_run {
     double lent;                                                       /* 0…1 */
     struct bench_ceiling ceiling;                                      /* the main one of these: */
     struct bench_ceilings ceilings;
-    double ceiling_ratio_p99;
+    double ceiling_ratio_p99, ceiling_ratio_cpu;
     uint32_t receivers;
     struct bench_receiver_run receiver[GPUD_RECEIVERS_MAX];
 };
@@ -622,7 +643,12 @@ int bench_receive_all(const struct bench_options *options);
  * FAILED in either direction ends both, and so does a lost connection. Everything from the other
  * side is checked. Numbers have the machine's byte order; hosts with another one are refused. */
 
-bool bench_is_network(const char *text); /* rdma://host:port/name */
+/* An address between hosts: rdma://host:port/name, tcp://host:port/name */
+bool bench_is_network(const char *text);
+bool bench_is_tcp(const char *text);
+
+/* The host of an address, without brackets. Returns what follows it. */
+const char *bench_network_host(const char *address, char *host, size_t size);
 
 /* The port that the benches of two hosts use with each other: the one after the address's. 0: there
  * is none. */
@@ -642,7 +668,7 @@ void bench_remotes_start(const struct bench_job *job, struct bench_processes *pr
 void bench_remotes_start_target(const struct bench_job *job, struct bench_child *target);
 
 /* Tells them what the sender measured, and the ceiling. */
-void bench_remotes_sum_up(const struct bench_result *sender, double write);
+void bench_remotes_sum_up(const struct bench_result *sender, const struct bench_ceiling *ceiling);
 
 /* failed: they are told why. */
 void bench_remotes_close(bool failed);

@@ -22,8 +22,13 @@ static void add(struct bench_ceilings *list, const char *key, const char *what, 
                 const char *unit, double p99)
 {
     if (list->count < BENCH_CEILINGS_MAX)
-        list->ceiling[list->count++] = (struct bench_ceiling){
-            .key = key, .what = what, .value = value, .unit = unit, .p99 = p99};
+        list->ceiling[list->count++] = (struct bench_ceiling){.key = key,
+                                                              .what = what,
+                                                              .value = value,
+                                                              .unit = unit,
+                                                              .p99 = p99,
+                                                              .cpu_sender = NAN,
+                                                              .cpu_receiver = NAN};
 }
 
 /* === a copy by the CPU, in one thread ========================================================= */
@@ -262,36 +267,74 @@ static bool measure_words(const struct bench_job *wanted, struct bench_ceilings 
     return good;
 }
 
-/* === a network card ========================================================================== */
+/* === a network =============================================================================== */
 
-#define LOOK ": does the card work with rping, or with smaller frames?"
+/* What is measured there without gpudirect, and what failures say. */
+static const struct plain {
+    const char *key;
+    const char *rate, *rate_in_turn; /* what it is; with several receivers */
+    const char *latency;
+    const char *not_opened, *too_slow;
+} plain_rdma =
+    {
+        .key = "write",
+        .rate = "plain RDMA writes of the same frame, as many at once as there are slots",
+        .rate_in_turn =
+            "plain RDMA writes of the same frame, as many at once as there are slots, to "
+            "each receiver in turn",
+        .latency =
+            "p50 of a plain RDMA write of the same frame, until it wakes the other process, at "
+            "the same pace",
+        .not_opened = "the network card could not be opened in time: does it work with rping?",
+        .too_slow =
+            "plain writes by the network card took too long: does the card work with rping, "
+            "or with smaller frames?",
+},
+  plain_tcp = {
+      .key = "tcp",
+      .rate = "plain send and recv of the same frame over one TCP connection",
+      .rate_in_turn = "plain send and recv of the same frame over one TCP connection, to each "
+                      "receiver in turn",
+      .latency = "p50 of plain send and recv of the same frame over one TCP connection, until the "
+                 "last byte is read, at the same pace",
+      .not_opened = "the process that sends by plain TCP did not start in time",
+      .too_slow = "plain TCP took too long: are smaller frames faster, or does a firewall keep its "
+                  "port?",
+};
+
+static const struct plain *plain_of(const struct bench_job *job)
+{
+    return bench_is_tcp(job->network) ? &plain_tcp : &plain_rdma;
+}
 
 uint32_t bench_raw_paced(const struct bench_job *job)
 {
     return job->fps_num ? MIN(job->frames, 600) : 0;
 }
 
-struct bench_ceiling bench_ceiling_of_writes(const struct bench_job *job, double write)
+struct bench_ceiling bench_ceiling_of_network(const struct bench_job *job, double rate,
+                                              double cpu_sender, double cpu_receiver)
 {
+    const struct plain *plain = plain_of(job);
     return (struct bench_ceiling){
-        .key = "write",
-        .what = job->receivers > 1
-                    ? "plain RDMA writes of the same frame, as many at once as there are slots, "
-                      "to each receiver in turn"
-                    : "plain RDMA writes of the same frame, as many at once as there are slots",
-        .value = write > 0 ? write / job->receivers : NAN,
+        .key = plain->key,
+        .what = job->receivers > 1 ? plain->rate_in_turn : plain->rate,
+        .value = rate > 0 ? rate / job->receivers : NAN,
         .unit = "frames/s",
         .p99 = NAN,
+        .cpu_sender = cpu_sender,
+        .cpu_receiver = cpu_receiver,
     };
 }
 
 /* children: the writer and the target. */
-static bool run_writes(struct bench_child *children, struct bench_job *job)
+static bool run_plain(struct bench_child *children, struct bench_job *job)
 {
+    const struct plain *plain = plain_of(job);
     int64_t duration = 18 * BENCH_STEP_TIMEOUT;
     if (!bench_start(&children[0], "raw-writer", 0, job) ||
         !bench_wait(children, 1, 0, 1, BENCH_IS_READY, clock_now() + 2 * BENCH_STEP_TIMEOUT,
-                    "the network card could not be opened in time" LOOK))
+                    plain->not_opened))
         return false;
     job->raw_port = children[0].port;
     if (job->remote)
@@ -301,28 +344,41 @@ static bool run_writes(struct bench_child *children, struct bench_job *job)
     if (job->fps_num)
         duration += bench_paced_time(job, bench_raw_paced(job) + BENCH_RAW_WARMUP);
     return bench_wait(children, 2, 0, 2, BENCH_IS_FINISHED, clock_now() + duration,
-                      "plain writes by the network card took too long" LOOK);
+                      plain->too_slow);
 }
 
-/* With a pace, and within one host (one clock), it is the latency until the write wakes the other
- * process. */
-static bool measure_writes(const struct bench_job *wanted, struct bench_ceilings *list)
+/* µs a frame; NAN: this kind does not measure it. */
+static double plain_cpu(const struct bench_child *child)
+{
+    const struct bench_result *result = &child->result;
+    return result->cpu_ns > 0 && result->frames > 0
+               ? (double)result->cpu_ns / 1e3 / (double)result->frames
+               : NAN;
+}
+
+/* With a pace, and within one host (one clock), it is the latency until the other process has the
+ * frame. */
+static bool measure_network(const struct bench_job *wanted, struct bench_ceilings *list)
 {
     struct bench_job job = *wanted;
     struct bench_child children[2] = {{.pid = 0}};
     if (job.remote)
         job.fps_num = 0;
-    bool good = run_writes(children, &job);
-    if (good && job.fps_num) {
-        struct stats_latency latency =
-            stats_latency_of(children[1].latencies, children[1].result.latencies);
-        add(list, "write",
-            "p50 of a plain RDMA write of the same frame, until it wakes the other process, at the "
-            "same pace",
-            latency.p50, "us", latency.p99);
-    } else if (good) {
-        list->ceiling[list->count++] =
-            bench_ceiling_of_writes(wanted, children[0].result.raw_write);
+    bool good = run_plain(children, &job);
+    if (good) {
+        /* RDMA's writer knows when a frame has arrived, TCP's target alone does. */
+        double rate = MAX(children[0].result.raw_rate, children[1].result.raw_rate);
+        struct bench_ceiling *ceiling = &list->ceiling[list->count++];
+        *ceiling = bench_ceiling_of_network(wanted, rate, plain_cpu(&children[0]),
+                                            plain_cpu(&children[1]));
+        if (job.fps_num) {
+            struct stats_latency latency =
+                stats_latency_of(children[1].latencies, children[1].result.latencies);
+            ceiling->what = plain_of(&job)->latency;
+            ceiling->value = latency.p50;
+            ceiling->unit = "us";
+            ceiling->p99 = latency.p99;
+        }
     }
     if (job.remote)
         children[1].fd = 0; /* the connection stays the other bench's */
@@ -408,8 +464,10 @@ bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *
     if (bench_uses_gpu(job) && !job->remote && !measure_gpus(job, &raw))
         return false;
     bool network = job->network[0], paced = job->fps_num > 0;
-    if (network ? !measure_writes(job, list) : paced && !measure_wake(job, list))
+    if (network ? !measure_network(job, list) : paced && !measure_wake(job, list))
         return false;
+    if (job->peers)
+        bench_peers_measure(job, list);
     if (network || !paced)
         add_copies(list, &raw);
     if (!list->count && !measure_memcpy(job, list))

@@ -226,7 +226,7 @@ static uint32_t accept_target(struct rdma_cm_id *listener)
     return window;
 }
 
-void bench_run_raw_writer(void)
+void bench_run_rdma_writer(void)
 {
     struct bench_result result = {0};
     init(0);
@@ -238,7 +238,7 @@ void bench_run_raw_writer(void)
     if (paced)
         write_at_pace();
     else
-        result.raw_write = write_rate(window);
+        result.raw_rate = write_rate(window);
     result.frames = done;
     bench_send_result(&result, NULL);
     rdma_disconnect(id); /* returns when the target has ended, too */
@@ -292,7 +292,7 @@ static void take_frames(uint64_t *frames, int64_t *latencies)
 }
 
 /* Lets the writer write until it disconnects. */
-void bench_run_raw_target(void)
+void bench_run_rdma_target(void)
 {
     struct rdma_cm_event *event = NULL;
     struct bench_result result = {0};

@@ -25,6 +25,9 @@
 /* With --channels a sender and a receiver of each. */
 #define CHILDREN_MAX (2 * BENCH_CHANNELS_MAX)
 #define CHILD_NAME 128
+#define BUILT_WITHOUT_RDMA \
+    "this gpudirect-bench was built without rdma: configure it with -Drdma=enabled"
+#define NET_NAMESPACES "--net-namespaces: "
 #define ROLE_PREFIX "@" /* not an option, and hardly a file name */
 
 int bench_control = -1;
@@ -34,6 +37,7 @@ struct bench_failure bench_failure = {.status = GPUD_IO};
 
 static volatile sig_atomic_t caught;
 static bool isolated;
+static int spaces[2] = {-1, -1}; /* the sender's and the receivers' network namespaces */
 static char program[PATH_MAX] = "/proc/self/exe";
 
 /* === the job ================================================================================== */
@@ -330,6 +334,34 @@ static void run_receiver(void)
         bench_run_receiver_core();
 }
 
+/* A network without gpudirect. Without RDMA the library refuses such an address earlier, unless
+ * only ceilings are measured. */
+static void run_raw_writer(void)
+{
+    if (bench_is_tcp(bench_job.network))
+        bench_run_tcp_writer();
+#ifdef GPUD_WITH_RDMA
+    else
+        bench_run_rdma_writer();
+#else
+    else
+        bench_die(GPUD_UNSUPPORTED, BUILT_WITHOUT_RDMA);
+#endif
+}
+
+static void run_raw_target(void)
+{
+    if (bench_is_tcp(bench_job.network))
+        bench_run_tcp_target();
+#ifdef GPUD_WITH_RDMA
+    else
+        bench_run_rdma_target();
+#else
+    else
+        bench_die(GPUD_UNSUPPORTED, BUILT_WITHOUT_RDMA);
+#endif
+}
+
 bool bench_be_child(int argc, char **argv)
 {
     static const struct {
@@ -345,10 +377,8 @@ bool bench_be_child(int argc, char **argv)
         {"channel-receivers", bench_run_channel_receivers},
         {"failover-sender", bench_run_failover_sender},
         {"failover-receiver", bench_run_failover_receiver},
-#ifdef GPUD_WITH_RDMA /* without it, the library refuses networks earlier */
-        {"raw-writer", bench_run_raw_writer},
-        {"raw-target", bench_run_raw_target},
-#endif
+        {"raw-writer", run_raw_writer},
+        {"raw-target", run_raw_target},
     };
     if (argc != 3 || !g_str_has_prefix(argv[1], ROLE_PREFIX))
         return false;
@@ -437,6 +467,9 @@ G_NORETURN static void exec_role(const char *mark, pid_t parent, const struct be
     /* As in a container: drivers look up their own process in /proc by the PID of their namespace.
      * The existing /proc is made private first, or the new mount would appear in other mount
      * namespaces. Making "/" private would not help: in a chroot it is not a mount point. */
+    if (!bench_enter_space(g_str_has_prefix(mark, ROLE_PREFIX "receiver") ||
+                           strcmp(mark, ROLE_PREFIX "raw-target") == 0))
+        bench_die(GPUD_IO, "the network namespace cannot be entered: %s", g_strerror(errno));
     if (isolated && mount(NULL, "/proc", NULL, MS_PRIVATE, NULL) < 0)
         bench_die(GPUD_IO,
                   "--pid-namespaces: /proc cannot be kept from other mount namespaces (%s), "
@@ -469,6 +502,73 @@ void bench_children_isolate(void)
     if (path)
         g_strlcpy(program, path, sizeof(program));
     g_free(path);
+}
+
+bool bench_enter_space(bool receiver)
+{
+    if (spaces[receiver] < 0)
+        return true;
+    if (setns(spaces[receiver], CLONE_NEWNET) != 0)
+        return false;
+    /* A /sys that lists the namespace's network devices; without it only UCX fails. */
+    if (unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0)
+        mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+    return true;
+}
+
+/* Runs ip, from iproute2, in this process's network namespace. */
+static bool run_ip(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
+static bool run_ip(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    gchar *rest = g_strdup_vprintf(format, args), *command = g_strconcat("ip ", rest, NULL);
+    va_end(args);
+    gchar **argv = g_strsplit(command, " ", -1), *said = NULL;
+    GError *error = NULL;
+    int status = 0;
+    bool good = g_spawn_sync(NULL, argv, NULL, G_SPAWN_SEARCH_PATH | G_SPAWN_STDOUT_TO_DEV_NULL,
+                             NULL, NULL, NULL, &said, &status, &error);
+    if (!good)
+        bench_fail(GPUD_IO, NET_NAMESPACES "%s (apt install iproute2)", error->message);
+    else if (status != 0)
+        good = bench_fail(GPUD_IO, NET_NAMESPACES "%s: %s", command, g_strchomp(said));
+    g_clear_error(&error);
+    g_free(said);
+    g_strfreev(argv);
+    g_free(command);
+    g_free(rest);
+    return good;
+}
+
+/* Puts this process into a new network namespace. */
+static bool make_space(int *space)
+{
+    if (unshare(CLONE_NEWNET) == 0)
+        *space = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    return *space >= 0 || bench_fail(GPUD_IO, NET_NAMESPACES "%s%s", g_strerror(errno),
+                                     errno == EPERM ? " (it is for root)" : "");
+}
+
+bool bench_children_separate(const char *host, const char *peer_host)
+{
+    int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    bool good = (home >= 0 || bench_fail(GPUD_IO, NET_NAMESPACES "%s", g_strerror(errno))) &&
+                make_space(&spaces[1]) && make_space(&spaces[0]) &&
+                run_ip("link add bench0 type veth peer name bench1 netns /proc/%d/fd/%d",
+                       (int)getpid(), spaces[1]) &&
+                run_ip("address add %s/31 dev bench0", host) && run_ip("link set bench0 up") &&
+                run_ip("link set lo up") &&
+                (setns(spaces[1], CLONE_NEWNET) == 0 ||
+                 bench_fail(GPUD_IO, NET_NAMESPACES "%s", g_strerror(errno))) &&
+                run_ip("address add %s/31 dev bench1", peer_host) && run_ip("link set bench1 up") &&
+                run_ip("link set lo up");
+    if (home >= 0 && setns(home, CLONE_NEWNET) != 0 && good)
+        good = bench_fail(GPUD_IO, NET_NAMESPACES "%s", g_strerror(errno));
+    if (home >= 0)
+        close(home);
+    return good;
 }
 
 bool bench_start(struct bench_child *child, const char *role, uint32_t number,

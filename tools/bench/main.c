@@ -98,6 +98,14 @@ static int run_all(const struct bench_options *options)
     return status;
 }
 
+/* Sender and receivers are in two network namespaces from now on. */
+static bool separate(const struct bench_options *options)
+{
+    char host[256];
+    bench_network_host(options->ours.network, host, sizeof(host));
+    return bench_children_separate(host, options->ours.peer_host);
+}
+
 int main(int argc, char **argv)
 {
     int status;
@@ -111,6 +119,10 @@ int main(int argc, char **argv)
         bench_catch_signals();
         if (options->isolated)
             bench_children_isolate();
+        if (options->separate && !separate(options)) {
+            fprintf(stderr, "gpudirect-bench: %s\n", bench_failure.reason);
+            return EXIT_FAILURE;
+        }
         status = options->receive        ? bench_receive_all(options)
                  : options->failover     ? bench_failover_measure(options)
                  : options->channel_rows ? bench_channels_measure(options)

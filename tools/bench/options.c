@@ -4,6 +4,7 @@
 /* The command line. */
 #include "bench.h"
 
+#include <arpa/inet.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,14 +40,22 @@ static const char help_description[] =
     "\n"
     "Several receivers may be on several devices: --receivers 3 --to cuda:1,cuda:2,cuda:3.\n"
     "\n"
-    "Over a network card: --to is an address of this host, and the receivers connect to it over\n"
-    "the card; their device is --device. The same run measures what the card reaches by plain\n"
-    "RDMA writes of the same frame, with as many at once as there are slots. With --remote the\n"
-    "receivers are on other hosts: as many as --receivers says, each started by\n"
+    "Over a network: --to is an address of this host, and the receivers connect to it; their\n"
+    "device is --device. The same run measures what the network reaches without gpudirect: with\n"
+    "rdma:// by plain RDMA writes of the same frame, as many at once as there are slots, with\n"
+    "tcp:// by plain send and recv over one connection, unencrypted. With --remote the receivers\n"
+    "are on other hosts: as many as --receivers says, each started by\n"
     "gpudirect-bench --receive with the same address, in any order. The benches use TCP on the\n"
     "port after the address's, and each prints the whole report. Latency is known if both ends\n"
     "have one clock. Both need --psk-file, or the sending one --allow-unauthenticated; on one\n"
     "host a key is made for the run.\n"
+    "\n"
+    "With --net-namespaces the sender is in a network namespace that has the address of --to, and\n"
+    "the receivers in another one, whose address differs in the last bit; a veth pair joins them.\n"
+    "A veth copies as loopback does: no card takes part, but packets have an Ethernet's size.\n"
+    "With --peers the same run measures what iperf3 (one stream), openssl speed (AES-128-GCM),\n"
+    "ucx_perftest and fi_pingpong (libfabric) reach over the same network; with --fps those that\n"
+    "measure latency. What is not installed is left out, and the report says so.\n"
     "\n"
     "With --channels all senders are in one process and all receivers in another, each with one\n"
     "thread that takes turns, as in an event loop; with --apart each channel has two processes.\n"
@@ -66,6 +75,8 @@ static const char help_description[] =
     "            with --from or --to cuda:N in CUDA memory: video/x-raw(memory:CUDAMemory),…\n"
     "  {device}  in a source: the receiver's own device\n"
     "  {bytes}   is the size of twice as many frames as there are slots\n"
+    "  {host}    with an address in --to: the sender's host; {peer}: the receivers'\n"
+    "  {port}    is the port after the address's\n"
     "\n"
     "With --report a set of these runs is measured, which takes about six minutes, and written "
     "into\n"
@@ -86,6 +97,7 @@ static const char help_description[] =
     "  gpudirect-bench --report results\n"
     "  gpudirect-bench --to rdma://10.0.0.1:7174\n"
     "  gpudirect-bench --to rdma://10.0.0.1:7174 --remote --psk-file ~/.gpudirect-key\n"
+    "  gpudirect-bench --to tcp://10.0.0.2:7175 --net-namespaces --peers\n"
     "  gpudirect-bench --receive rdma://10.0.0.1:7174 --device cuda:0 --psk-file ~/.gpudirect-key\n"
     "  gpudirect-bench --elements --compare 'shmsink socket-path={dir}/shm shm-size={bytes} |\n"
     "    shmsrc socket-path={dir}/shm is-live=true ! {caps}'";
@@ -150,11 +162,15 @@ void bench_describe_caps(struct bench_job *job)
  * {device}. */
 static bool describe(struct bench_job *job, const char *sink, const char *src)
 {
-    char bytes[32];
+    char bytes[32], host[256], port[16];
     char *fields[] = {job->sink, job->src};
     const char *texts[] = {sink, src}, *names[] = {"the sink", "the source"};
     g_snprintf(bytes, sizeof(bytes), "%llu",
                (unsigned long long)(bench_layout_of(job).size + 4096) * 2 * job->slots);
+    if (job->network[0]) {
+        bench_network_host(job->network, host, sizeof(host));
+        g_snprintf(port, sizeof(port), "%u", bench_network_control_port(job->network));
+    }
     for (int i = 0; i < 2; i++) {
         GString *text = g_string_new(texts[i]);
         g_strstrip(text->str);
@@ -166,6 +182,11 @@ static bool describe(struct bench_job *job, const char *sink, const char *src)
         g_string_replace(text, "{caps}", caps, 0);
         g_free(caps);
         g_string_replace(text, "{bytes}", bytes, 0);
+        if (job->network[0]) {
+            g_string_replace(text, "{host}", host, 0);
+            g_string_replace(text, "{peer}", job->peer_host, 0);
+            g_string_replace(text, "{port}", port, 0);
+        }
         bool fits = copy_text(fields[i], sizeof(job->sink), names[i], text->str);
         if (fits && !fields[i][0])
             fits = usage_error("%s is empty", names[i]);
@@ -238,8 +259,8 @@ static struct {
     gchar *channels, *from, *to, *receive, *device, *psk_file, *route, *format, *fps,
         *slow_receiver, *source, *verify, *sink, *src, *compare, *failover, *report;
     gint width, height, frames, warmup, receivers, slots, runs, timeout;
-    gboolean apart, json, elements, remote, allow_unauthenticated, isolated, distribution, quick,
-        draw, version;
+    gboolean apart, json, elements, remote, allow_unauthenticated, isolated, separate, peers,
+        only_ceilings, distribution, quick, draw, version;
 } args;
 
 static bool is_given(const GOptionEntry *entry)
@@ -355,15 +376,33 @@ static bool check_port(const char *address)
                        address);
 }
 
+/* Where the receivers are: as the sender, or in a network namespace of the neighbouring address. */
+static bool describe_hosts(struct bench_job *job)
+{
+    struct in_addr address;
+    char host[256];
+    bench_network_host(job->network, host, sizeof(host));
+    if (!args.separate)
+        return copy_text(job->peer_host, sizeof(job->peer_host), "--to", host);
+    if (inet_pton(AF_INET, host, &address) != 1)
+        return usage_error("--net-namespaces: --to %s: an IPv4 address in digits is needed, which "
+                           "the namespace gets",
+                           job->network);
+    address.s_addr ^= htonl(1);
+    inet_ntop(AF_INET, &address, job->peer_host, sizeof(job->peer_host));
+    return true;
+}
+
 /* --to may be a network address; then --device says where frames arrive. */
 static bool parse_ends(struct bench_job *job)
 {
     bool network = args.to && bench_is_network(args.to);
     const char *to = network ? args.device : args.to;
     if (!network && args.device)
-        return usage_error("--device goes with --to rdma://…: else --to is the receivers' device");
+        return usage_error(
+            "--device goes with --to rdma://… or tcp://…: else --to is the receivers' device");
     if (!network && (args.psk_file || args.allow_unauthenticated))
-        return usage_error("%s goes with --to rdma://…",
+        return usage_error("%s goes with --to rdma://… or tcp://…",
                            args.psk_file ? "--psk-file" : "--allow-unauthenticated");
     if (network && (args.sink || args.src))
         return usage_error("--to %s: --sink and --src have the address among their properties",
@@ -375,10 +414,20 @@ static bool parse_ends(struct bench_job *job)
         !copy_text(job->network, sizeof(job->network), "--to", network ? args.to : "") ||
         !copy_text(job->psk_file, sizeof(job->psk_file), "--psk-file", args.psk_file))
         return false;
+    job->peers = args.peers;
+    job->only_ceilings = args.only_ceilings;
+    if ((args.separate || args.peers) && !(network && bench_is_tcp(args.to)))
+        return usage_error("%s goes with --to tcp://…",
+                           args.separate ? "--net-namespaces" : "--peers");
+    if (args.remote && (args.separate || args.peers || args.only_ceilings))
+        return usage_error("--net-namespaces, --peers and --ceilings are for one host: they do not "
+                           "go with --remote");
+    if (network && !describe_hosts(job))
+        return false;
     if (!args.remote)
         return true;
     if (!network)
-        return usage_error("--remote goes with --to rdma://…");
+        return usage_error("--remote goes with --to rdma://… or tcp://…");
     if (args.device)
         return usage_error("--device with --remote: it is an option of the other host's --receive");
     if (args.compare)
@@ -404,6 +453,9 @@ static bool parse_elements(struct bench_options *options)
     if (ours->elements && ours->route[0])
         return usage_error("--route is for the core's own link: elements choose by themselves");
     options->compare = args.compare != NULL;
+    options->peer.peers = false;
+    if (options->compare && args.only_ceilings)
+        return usage_error("--ceilings does not go with --compare");
     if (!options->compare)
         return true;
     char **parts = g_strsplit(args.compare, "|", 2);
@@ -462,7 +514,8 @@ static bool parse_receiving(struct bench_options *options, const GOptionEntry *e
                            "the sending gpudirect-bench takes all other options");
     if (!bench_is_network(args.receive))
         return usage_error(
-            "--receive \"%s\": the sending host's address is needed, rdma://ADDRESS:PORT",
+            "--receive \"%s\": the sending host's address is needed, rdma://ADDRESS:PORT or "
+            "tcp://ADDRESS:PORT",
             args.receive);
     if (strchr(device, ','))
         return usage_error("--device %s: with --receive there is one", device);
@@ -549,20 +602,22 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"from", 0, 0, G_OPTION_ARG_STRING, &args.from, "The sender's device (host)", "DEVICE"},
         {"to", 0, 0, G_OPTION_ARG_STRING, &args.to,
          "The receivers' device, or a list that they use in turn; or an address of this host, "
-         "rdma://ADDRESS:PORT: over its network card (host)",
+         "rdma://ADDRESS:PORT or tcp://ADDRESS:PORT: over its network (host)",
          "DEVICE[,…]"},
         {"remote", 0, 0, G_OPTION_ARG_NONE, &args.remote,
-         "With --to rdma://: other hosts receive, by gpudirect-bench --receive", NULL},
+         "With an address in --to: other hosts receive, by gpudirect-bench --receive", NULL},
         {"receive", 0, 0, G_OPTION_ARG_STRING, &args.receive,
-         "Receive what gpudirect-bench --to rdma://… --remote sends on another host",
-         "rdma://ADDRESS:PORT"},
+         "Receive what gpudirect-bench --to ADDRESS --remote sends on another host", "ADDRESS"},
         {"device", 0, 0, G_OPTION_ARG_STRING, &args.device,
-         "The receivers' device, with --receive or --to rdma:// (host)", "DEVICE[,…]"},
+         "The receivers' device, with --receive or an address in --to (host)", "DEVICE[,…]"},
         {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &args.psk_file,
-         "The key of both ends, with --receive or --to rdma:// (on one host made for the run)",
+         "The key of both ends, with --receive or an address in --to (on one host made for the "
+         "run)",
          "FILE"},
         {"allow-unauthenticated", 0, 0, G_OPTION_ARG_NONE, &args.allow_unauthenticated,
-         "With --to rdma://: let any program that reaches the address receive", NULL},
+         "With an address in --to: let any program that reaches it receive, over tcp:// "
+         "unencrypted",
+         NULL},
         {"route", 0, 0, G_OPTION_ARG_STRING, &args.route, route_help, "ROUTE"},
         {"width", 0, 0, G_OPTION_ARG_INT, &args.width, "Of the picture, in pixels (3840)",
          "PIXELS"},
@@ -608,6 +663,14 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "Longest time for one run, in addition to its pace (60)", "SECONDS"},
         {"pid-namespaces", 0, 0, G_OPTION_ARG_NONE, &args.isolated,
          "Each process in a PID namespace of its own, as in containers (needs root)", NULL},
+        {"net-namespaces", 0, 0, G_OPTION_ARG_NONE, &args.separate,
+         "With --to tcp://: sender and receivers in two network namespaces, joined by a veth pair "
+         "(needs root)",
+         NULL},
+        {"peers", 0, 0, G_OPTION_ARG_NONE, &args.peers,
+         "With --to tcp://: also what other programs reach over the same network", NULL},
+        {"ceilings", 0, 0, G_OPTION_ARG_NONE, &args.only_ceilings,
+         "Measure only what the machine can do without gpudirect", NULL},
         {"report", 0, 0, G_OPTION_ARG_FILENAME, &args.report,
          "Measure a set of all this, and write it into FOLDER as a page (which needs matplotlib)",
          "FOLDER"},
@@ -640,6 +703,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         good = usage_error("\"%s\": there are no arguments, only options", argv[1]);
     options->json = args.json;
     options->isolated = args.isolated;
+    options->separate = args.separate;
     options->ours.ping = options->ours.pong = options->ours.page = -1;
     if (good && args.version)
         printf("gpudirect-bench %s\n", gpud_version_string());

@@ -20,23 +20,39 @@
 
 struct summary {
     struct bench_result sender;
-    double write; /* the ceiling, frames a second; 0: not measured */
+    /* The ceiling: frames a second (0: not measured), µs a frame (NAN: not measured). */
+    double rate, cpu_sender, cpu_receiver;
 };
 
 /* === addresses =============================================================================== */
 
-#define SCHEME "rdma:"
-#define PORT_USUAL 7174
+static const struct {
+    const char *scheme;
+    unsigned long port; /* where an address has none */
+} kinds[] = {{"rdma:", 7174}, {"tcp:", 7175}};
+
+/* An index of kinds[]; their number: it is not an address between hosts. */
+static size_t find_kind(const char *text)
+{
+    size_t kind = 0;
+    while (kind < G_N_ELEMENTS(kinds) && !g_str_has_prefix(text, kinds[kind].scheme))
+        kind++;
+    return kind;
+}
 
 bool bench_is_network(const char *text)
 {
-    return g_str_has_prefix(text, SCHEME);
+    return find_kind(text) < G_N_ELEMENTS(kinds);
 }
 
-/* The host without brackets; returns what follows. */
-static const char *read_host(const char *address, char *host, size_t size)
+bool bench_is_tcp(const char *text)
 {
-    const char *from = address + strlen(SCHEME);
+    return g_str_has_prefix(text, "tcp:");
+}
+
+const char *bench_network_host(const char *address, char *host, size_t size)
+{
+    const char *from = strchr(address, ':') + 1;
     from += strspn(from, "/");
     size_t length = from[0] == '[' ? strcspn(++from, "]") : strcspn(from, ":/");
     g_snprintf(host, (gulong)size, "%.*s", (int)length, from);
@@ -46,8 +62,9 @@ static const char *read_host(const char *address, char *host, size_t size)
 uint16_t bench_network_control_port(const char *address)
 {
     char host[256];
-    const char *rest = read_host(address, host, sizeof(host));
-    unsigned long port = rest[0] == ':' ? strtoul(rest + 1, NULL, 10) : PORT_USUAL;
+    const char *rest = bench_network_host(address, host, sizeof(host));
+    unsigned long port =
+        rest[0] == ':' ? strtoul(rest + 1, NULL, 10) : kinds[find_kind(address)].port;
     return port > 0 && port < UINT16_MAX ? (uint16_t)(port + 1) : 0;
 }
 
@@ -56,7 +73,7 @@ bool bench_network_resolve(const char *address, uint16_t port, struct sockaddr_s
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *list;
     char host[256], service[8];
-    read_host(address, host, sizeof(host));
+    bench_network_host(address, host, sizeof(host));
     g_snprintf(service, sizeof(service), "%u", port);
     int error = getaddrinfo(host, service, &hints, &list);
     if (error)
@@ -281,9 +298,12 @@ void bench_remotes_start_target(const struct bench_job *job, struct bench_child 
     bench_send(target->fd, BENCH_RAW, &job->raw_port, sizeof(job->raw_port));
 }
 
-void bench_remotes_sum_up(const struct bench_result *sender, double write)
+void bench_remotes_sum_up(const struct bench_result *sender, const struct bench_ceiling *ceiling)
 {
-    const struct summary summary = {.sender = *sender, .write = write};
+    const struct summary summary = {.sender = *sender,
+                                    .rate = ceiling->value,
+                                    .cpu_sender = ceiling->cpu_sender,
+                                    .cpu_receiver = ceiling->cpu_receiver};
     for (uint32_t i = 0; i < remote_count; i++)
         bench_send(remotes[i].fd, BENCH_SUMMARY, &summary, sizeof(summary));
 }
@@ -491,7 +511,8 @@ static bool sum_up(const struct bench_packet *packet)
     struct bench_run *run = &runs[count++];
     bench_figures_sum_up(&processes, &job, run);
     run->ceilings.count = 1;
-    run->ceilings.ceiling[0] = bench_ceiling_of_writes(&job, summary.write);
+    run->ceilings.ceiling[0] =
+        bench_ceiling_of_network(&job, summary.rate, summary.cpu_sender, summary.cpu_receiver);
     bench_figures_compare(&job, run);
     bench_stop(receiver, clock_now() + BENCH_STEP_TIMEOUT);
     processes.count = 0;

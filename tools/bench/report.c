@@ -40,8 +40,13 @@ static const struct bench_field run_fields[] = {
     {"ceiling.value", BENCH_NUMBER, AT(ceiling.value), "ceiling", "", "ceiling"},
     {"ceiling.unit", BENCH_STRING, AT(ceiling.unit)},
     {"ceiling.p99", BENCH_NUMBER, AT(ceiling.p99)},
+    {"ceiling.cpu_us_per_frame.sender", BENCH_NUMBER, AT(ceiling.cpu_sender), "CPU of it, sender",
+     "us/frame", "ceiling_cpu_us_per_frame_sender"},
+    {"ceiling.cpu_us_per_frame.receiver", BENCH_NUMBER, AT(ceiling.cpu_receiver),
+     "CPU of it, receiver", "us/frame", "ceiling_cpu_us_per_frame_receiver"},
     {"ceiling_ratio", BENCH_NUMBER, AT(ceiling.ratio), "ratio to it", ""},
     {"ceiling_ratio_p99", BENCH_NUMBER, AT(ceiling_ratio_p99), "ratio of p99", ""},
+    {"ceiling_ratio_cpu", BENCH_NUMBER, AT(ceiling_ratio_cpu), "ratio of CPU time", ""},
     {"latency_us.p50", BENCH_NUMBER, AT(latency.p50), "latency p50", "us"},
     {"latency_us.p90", BENCH_NUMBER, AT(latency.p90), "latency p90", "us"},
     {"latency_us.p99", BENCH_NUMBER, AT(latency.p99), "latency p99", "us"},
@@ -100,6 +105,9 @@ static const struct bench_field ceiling_fields[] = {
     {"unit", BENCH_STRING, offsetof(struct bench_ceiling, unit)},
     {"p99", BENCH_NUMBER, offsetof(struct bench_ceiling, p99)},
     {"ratio", BENCH_NUMBER, offsetof(struct bench_ceiling, ratio)},
+    {"cpu_us_per_frame.sender", BENCH_NUMBER, offsetof(struct bench_ceiling, cpu_sender)},
+    {"cpu_us_per_frame.receiver", BENCH_NUMBER, offsetof(struct bench_ceiling, cpu_receiver)},
+    {"skipped", BENCH_STRING, offsetof(struct bench_ceiling, skipped)},
     {NULL},
 };
 
@@ -229,7 +237,8 @@ static gchar *key_of(const struct bench_field *field)
  * another program, not at best: ours may pass it. */
 static const char *noun_of(const struct bench_ceiling *ceiling)
 {
-    static const char *const limits[] = {"copy", "peer", "fan_out", "download", "upload", "write"};
+    static const char *const limits[] = {"copy",   "peer",  "fan_out", "download",
+                                         "upload", "write", "tcp"};
     for (size_t i = 0; i < G_N_ELEMENTS(limits); i++)
         if (strcmp(ceiling->key, limits[i]) == 0)
             return "ceiling";
@@ -272,8 +281,8 @@ static void print_path(const char *who, const struct bench_series *series)
     const struct bench_run *last = &series->runs[series->count - 1];
     int indent = (int)g_utf8_strlen(who, -1);
     if (!job->elements)
-        printf("%s%s → %s%s%s, route %s\n", who, job->from, job->to,
-               job->network[0] ? " over " : "", job->network, last->route);
+        printf("%s%s → %s%s%s, %s%s\n", who, job->from, job->to, job->network[0] ? " over " : "",
+               job->network, job->only_ceilings ? "only ceilings" : "route ", last->route);
     else
         printf("%s%s\n%*s→ %s\n", who, job->sink, indent, "", job->src);
     if (job->elements && last->route[0])
@@ -339,9 +348,15 @@ static void print_ceilings(const struct bench_series *series)
             values[run] = series->runs[run].ceilings.ceiling[i].value;
             ratios[run] = series->runs[run].ceilings.ceiling[i].ratio;
         }
+        const struct bench_ceiling *ceiling = &list->ceiling[i];
         double ratio = stats_median(ratios, series->count);
-        printf("           %s: %.6g %s", list->ceiling[i].what, stats_median(values, series->count),
-               list->ceiling[i].unit);
+        printf("           %s: ", ceiling->what);
+        if (ceiling->skipped)
+            printf("not measured, %s", ceiling->skipped);
+        else
+            printf("%.6g %s", stats_median(values, series->count), ceiling->unit);
+        if (!isnan(ceiling->cpu_sender))
+            printf(", CPU %.0f + %.0f us/frame", ceiling->cpu_sender, ceiling->cpu_receiver);
         if (!isnan(ratio))
             printf(", ratio to it %.3f", ratio);
         putchar('\n');
@@ -383,7 +398,8 @@ static void print_text(const struct bench_series *ours, const struct bench_serie
         print_path("peer  ", peer);
     print_setting(ours->job, ours->count);
     print_figures(ours, peer);
-    print_counts(peer ? "  ours: " : "  ", ours);
+    if (!ours->job->only_ceilings)
+        print_counts(peer ? "  ours: " : "  ", ours);
     if (peer)
         print_counts("  peer: ", peer);
     else if (ours->count == 1 && run->receivers > 1)
@@ -395,7 +411,7 @@ static void print_text(const struct bench_series *ours, const struct bench_serie
     print_ceilings(ours);
     if (ours->job->remote && isnan(run->latency.p50))
         puts("  latency: unknown, the hosts have different clocks");
-    else
+    else if (!ours->job->only_ceilings)
         printf("  latency: %s\n", run->meaning);
     if (peer && ours->job->elements != peer->job->elements)
         printf("  latency of the peer: %s\n", peer->runs[0].meaning);

@@ -137,23 +137,64 @@ static bool run_link(struct bench_job *job, int64_t timeout, struct bench_run *r
     return good;
 }
 
+#define MEANING_CPU "until the CPU had a frame that a GPU reads"
+
+static const char *meaning_of(const struct bench_job *job)
+{
+    bool gpu = bench_reads_on_gpu(job);
+    if (job->elements)
+        return gpu ? "push into the sink to the GPU's sight of the buffer behind the source"
+                   : "push into the sink to mapped buffer behind the source";
+    if (gpu)
+        return "submit to the GPU's sight of the frame";
+    bool host = strcmp(job->from, "host") == 0 && strcmp(job->to, "host") == 0;
+    return host ? "submit to acquire" : "submit to mapped and readable";
+}
+
+/* Of a run that sends nothing. */
+static struct bench_run no_figures(const struct bench_job *job)
+{
+    const struct stats_latency unknown = stats_latency_of(NULL, 0);
+    return (struct bench_run){
+        .fps = NAN,
+        .latency = unknown,
+        .latency_cpu = unknown,
+        .meaning = meaning_of(job),
+        .meaning_cpu = MEANING_CPU,
+        .cpu_sender = NAN,
+        .cpu_receiver = NAN,
+        .marking_sender = NAN,
+        .marking_receiver = NAN,
+        .waits_device_sender = NAN,
+        .waits_device_receiver = NAN,
+        .gigabytes_per_second = NAN,
+        .copies_cpu = NAN,
+        .copies_gpu = NAN,
+        .kicks_sender = NAN,
+        .waits_sender = NAN,
+        .kicks_receiver = NAN,
+        .waits_receiver = NAN,
+        .lent = NAN,
+    };
+}
+
 bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_run *run)
 {
     struct bench_job job = *wanted;
     struct bench_result sender;
-    *run = (struct bench_run){.route = ""};
+    *run = no_figures(&job);
     /* Where a GPU takes part; of the devices on other hosts a sender knows nothing. */
     job.fills = bench_works_on_gpu(&job, job.from) || (!job.remote && bench_reads_on_gpu(&job));
     /* A network ceiling comes last, because the library best explains why it cannot use the
      * network. */
     bool last = job.network[0] != '\0';
     if ((!last && !bench_ceilings_measure(&job, &run->ceilings)) ||
-        !run_link(&job, timeout, run, &sender) ||
+        (!job.only_ceilings && !run_link(&job, timeout, run, &sender)) ||
         (last && !bench_ceilings_measure(&job, &run->ceilings)))
         return false;
     bench_figures_compare(&job, run);
     if (job.remote)
-        bench_remotes_sum_up(&sender, run->ceiling.value);
+        bench_remotes_sum_up(&sender, &run->ceiling);
     return true;
 }
 
@@ -168,18 +209,6 @@ static double per_frame(int64_t counter, uint64_t frames)
 static double marking(const struct bench_result *result)
 {
     return result->marking_ns ? per_frame(result->marking_ns, result->frames) / 1e3 : NAN;
-}
-
-static const char *meaning_of(const struct bench_job *job)
-{
-    bool gpu = bench_reads_on_gpu(job);
-    if (job->elements)
-        return gpu ? "push into the sink to the GPU's sight of the buffer behind the source"
-                   : "push into the sink to mapped buffer behind the source";
-    if (gpu)
-        return "submit to the GPU's sight of the frame";
-    bool host = strcmp(job->from, "host") == 0 && strcmp(job->to, "host") == 0;
-    return host ? "submit to acquire" : "submit to mapped and readable";
 }
 
 /* Samples of all receivers. Jitter, from one sample to the next, is computed within each receiver
@@ -257,7 +286,7 @@ void bench_figures_sum_up(const struct bench_processes *processes, const struct 
     g_strlcpy(run->route, sender->route[0] ? sender->route : first->route, sizeof(run->route));
     g_strlcpy(run->fallback_reason, sender->fallback_reason, sizeof(run->fallback_reason));
     run->meaning = meaning_of(job);
-    run->meaning_cpu = "until the CPU had a frame that a GPU reads";
+    run->meaning_cpu = MEANING_CPU;
     run->frames = sender->frames;
     run->cpu_sender = per_frame(sender->cpu_ns, sender->frames) / 1e3;
     run->marking_sender = marking(sender);
@@ -308,4 +337,6 @@ void bench_figures_compare(const struct bench_job *job, struct bench_run *run)
     }
     run->ceiling = run->ceilings.ceiling[run->ceilings.main];
     run->ceiling_ratio_p99 = job->fps_num ? run->latency.p99 / run->ceiling.p99 : NAN;
+    run->ceiling_ratio_cpu = (run->cpu_sender + run->cpu_receiver) /
+                             (run->ceiling.cpu_sender + run->ceiling.cpu_receiver);
 }
