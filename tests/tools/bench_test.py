@@ -13,8 +13,8 @@ from tool import BENCH, DEADLINE, SMALL, Running, check, idle_percent, run, run_
 
 KEYS = {"route", "fallback_reason", "frames", "fps", "lost", "torn", "dropped", "latency_us", "latency_cpu_us",
         "gigabytes_per_second", "distribution", "cpu_us_per_frame", "marking_us_per_frame", "copies", "wakes_per_frame",
-        "device_waits_per_frame", "lent", "ceiling", "ceilings", "ceiling_ratio", "ceiling_ratio_p99", "receivers",
-        "parameters", "machine"}
+        "device_waits_per_frame", "lent", "ceiling", "ceilings", "ceiling_ratio", "ceiling_ratio_p99",
+        "ceiling_ratio_cpu", "receivers", "parameters", "machine"}
 
 
 def check_run(result, frames, receivers=1):

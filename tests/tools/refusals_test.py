@@ -54,6 +54,19 @@ for port in ("0", "65535", "70000", "x"):
 refused(2, "a port from 1 to 65534", "--receive", "rdma://[::1]:65535")
 refused(2, "the sending host's address is needed", "--receive", "127.0.0.1")
 refused(2, "there is one", "--receive", "rdma://127.0.0.1", "--device", "host,host")
+for address in ("tcp://127.0.0.1:65535", "tcp://127.0.0.1:0"):
+    refused(2, "a port from 1 to 65534", "--receive", address)
+refused(2, "--receive \"udp://127.0.0.1\": the sending host's address is needed", "--receive", "udp://127.0.0.1")
+for more in ("--net-namespaces", "--peers"):
+    refused(2, f"{more} goes with --to tcp://", more)
+    refused(2, f"{more} goes with --to tcp://", more, "--to", "rdma://127.0.0.1")
+    refused(2, "are for one host", more, "--to", "tcp://127.0.0.1", "--remote")
+refused(2, "are for one host", "--ceilings", "--to", "tcp://127.0.0.1", "--remote")
+refused(2, "--ceilings does not go with --compare", "--ceilings", "--compare", "a | b")
+for host in ("localhost", "[::1]"):
+    refused(2, "an IPv4 address in digits is needed", "--to", f"tcp://{host}", "--net-namespaces")
+refused(2, "by {host}, {peer} and {port}", "--to", "tcp://127.0.0.1", "--sink", "fakesink", "--src", "fakesrc")
+refused(1, 'the host "nowhere.invalid"', "--ceilings", "--to", "tcp://nowhere.invalid")
 for more in (["--from", "host"], ["--to", "host"], ["--frames", "10"], ["--runs", "2"], ["--elements"],
              ["--remote"], ["--allow-unauthenticated"], ["--fps", "50"], ["--verify", "full"]):
     refused(2, "the sending gpudirect-bench takes all other options", "--receive", "rdma://127.0.0.1", *more)

@@ -16,11 +16,12 @@ import sys
 import tempfile
 
 import schemas
-from tool import BENCH, INFO, check, refused, run, skip
+from tool import BENCH, INFO, SMALL, check, refused, run, run_json, skip
 
 SCRIPT = pathlib.Path(BENCH).parent / "report" / "report.py"
 PYTHON = "/usr/bin/python3"  # as the bench runs it
-FIGURES = ["latency", "throughput", "cpu", "receivers", "channels", "monitor", "failover", "beside", "ceilings"]
+FIGURES = ["latency", "throughput", "cpu", "receivers", "channels", "monitor", "failover", "beside", "network",
+           "network-latency", "ceilings"]
 DEADLINE = 300
 
 refused(2, "--report goes with --quick or --draw alone", "--report", "somewhere", "--json")
@@ -143,9 +144,41 @@ def check_numbers(page, report):
                            figures["cpu_us_per_frame_sender"] + figures["cpu_us_per_frame_receiver"],
                            one["ratio"]["latency_us_p50"] if side == "ours" else None])
     expect_rows(page, "beside", wanted)
+    check_network(page, report)
     for row, one in zip(rows_of(page, "ceilings"), (step["results"][0] for step in
                                                     steps_of(report, "latency", "size", "receivers")), strict=True):
         check(row[2] == one["ceiling"]["value"] and row[3] == none(one["ceiling_ratio"]), f"ceilings: {row}")
+
+
+def check_network(page, report):
+    """What went through gpudirect, then the other programs of the last step, then the other elements."""
+    short = {"tcp": "plain send and recv", "iperf3": "iperf3, one stream", "aes128gcm": "AES-128-GCM alone",
+             "ucx": "ucx_perftest", "libfabric": "fi_pingpong"}
+    for name, columns in (("network", ["value"]), ("network-latency", ["value", "p99"])):
+        steps = steps_of(report, name)
+        wanted = []
+        for step in steps:
+            one = step["results"][0]
+            figures = [one["fps"]] if name == "network" else [one["latency_us"]["p50"], one["latency_us"]["p99"]]
+            wanted.append([f"gpudirect, {step['name']}", *figures, one["cpu_us_per_frame"]["sender"],
+                           one["cpu_us_per_frame"]["receiver"], one["lost"] + one["torn"]])
+        for one in steps[-1]["results"][0]["ceilings"] if steps else []:
+            note = f"Not measured: {short[one['key']]}: {one['skipped']}"
+            check((one["skipped"] is not None) == (note in page.sections[name]["notes"]), f"{name}: {one}")
+            if one["skipped"] is None:
+                wanted.append([short[one["key"]], *(one[column] for column in columns),
+                               one["cpu_us_per_frame"]["sender"], one["cpu_us_per_frame"]["receiver"], None])
+        if name == "network":
+            wanted = [row[:-1] for row in wanted]
+        else:
+            for step in steps_of(report, "network-beside"):
+                for label, side in ((f"gpudirectsink, beside {step['name']}", "ours"), (step["name"], "peer")):
+                    one = step["results"][0][side]
+                    figures = {key: one["summary"][key]["median"] for key in one["summary"]}
+                    wanted.append([label, figures["latency_us_p50"], figures["latency_us_p99"],
+                                   figures["cpu_us_per_frame_sender"], figures["cpu_us_per_frame_receiver"],
+                                   sum(each["lost"] + each["torn"] for each in one["runs"])])
+        expect_rows(page, name, wanted)
 
 
 def check_page(folder):
@@ -241,6 +274,27 @@ with tempfile.TemporaryDirectory() as name:
     check(done.returncode == 0, f"late channels: {done}")
     _, page = check_page(folder)
     check(not page.sections["channels"]["notes"], f"notes on channels: {page.sections['channels']['notes']}")
+
+# A network, as if frames had gone over it: what plain TCP and other programs reach there is real, or left out.
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    changed = copy.deepcopy(report)
+    plain = {fps: run_json(BENCH, "--to", "tcp://127.0.0.1:7475", "--ceilings", "--peers", *SMALL, *fps.split(),
+                           env={"PATH": name}) for fps in ("", "--fps 200 --frames 30")}
+    beside = next((step["results"] for step in steps_of(report, "beside")), None)
+    for step in changed["steps"]:
+        if step["kind"] == "network-beside" and beside:
+            step |= {"results": beside, "status": "measured", "reason": None}
+        elif step["kind"] in ("network", "network-latency"):
+            one = copy.deepcopy(plain["" if step["kind"] == "network" else "--fps 200 --frames 30"])
+            one |= {"fps": 60.5, "cpu_us_per_frame": {"sender": 7, "receiver": 8}, "lost": 3, "torn": 2}
+            one["latency_us"] |= {"p50": 100, "p99": 200}
+            step |= {"results": [one], "status": "measured", "reason": None}
+    (folder / "report.json").write_text(json.dumps(changed))
+    run(BENCH, "--report", name, "--draw")
+    _, page = check_page(folder)
+    check(page.sections["network"]["svg"] == page.sections["network-latency"]["svg"] == 1, "no picture of a network")
+    check(rows_of(page, "network")[0] == ["gpudirect, TLS", 60.5, 7, 8], f"{rows_of(page, 'network')}")
 
 # Without matplotlib the numbers come all the same, and another machine draws them.
 with tempfile.TemporaryDirectory() as name:

@@ -78,7 +78,7 @@ static const char help_description[] =
     "  {host}    with an address in --to: the sender's host; {peer}: the receivers'\n"
     "  {port}    is the port after the address's\n"
     "\n"
-    "With --report a set of these runs is measured, which takes about six minutes, and written "
+    "With --report a set of these runs is measured, which takes about eight minutes, and written "
     "into\n"
     "a folder: index.html shows the figures, each with its numbers and what it means, and\n"
     "report.json has everything. Nothing else should run on the machine meanwhile. Without\n"
@@ -404,8 +404,10 @@ static bool parse_ends(struct bench_job *job)
     if (!network && (args.psk_file || args.allow_unauthenticated))
         return usage_error("%s goes with --to rdma://… or tcp://…",
                            args.psk_file ? "--psk-file" : "--allow-unauthenticated");
-    if (network && (args.sink || args.src))
-        return usage_error("--to %s: --sink and --src have the address among their properties",
+    if (network && (args.sink || args.src) &&
+        !(args.sink && args.src && strstr(args.sink, "{port}") && strstr(args.src, "{port}")))
+        return usage_error("--to %s: --sink and --src have the address among their properties: "
+                           "name it there by {host}, {peer} and {port}",
                            args.to);
     job->allow_unauthenticated = args.allow_unauthenticated;
     job->remote = args.remote;

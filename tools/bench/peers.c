@@ -235,64 +235,73 @@ static const char *last_line(GString *text)
     return line ? line + 1 : text->str;
 }
 
-/* Runs the client until it finds the server; NULL, or why there are no figures, to be freed. */
-static gchar *run_client(struct process *server, const char *command, struct process *client,
-                         GString *text)
+/* Runs the client until it finds the server, and reads its figures. NULL, or why there are none, to
+ * be freed. A program may say by its output alone that it has found no server. */
+static gchar *run_client(const struct peer *peer, const struct bench_job *job, uint64_t number,
+                         struct process *server, struct figures *figures, double *cpu)
 {
+    gchar *command = fill_in(peer->client, job, number), *why = NULL;
+    double size = (double)bench_layout_of(job).size;
     int64_t deadline = clock_now() + PATIENCE;
-    for (;;) {
+    GString *text = g_string_new(NULL);
+    for (bool again = true; again;) {
+        struct process client;
         GError *error = NULL;
+        g_clear_pointer(&why, g_free);
         g_string_truncate(text, 0);
-        if (!start(client, command, false, &error)) {
-            gchar *why = g_strdup(error->message);
+        if (!start(&client, command, false, &error)) {
+            why = g_strdup(error->message);
             g_clear_error(&error);
-            return why;
+            break;
         }
-        bool whole = read_output(client, text, deadline) && has_ended(client, deadline);
-        end(client);
-        if (!whole)
-            return g_strdup(bench_caught_signal() ? "interrupted" : "it did not end in time");
-        if (WIFEXITED(client->status) && WEXITSTATUS(client->status) == 0)
-            return NULL;
-        if (server->pid <= 0 || has_ended(server, 0) || clock_now() > deadline)
-            return g_strdup_printf("it failed: %.200s", last_line(text));
-        g_usleep(RETRY_US);
+        bool whole = read_output(&client, text, deadline) && has_ended(&client, deadline);
+        end(&client);
+        *cpu = client.cpu;
+        if (!whole) {
+            why = g_strdup(bench_caught_signal() ? "interrupted" : "it did not end in time");
+            break;
+        }
+        gchar *copy = g_strdup(text->str);
+        *figures = peer->read(copy, size, (double)number);
+        g_free(copy);
+        if (!WIFEXITED(client.status) || WEXITSTATUS(client.status) != 0)
+            why = g_strdup_printf("it failed: %.200s", last_line(text));
+        else if (!isfinite(figures->rate) || figures->rate <= 0)
+            why = g_strdup("its output has no figures");
+        again = why && !has_ended(server, 0) && clock_now() < deadline;
+        if (again)
+            g_usleep(RETRY_US);
     }
+    g_string_free(text, TRUE);
+    g_free(command);
+    return why;
 }
 
 /* Why it was not measured, to be freed; NULL: it was. */
 static gchar *measure(const struct peer *peer, const struct bench_job *job,
                       struct bench_ceiling *ceiling)
 {
-    double size = (double)bench_layout_of(job).size;
-    uint64_t number = (uint64_t)CLAMP((double)BYTES_MOVED / size, 20, 1000);
-    gchar *client_command = fill_in(peer->client, job, number);
-    gchar *server_command = peer->server ? fill_in(peer->server, job, number) : NULL;
-    struct process server = {.output = -1}, client = {.output = -1};
-    GString *text = g_string_new(NULL);
+    uint64_t number =
+        (uint64_t)CLAMP((double)BYTES_MOVED / (double)bench_layout_of(job).size, 20, 300);
+    struct process server = {.output = -1};
+    struct figures figures = {NAN, NAN, NAN};
+    double cpu = NAN;
     GError *error = NULL;
-    gchar *why = NULL;
-    if (server_command && !start(&server, server_command, true, &error)) {
+    gchar *command = peer->server ? fill_in(peer->server, job, number) : NULL, *why = NULL;
+    if (command && !start(&server, command, true, &error)) {
         why = g_strdup(error->message);
         g_clear_error(&error);
+    } else {
+        why = run_client(peer, job, number, &server, &figures, &cpu);
     }
-    if (!why)
-        why = run_client(&server, client_command, &client, text);
     has_ended(&server, why ? 0 : clock_now() + SERVER_END);
     end(&server);
     if (!why) {
-        struct figures figures = peer->read(text->str, size, (double)number);
         ceiling->value = peer->latency ? figures.us : figures.rate;
-        ceiling->cpu_sender = client.cpu / figures.number;
+        ceiling->cpu_sender = cpu / figures.number;
         ceiling->cpu_receiver = peer->server ? server.cpu / figures.number : NAN;
-        if (!isfinite(ceiling->value) || ceiling->value <= 0) {
-            ceiling->value = NAN;
-            why = g_strdup("its output has no figures");
-        }
     }
-    g_string_free(text, TRUE);
-    g_free(server_command);
-    g_free(client_command);
+    g_free(command);
     return why;
 }
 

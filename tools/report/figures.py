@@ -255,6 +255,58 @@ def beside(report):
                 "latency, µs", stacked=False, finish=lambda axes, _: axes.set_xscale("log"))
 
 
+PROGRAMS = {"tcp": "plain send and recv", "iperf3": "iperf3, one stream", "aes128gcm": "AES-128-GCM alone",
+            "ucx": "ucx_perftest", "libfabric": "fi_pingpong"}
+
+
+def programs(figure, steps):
+    """What the last of the steps measured without gpudirect; of what it left out the figure says why."""
+    for ceiling in steps[-1]["results"][0]["ceilings"] if steps else []:
+        if ceiling["skipped"]:
+            figure.missing.append(f"{PROGRAMS[ceiling['key']]}: {ceiling['skipped']}")
+        else:
+            yield PROGRAMS[ceiling["key"]], ceiling
+
+
+def network(report):
+    figure = Figure("network", "Between hosts over TCP, 4K",
+                    "Frames a second from one process to another over TCP on this machine, as fast as they go: through "
+                    "gpudirect, encrypted and plain, and what other programs reach over the same network in messages "
+                    "of the same size, with the CPU time of a frame at both ends.",
+                    ["", "frames/s", "CPU of the sender, µs a frame", "CPU of the receiver, µs a frame"])
+    steps = measured(figure, report, "network")
+    for step in steps:
+        run = step["results"][0]
+        figure.rows.append([f"gpudirect, {step['name']}", run["fps"], *run["cpu_us_per_frame"].values()])
+    for name, ceiling in programs(figure, steps):
+        figure.rows.append([name, ceiling["value"], *ceiling["cpu_us_per_frame"].values()])
+    return bars(figure, [(None, 1, {})], "frames a second", legend=False)
+
+
+def network_latency(report):
+    figure = Figure("network-latency", "Latency between hosts over TCP, 1080p60",
+                    "Microseconds that a frame takes over TCP at 60 frames a second, beside plain send and recv at the "
+                    "same pace, programs that send messages of the same size without a pace, and other elements of "
+                    "GStreamer's, whose lost and torn frames count, too (medians over the runs).",
+                    ["", "p50, µs", "p99, µs", "CPU of the sender, µs a frame", "CPU of the receiver, µs a frame",
+                     "lost or torn"])
+    steps = measured(figure, report, "network-latency")
+    for step in steps:
+        run = step["results"][0]
+        figure.rows.append([f"gpudirect, {step['name']}", run["latency_us"]["p50"], run["latency_us"]["p99"],
+                            *run["cpu_us_per_frame"].values(), run["lost"] + run["torn"]])
+    for name, ceiling in programs(figure, steps):
+        figure.rows.append([name, ceiling["value"], ceiling["p99"], *ceiling["cpu_us_per_frame"].values(), None])
+    for step in measured(figure, report, "network-beside"):
+        for name, side in (("gpudirectsink, beside " + step["name"], "ours"), (step["name"], "peer")):
+            result = step["results"][0][side]
+            keys = ["latency_us_p50", "latency_us_p99", "cpu_us_per_frame_sender", "cpu_us_per_frame_receiver"]
+            figure.rows.append([name, *(result["summary"][key]["median"] for key in keys),
+                                sum(run["lost"] + run["torn"] for run in result["runs"])])
+    return bars(figure, [("p99", 2, {"color": COLOURS[5]}), ("p50", 1, {"height": 0.5, "color": COLOURS[0]})],
+                "latency, µs", stacked=False, finish=lambda axes, _: axes.set_xscale("log"))
+
+
 def ceilings(report):
     figure = Figure("ceilings", "Ratios to the ceilings",
                     "Each run measures what the machine does at best without gpudirect (its ceiling), too; 1 is as "
@@ -275,6 +327,8 @@ def ceilings(report):
 
 
 def draw_all(report):
-    """Reports of 0.1.0 have nothing of the monitor."""
-    makers = [latency, throughput, cpu, receivers, channels, monitor, failover, beside, ceilings]
-    return [make(report) for make in makers if make != monitor or of_kind(report, "monitor")]
+    """Older reports have nothing of the monitor, or of networks."""
+    makers = [latency, throughput, cpu, receivers, channels, monitor, failover, beside, network, network_latency,
+              ceilings]
+    later = {monitor: "monitor", network: "network", network_latency: "network-latency"}
+    return [make(report) for make in makers if make not in later or of_kind(report, later[make])]

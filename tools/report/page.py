@@ -36,6 +36,11 @@ def text_of(value):
     return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
+def wrap(text):
+    """Lines of a page stay below the 512 bytes from which on lintian takes it for one that something has compressed."""
+    return textwrap.fill(html.escape(text), 120, break_long_words=False, break_on_hyphens=False)
+
+
 def format_cell(value):
     exact = f' data-value="{value!r}"' if isinstance(value, (int, float)) else ""
     return f"<td{exact}>{html.escape(text_of(value))}</td>"
@@ -53,8 +58,7 @@ def format_figure(figure):
     svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg) if figure.svg else ""
     picture = f'<div role="img" aria-label="{html.escape(figure.title)}; the numbers follow">{svg}</div>' if svg else ""
     missing = "".join(f'\n<p class="missing">Not measured: {html.escape(text)}</p>' for text in figure.missing)
-    # Lines of a page stay below the 512 bytes from which on lintian takes it for one that something has compressed.
-    sentence = textwrap.fill(html.escape(figure.sentence), 120, break_on_hyphens=False)
+    sentence = wrap(figure.sentence)
     return (f'<section id="{figure.name}"><h2>{html.escape(figure.title)}</h2><figure>{picture}\n'
             f"<figcaption>{sentence}</figcaption></figure>{missing}"
             f"{format_table(figure) if figure.rows else ''}</section>")
@@ -86,7 +90,7 @@ def format_page(report):
                      f"{html.escape(value)}</td></tr>" for name, value in describe(report))
     quick = ('<p class="missing">This is a short run (--quick): it shows that everything works, and its numbers are '
              "too few to be compared.</p>" if report["quick"] else "")
-    commands = "\n".join(f"<li><code>{html.escape(step['command'])}</code> {html.escape(step['status'])}</li>"
+    commands = "\n".join(f"<li><code>{wrap(step['command'])}</code> {html.escape(step['status'])}</li>"
                          for step in report["steps"])
     body = "\n".join(map(format_figure, figures.draw_all(report)))
     return f"""<!DOCTYPE html>

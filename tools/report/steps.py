@@ -29,6 +29,23 @@ PEERS = {
                     "GStreamer 1.24 and gstreamer1.0-plugins-bad"),
 }
 
+# Between hosts: two network namespaces that a veth pair joins (an address of those for benchmarks), else loopback.
+VETH = ["--to", "tcp://198.18.0.2:7175", "--net-namespaces"]
+LOOPBACK = ["--to", "tcp://127.0.0.1:7175"]
+
+# What other elements do there at 1080p60: their descriptions, the elements, and where those are.
+RTP = ("application/x-rtp, media=video, clock-rate=90000, encoding-name=RAW, sampling=(string)YCbCr-4:2:2, "
+       "depth=(string)8, width=(string)1920, height=(string)1080, colorimetry=(string)BT709-2, payload=96")
+NETWORK_PEERS = {
+    "tcpserversink": ("gdppay ! tcpserversink host={host} port={port}",
+                      "tcpclientsrc host={host} port={port} ! gdpdepay ! {caps}",
+                      ["gdppay", "tcpserversink", "tcpclientsrc", "gdpdepay"],
+                      "gstreamer1.0-plugins-base and gstreamer1.0-plugins-bad"),
+    "udpsink": ("rtpvrawpay ! udpsink host={peer} port={port} sync=false",
+                f'udpsrc address={{peer}} port={{port}} buffer-size=33554432 caps="{RTP}" ! rtpvrawdepay',
+                ["rtpvrawpay", "udpsink", "udpsrc", "rtpvrawdepay"], "gstreamer1.0-plugins-good"),
+}
+
 
 def memory_bytes(key):
     """A line of /proc/meminfo; None: unknown."""
@@ -82,14 +99,26 @@ class Place:
     def why_not(self, sink):
         """Why there is nothing to compare with this sink of GStreamer's; None: it can be compared."""
         device, package = PEERS[sink][2:]
+        without = self.why_no_elements([sink, sink.replace("sink", "src")], package)
+        return without or (None if self.has_device(device) else f"there is no {device} on this machine")
+
+    def why_no_elements(self, names, package):
+        """Why these cannot be compared with gpudirectsink; None: they can."""
         if not self.gstreamer:
             return "GStreamer's tools are not installed (apt install gstreamer1.0-tools)"
-        for name in (sink, sink.replace("sink", "src")):
+        for name in names:
             if not self.has_element(name):
                 return f"GStreamer {self.gstreamer} has no {name} here: it needs {package}"
-        if not self.has_device(device):
-            return f"there is no {device} on this machine"
         return None if self.has_element("gpudirectsink") else "GStreamer does not find gpudirectsink (GST_PLUGIN_PATH)"
+
+    def network(self):
+        """The bench's options for two hosts on this machine, and why the library does not send so; None: it does."""
+        made = subprocess.run(["unshare", "--net", "true"], capture_output=True, timeout=60)
+        options = LOOPBACK if made.returncode else VETH
+        tried = subprocess.run([self.bench, *options, *picture_of((64, 36)), "--frames", "2", "--warmup", "0"],
+                               capture_output=True, text=True, timeout=120)
+        lines = tried.stderr.strip().splitlines()
+        return options, lines[-1].removeprefix("gpudirect-bench: ") if tried.returncode and lines else None
 
 
 class Step:
@@ -198,6 +227,26 @@ def size_steps(picture, device, quick, fast):
             for source in ("lent", "foreign")]
 
 
+def network_steps(place, quick):
+    """Encrypted and plain; with the plain link other programs, and beside elements of GStreamer's."""
+    (options, refusal), steps = place.network(), []
+    link = "a veth pair" if options == VETH else "loopback"
+    frames = 30 if quick else 300
+    for name, more in (("TLS", []), ("plain", ["--allow-unauthenticated", *([] if quick else ["--peers"])])):
+        programs = 15 if "--peers" in more else 0
+        steps += [Step("network", f"throughput of 3840x2160 over {link}, {name}", 4 + frames / 60 + programs,
+                       [*options, *more, *picture_of(UHD), "--frames", frames], refusal, name=name),
+                  Step("network-latency", f"latency of 1080p60 over {link}, {name}", 4 + 2 * frames / 60 + programs,
+                       [*options, *more, *picture_of(HD), "--fps", 60, "--frames", frames], refusal, name=name)]
+    for name, (there, back, elements, package) in NETWORK_PEERS.items():
+        each, runs = (30, 1) if quick else (100, 3)
+        steps.append(Step("network-beside", f"beside {name}, 1080p60 over {link}", 4 * runs * (each / 60 + 1),
+                          ["--elements", *options, *picture_of(HD), "--fps", 60, "--frames", each, "--runs", runs,
+                           "--compare", f"{there} | {back}"],
+                          refusal or place.why_no_elements(elements, package), name=name))
+    return steps
+
+
 def plan(place, quick):
     """All steps of a report: on the host, and on a GPU if there is one."""
     paced, fast = (40, 100) if quick else (1000, 5000)
@@ -220,4 +269,4 @@ def plan(place, quick):
     steps += [Step("failover", f"failover by {shape}, 1080p50", 5 if quick else 9,
                    ["--failover", shape, *picture_of(HD), "--fps", 50, "--frames", 60 if quick else 300,
                     "--warmup", 10], name="1080p50", shape=shape) for shape in ("group", "standby")]
-    return steps
+    return steps + network_steps(place, quick)

@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""gpudirect-bench over tcp://: the ceilings, which move all bytes of all frames, other programs and elements over the
+same network, and two network namespaces. Where it may, the test is in a network namespace of its own."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+
+from tool import BENCH, SMALL, check, run, run_json
+
+FRAMES, WARMUP = 40, 10
+BYTES = 320 * 180 * 2
+PACED = [*SMALL, "--fps", "200", "--frames", str(FRAMES)]
+OURS = "GPUDIRECT_TEST_NAMESPACE"
+
+if OURS not in os.environ and subprocess.run(["unshare", "--net", "true"], stderr=subprocess.DEVNULL).returncode == 0:
+    os.execvpe("unshare", ["unshare", "--net", sys.executable, *sys.argv], os.environ | {OURS: "yes"})
+ALONE = OURS in os.environ
+if ALONE:
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
+def free_address():
+    """No other test listens there, or on the port after it."""
+    if ALONE:
+        return "tcp://127.0.0.1"
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return f"tcp://127.0.0.1:{one.getsockname()[1] - 1}"
+
+
+def loopback_bytes():
+    lines = pathlib.Path("/proc/self/net/dev").read_text().splitlines()
+    return next(int(line.split()[9]) for line in lines if line.split()[0] == "lo:")
+
+
+def ceilings(*args, env=None):
+    """By key; the main one is plain TCP, and nothing was sent through the library."""
+    result = run_json(BENCH, "--to", free_address(), "--ceilings", *args, env=env)
+    check(result["fps"] is None and result["latency_us"]["p50"] is None and result["frames"] == 0 and
+          not result["receivers"] and result["ceiling_ratio"] is None, f"something was sent: {result}")
+    check(result["ceiling"]["key"] == "tcp", f"the main ceiling is {result['ceiling']}")
+    return {ceiling["key"]: ceiling for ceiling in result["ceilings"]}
+
+
+def plausible(ceiling, unit):
+    check(ceiling["unit"] == unit and ceiling["value"] > 0 and ceiling["skipped"] is None, f"{ceiling}")
+    check(ceiling["cpu_us_per_frame"]["sender"] > 0 and ceiling["cpu_us_per_frame"]["receiver"] > 0, f"CPU: {ceiling}")
+
+
+# --- plain TCP ---
+plausible(ceilings(*SMALL)["tcp"], "frames/s")
+before = loopback_bytes()
+paced = ceilings(*PACED)["tcp"]
+moved = loopback_bytes() - before
+plausible(paced, "us")
+check(paced["p99"] >= paced["value"], f"p99 is less than p50: {paced}")
+if ALONE:
+    wanted = (FRAMES + WARMUP) * BYTES
+    check(wanted <= moved < 1.2 * wanted, f"{moved} bytes were sent for {wanted} of frames")
+text = run(BENCH, "--to", free_address(), "--ceilings", *PACED)[0]
+check("only ceilings" in text and "CPU of it, sender" in text and "lost" not in text, f"as text: {text}")
+both = run_json(BENCH, "--to", free_address(), "--ceilings", *PACED, "--runs", "2")
+check(len(both["runs"]) == 2 and both["summary"]["ceiling"]["min"] > 0, f"two runs: {both['summary']}")
+# Without a network they are those of the host.
+check(run_json(BENCH, "--ceilings", *SMALL)["ceiling"]["key"] in ("words", "upload", "memcpy"), "on the host")
+
+# --- other programs: not installed, failing, printing what cannot be read, printing figures ---
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    missing = ceilings(*SMALL, "--peers", env={"PATH": name})
+    plausible(missing["tcp"], "frames/s")
+    for key, package in (("iperf3", "iperf3"), ("aes128gcm", "openssl"), ("ucx", "ucx-utils"),
+                         ("libfabric", "libfabric-bin")):
+        check(missing[key]["value"] is None and f"apt install {package}" in missing[key]["skipped"], f"{missing[key]}")
+    check(set(ceilings(*PACED, "--peers", env={"PATH": name})) == {"tcp", "ucx", "libfabric"}, "with a pace")
+    text = run(BENCH, "--to", free_address(), "--ceilings", "--peers", *PACED, env={"PATH": name})[0]
+    check(text.count("not measured, it is not installed (apt install ") == 2, f"as text: {text}")
+
+    def program(name, client, server="exit 0"):
+        """One that is a server if its arguments have no address."""
+        (folder / name).write_text(f'#!/bin/sh\ncase "$*" in\n*127.0.0.1*) : ;;\n*) {server} ;;\nesac\n{client}\n')
+        (folder / name).chmod(0o755)
+
+    program("iperf3", "echo no stream; echo 'the server is busy'; exit 1")
+    program("openssl", "exit 0", "echo +H:16384; exit 0")
+    program("ucx_perftest", "echo iterations,50.0_percentile_lat; echo ' 90,1.0,2.0,3.0,4.0,5.0,6,7'; "
+            "echo ' 100,12.5,20.0,30.0,40.00,1000.0,3,11'")
+    program("fi_pingpong", "echo 'bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec'; "
+            "echo '15m     50      =50      1.5g        8.37s    198.25      250.00   0.00'")
+    usual = {"PATH": f"{name}:{os.environ['PATH']}"}
+    said = ceilings(*SMALL, "--peers", env=usual)
+    check(said["iperf3"]["value"] is None and said["iperf3"]["skipped"] == "it failed: the server is busy",
+          f"one that fails: {said['iperf3']}")
+    check(said["aes128gcm"]["skipped"] == "its output has no figures", f"nothing to read: {said['aes128gcm']}")
+    check(abs(said["ucx"]["value"] - 1000 * 2 ** 20 / BYTES) < 1 and said["ucx"]["cpu_us_per_frame"]["sender"] > 0,
+          f"1000 MiB/s: {said['ucx']}")
+    check(abs(said["libfabric"]["value"] - 4000) < 1, f"250 us each: {said['libfabric']}")
+    said = ceilings(*PACED, "--peers", env=usual)
+    check(said["ucx"]["value"] == 12.5 and said["libfabric"]["value"] == 250, f"latencies: {said}")
+
+# As they are installed.
+for args in (SMALL, PACED):
+    for key, ceiling in ceilings(*args, "--peers").items():
+        check((ceiling["value"] or 0) > 0 or ceiling["skipped"], f"{key} has neither a figure nor a reason: {ceiling}")
+        print(f"{key}: {ceiling['value']} {ceiling['unit']} {ceiling['skipped'] or ''}")
+
+# --- elements: {host} and {port} ---
+if subprocess.run(["gst-inspect-1.0", "gdppay"], capture_output=True).returncode == 0:
+    result = run_json(BENCH, "--to", free_address(), *PACED, "--warmup", "5", "--sink",
+                      "gdppay ! tcpserversink host={host} port={port}", "--src",
+                      "tcpclientsrc host={host} port={port} ! gdpdepay ! {caps}")
+    check(result["frames"] == FRAMES and result["lost"] == result["torn"] == 0, f"through elements: {result}")
+    check(result["latency_us"]["p50"] > 0 and result["ceiling"]["key"] == "tcp" and result["ceiling_ratio"] > 0 and
+          result["ceiling_ratio_cpu"] > 0, f"through elements: {result}")
+
+# --- two network namespaces ---
+SPACES = ["--to", "tcp://198.18.0.2", "--net-namespaces", "--ceilings", *PACED]
+if ALONE:
+    before = loopback_bytes()
+    plausible(run_json(BENCH, *SPACES)["ceiling"] | {"skipped": None}, "us")
+    check(loopback_bytes() == before, "the frames went over the loopback device")
+    check("bench" not in pathlib.Path("/proc/self/net/dev").read_text(), "a veth is left behind")
+    with tempfile.TemporaryDirectory() as name:
+        err = run(BENCH, *SPACES, status=1, env={"PATH": name})[1]
+    check("--net-namespaces: " in err and "apt install iproute2" in err, f"without ip: {err!r}")
+    done = subprocess.run(["unshare", "--user", BENCH, *SPACES], capture_output=True, text=True, timeout=90)
+    check(done.returncode == 1 and ("it is for root" in done.stderr or done.stderr.startswith("unshare: ")),
+          f"not as root: {done}")
+else:
+    print("no network namespaces can be made here: two are not tried")
