@@ -63,6 +63,8 @@ if ALONE:
     wanted = (FRAMES + WARMUP) * BYTES
     check(wanted <= moved < 1.2 * wanted, f"{moved} bytes were sent for {wanted} of frames")
 text = run(BENCH, "--to", free_address(), "--ceilings", *PACED)[0]
+wanted = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+check(f"(congestion control: {wanted})" in text, f"the congestion control is not named: {text}")
 check("only ceilings" in text and "CPU of it, sender" in text and "lost" not in text, f"as text: {text}")
 both = run_json(BENCH, "--to", free_address(), "--ceilings", *PACED, "--runs", "2")
 check(len(both["runs"]) == 2 and both["summary"]["ceiling"]["min"] > 0, f"two runs: {both['summary']}")

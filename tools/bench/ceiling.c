@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <math.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -347,6 +349,22 @@ static bool run_plain(struct bench_child *children, struct bench_job *job)
                       plain->too_slow);
 }
 
+/* With the congestion control that the system gives to every connection, which decides much. */
+static const char *name_congestion_control(const char *what)
+{
+    char name[16] = "unknown";
+    socklen_t size = sizeof(name) - 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) == 0)
+        name[size] = '\0';
+    if (fd >= 0)
+        close(fd);
+    gchar *text = g_strdup_printf("%s (congestion control: %s)", what, name);
+    const char *kept = g_intern_string(text);
+    g_free(text);
+    return kept;
+}
+
 /* µs a frame; NAN: this kind does not measure it. */
 static double plain_cpu(const struct bench_child *child)
 {
@@ -379,6 +397,9 @@ static bool measure_network(const struct bench_job *wanted, struct bench_ceiling
             ceiling->unit = "us";
             ceiling->p99 = latency.p99;
         }
+        /* Another host may have another one. */
+        if (bench_is_tcp(job.network) && !job.remote)
+            ceiling->what = name_congestion_control(ceiling->what);
     }
     if (job.remote)
         children[1].fd = 0; /* the connection stays the other bench's */
