@@ -11,9 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <nettle/hmac.h>
-#include <nettle/memops.h>
-#include <nettle/version.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/sha.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -34,7 +36,7 @@ struct packet {
     uint16_t version, type;
     uint32_t length, what;
     uint8_t nonce[GPUD_AUTH_NONCE_SIZE];
-    uint8_t mac[SHA256_DIGEST_SIZE];
+    uint8_t mac[SHA256_DIGEST_LENGTH];
 };
 
 _Static_assert(sizeof(struct packet) == GPUD_AUTH_MESSAGE_SIZE, "as wire/wire.h says");
@@ -71,33 +73,34 @@ enum gpud_status gpud_auth_begin(struct gpud_auth *auth, enum gpud_auth_role rol
 /* --- MACs ----------------------------------------------------------------------------------- */
 
 static void compute_mac(const struct gpud_auth *auth, enum gpud_auth_role prover,
-                        uint8_t mac[SHA256_DIGEST_SIZE])
+                        uint8_t mac[SHA256_DIGEST_LENGTH])
 {
     /* Each end has its own, so that neither can reflect the other's proof. */
     static const char *const labels[] = {
         [GPUD_AUTH_SENDER] = "gpudirect psk 1 sender",
         [GPUD_AUTH_RECEIVER] = "gpudirect psk 1 receiver",
     };
-    struct hmac_sha256_ctx hmac;
-    hmac_sha256_set_key(&hmac, auth->key->size, auth->key->bytes);
-    hmac_sha256_update(&hmac, strlen(labels[prover]) + 1, (const uint8_t *)labels[prover]);
-    hmac_sha256_update(&hmac, GPUD_AUTH_NONCE_SIZE, auth->nonce[GPUD_AUTH_SENDER]);
-    hmac_sha256_update(&hmac, GPUD_AUTH_NONCE_SIZE, auth->nonce[GPUD_AUTH_RECEIVER]);
-    hmac_sha256_update(&hmac, auth->context_size, auth->context);
-#if NETTLE_VERSION_MAJOR >= 4
-    hmac_sha256_digest(&hmac, mac);
-#else
-    hmac_sha256_digest(&hmac, SHA256_DIGEST_SIZE, mac);
-#endif
-    explicit_bzero(&hmac, sizeof(hmac));
+    uint8_t text[32 + 2 * GPUD_AUTH_NONCE_SIZE + GPUD_AUTH_CONTEXT_MAX];
+    size_t size = strlen(labels[prover]) + 1;
+    memcpy(text, labels[prover], size);
+    memcpy(text + size, auth->nonce[GPUD_AUTH_SENDER], GPUD_AUTH_NONCE_SIZE);
+    size += GPUD_AUTH_NONCE_SIZE;
+    memcpy(text + size, auth->nonce[GPUD_AUTH_RECEIVER], GPUD_AUTH_NONCE_SIZE);
+    size += GPUD_AUTH_NONCE_SIZE;
+    memcpy(text + size, auth->context, auth->context_size);
+    size += auth->context_size;
+    /* Without memory for it, a MAC that no other end computes. */
+    if (!HMAC(EVP_sha256(), auth->key->bytes, (int)auth->key->size, text, size, mac, NULL) &&
+        getrandom(mac, SHA256_DIGEST_LENGTH, 0) < 0)
+        abort();
 }
 
 static bool is_proved(const struct gpud_auth *auth, enum gpud_auth_role prover,
-                      const uint8_t mac[SHA256_DIGEST_SIZE])
+                      const uint8_t mac[SHA256_DIGEST_LENGTH])
 {
-    uint8_t right[SHA256_DIGEST_SIZE];
+    uint8_t right[SHA256_DIGEST_LENGTH];
     compute_mac(auth, prover, right);
-    bool equal = memeql_sec(mac, right, sizeof(right));
+    bool equal = CRYPTO_memcmp(mac, right, sizeof(right)) == 0;
     explicit_bzero(right, sizeof(right));
     return equal;
 }
@@ -425,7 +428,7 @@ enum gpud_status gpud_auth_may_listen(const struct sockaddr *address, bool has_k
     return gpud_fail(error, GPUD_NO_ACCESS,
                      "without a key anyone who can reach the address %s could connect: set "
                      "psk-file=PATH at both ends, to copies of one file, which " MAKE
-                     " makes, or allow-unauthenticated=true where everyone on the network is "
-                     "trusted",
+                     " makes (or, over tcp://, certificates: tls-certificate, tls-key, tls-ca), or "
+                     "allow-unauthenticated=true where everyone on the network is trusted",
                      text, "PATH");
 }

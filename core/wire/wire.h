@@ -1091,8 +1091,8 @@ struct gpud_channel {
      */
     int peer_fd;
     struct gpud_peer peer;
-    /* How the connection is encrypted: "TLS 1.3 AES-128-GCM", "TLS 1.3 AES-128-GCM, by the kernel",
-     * or "no"; "": both ends are on one host. Set before `connected`, constant since. */
+    /* How the connection is encrypted: "TLS 1.3 AES-128-GCM" or "no"; "": both ends are on one
+     * host. Set before `connected`, constant since. */
     char encryption[64];
 };
 

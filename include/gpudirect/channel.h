@@ -89,8 +89,9 @@ struct gpud_channel_search_info {
  * nothing listens is no channel.
  *
  * @param address  NULL: all; an address: that channel alone; "unix:/folder/": those in that folder,
- *     of any user (the sender's `access` decides whether it answers); "rdma://host:port/": those at
- *     that port, of which the other host tells the names, without a key, and nothing else
+ *     of any user (the sender's `access` decides whether it answers); "tcp://host:port/" (or
+ * rdma://): those at that port, of which the other host tells the names, without a key, and nothing
+ * else
  * @param timeout_ns  how long to wait at most, in ns; 0: not at all
  * @param list  set to the snapshot, which the caller destroys
  * @param count  set to the number of entries; may be NULL

@@ -188,7 +188,7 @@ GPUD_API void gpud_device_get_locality(const struct gpud_device *device,
  *
  * @param context  a context
  * @param kind  "cuda", "opencl", "hip", "vulkan"; or "auto": see device.h
- * @param address  "rdma://10.0.0.2", "v4l2:///dev/video0", or the card's own address on the bus,
+ * @param address  "tcp://10.0.0.2", "v4l2:///dev/video0", or the card's own address on the bus,
  *     "0000:63:00.0"
  * @param found  filled as far as found->size goes
  * @param reason  set to why it is that one; "": there was no choice

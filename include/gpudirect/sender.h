@@ -68,9 +68,11 @@ struct gpud_peer_info {
 /** How a sender is made. */
 struct gpud_sender_params {
     size_t size; /**< sizeof(the struct), as the caller knows it */
-    /** required: a bare name, "unix:/absolute/path", or, to be reached from other hosts,
-     * "rdma://address-of-this-host:port", "rdma://…:port/name" or "rdma://…:port/name/stream"
-     * (all senders of a user share a port if they give the same one at the same address) */
+    /** required: a bare name, "unix:/absolute/path", or, to be reached from other hosts, over any
+     * network "tcp://address-of-this-host:port/name" or "…/name/stream", over network cards with
+     * RDMA the same with "rdma://". "tcp://:port/name" is every address of this host. Without a
+     * port: 7175, 7174. All senders of a user share a port if they give the same one at the same
+     * address. */
     const char *address;
     /** where the ring lies; NULL: "host"; see device.h for kinds and "auto", and
      * gpud_sender_info.device_reason for the choice */
@@ -82,8 +84,8 @@ struct gpud_sender_params {
     enum gpud_slow_receiver slow_receiver; /**< default: BLOCK */
     bool require_direct; /**< refuse a receiver that only the staged routes can reach */
     /** take only this route: "map", "peer", "directgma", "migrate", "staged-push", "staged",
-     * "rdma-dmabuf", "rdma-peermem", "rdma-host". It is a text because the table of routes is open;
-     * gpud_route_explain() lists those between two devices. NULL: the best */
+     * "rdma-dmabuf", "rdma-peermem", "rdma-host", "tcp-host". It is a text because the table of
+     * routes is open; gpud_route_explain() lists those between two devices. NULL: the best */
     const char *route;
     /** Called from a thread of the sender; must not call back into it. May be NULL. */
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
@@ -96,7 +98,8 @@ struct gpud_sender_params {
     /** For an address over a network: a file with a key that both ends have, 16 to 1024 bytes,
      * which no other user can read (chmod 600). NULL: no key; then, without certificates
      * (tls_certificate), only addresses of this host itself can be listened on
-     * (rdma://127.0.0.1:7174), unless allow_unauthenticated. */
+     * (tcp://127.0.0.1:7175), unless allow_unauthenticated. Over tcp:// the key also encrypts
+     * (TLS 1.3), over rdma:// it only proves who the ends are. */
     const char *psk_file;
     bool allow_unauthenticated; /**< any host that reaches the address may receive */
     /** While another sender has the address, wait instead of failing: no receiver finds this
@@ -438,8 +441,8 @@ struct gpud_link_info {
     /** frames on their way to it, which it can still take. delivered, dropped and waiting add up to
      * the frames that were submitted since its first one */
     uint64_t waiting;
-    /** how the connection is encrypted, in words: "TLS 1.3 AES-128-GCM", with ", by the kernel"
-     * behind it where that does the work; "no"; "": it is on this host, and crosses no network */
+    /** how the connection is encrypted, in words: "TLS 1.3 AES-128-GCM"; "no"; "": it is on this
+     * host, and crosses no network */
     char encrypted[64];
 };
 

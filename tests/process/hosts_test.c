@@ -26,7 +26,7 @@ enum place { HERE, BY_CARD, CONTAINER, OTHER_HOST, SNAPSHOT };
 /* Of each place's connections. */
 static const char *const encryption[] = {
     [HERE] = "",       [BY_CARD] = "no",
-    [CONTAINER] = "",  [OTHER_HOST] = "TLS 1.3 AES-128-GCM, by the kernel",
+    [CONTAINER] = "",  [OTHER_HOST] = "TLS 1.3 ChaCha20-Poly1305",
     [SNAPSHOT] = "no",
 };
 

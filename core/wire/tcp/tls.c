@@ -6,7 +6,10 @@
  * cannot read what was recorded), or by certificates of a CA that both trust.
  *
  * The name of the channel is the application protocol (ALPN) of the handshake, so that the request
- * before it, which anybody on the way can change, cannot lead to another channel. */
+ * before it, which anybody on the way can change, cannot lead to another channel.
+ *
+ * The kernel's TLS is not used: kernels before 6.14 cannot change a key, which has to be changed
+ * after six minutes of 3840x2160 at 60 a second (RFC 8446, 5.5). */
 #include "wire/tcp/tcp.h"
 
 #include "base/base.h"
@@ -267,11 +270,7 @@ static enum gpud_status make_context(struct tcp_tls *tls, const struct gpud_acce
     if (!tls->context || !SSL_CTX_set_min_proto_version(tls->context, TLS1_3_VERSION) ||
         !SSL_CTX_set_ciphersuites(tls->context, SUITES))
         return gpud_fail(error, GPUD_UNSUPPORTED, "this system's OpenSSL has no TLS 1.3");
-    SSL_CTX_set_options(tls->context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION
-#ifdef SSL_OP_ENABLE_KTLS
-                                          | SSL_OP_ENABLE_KTLS
-#endif
-    );
+    SSL_CTX_set_options(tls->context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_num_tickets(tls->context, 0);
     SSL_CTX_set_session_cache_mode(tls->context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_mode(tls->context,
@@ -412,10 +411,8 @@ enum gpud_status gpud_tls_handshake(struct tcp_tls *tls, bool *wants_write,
 void gpud_tls_describe(const struct tcp_tls *tls, char *text, size_t size)
 {
     const char *name = SSL_CIPHER_get_name(SSL_get_current_cipher(tls->ssl));
-    bool by_kernel = BIO_get_ktls_send(SSL_get_wbio(tls->ssl)) != 0;
-    gpud_print_n(text, size, "TLS 1.3 %s%s",
-                 strstr(name, "CHACHA20") ? "ChaCha20-Poly1305" : "AES-128-GCM",
-                 by_kernel ? ", by the kernel" : "");
+    gpud_print_n(text, size, "TLS 1.3 %s",
+                 strstr(name, "CHACHA20") ? "ChaCha20-Poly1305" : "AES-128-GCM");
 }
 
 /* −1 and EAGAIN, or EPROTO with the reason; 0 at the end. */
@@ -446,8 +443,7 @@ ssize_t gpud_tls_send(struct tcp_tls *tls, const void *bytes, size_t size, struc
     size_t put;
     ERR_clear_error();
     errno = 0;
-    /* The kernel may not know how to change the key. */
-    if (tls->sent >= gpud_tls_bytes_a_key && BIO_get_ktls_send(SSL_get_wbio(tls->ssl)) == 0 &&
+    if (tls->sent >= gpud_tls_bytes_a_key &&
         SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
         tls->sent = 0;
     int done = SSL_write_ex(tls->ssl, bytes, size, &put), number = errno;
