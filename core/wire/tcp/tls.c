@@ -49,6 +49,7 @@ struct tcp_tls {
     unsigned char protocol[sizeof(PROTOCOL) + GPUD_PLACE_NAME_MAX + 1]; /* with its length */
     size_t protocol_size;
     char peer[GPUD_ADDRESS_MAX];
+    bool is_shaken;
     uint64_t sent; /* by the present key */
 };
 
@@ -369,8 +370,21 @@ void gpud_tls_end(struct tcp_tls **tls)
 
 /* --- use ------------------------------------------------------------------------------------- */
 
+/* The handshake, and one byte from the sender behind it: in TLS 1.3 the receiver is done before the
+ * sender has looked at its certificate, and would take the refusal for a broken connection. */
+static int shake_hands(struct tcp_tls *tls)
+{
+    char byte = '.';
+    size_t done;
+    if (!tls->is_shaken && SSL_do_handshake(tls->ssl) != 1)
+        return 0;
+    tls->is_shaken = true;
+    return tls->is_sender ? SSL_write_ex(tls->ssl, &byte, 1, &done)
+                          : SSL_read_ex(tls->ssl, &byte, 1, &done);
+}
+
 /* OpenSSL writes without MSG_NOSIGNAL, and the thread may be the application's. */
-static int shake_hands(SSL *ssl)
+static int shake_hands_quietly(struct tcp_tls *tls)
 {
     static const struct timespec at_once = {0};
     sigset_t pipe, before, pending;
@@ -378,7 +392,7 @@ static int shake_hands(SSL *ssl)
     sigaddset(&pipe, SIGPIPE);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    int done = SSL_do_handshake(ssl), number = errno;
+    int done = shake_hands(tls), number = errno;
     if (!sigismember(&pending, SIGPIPE))
         sigtimedwait(&pipe, NULL, &at_once);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -392,7 +406,7 @@ enum gpud_status gpud_tls_handshake(struct tcp_tls *tls, bool *wants_write,
     const unsigned char *selected;
     unsigned size;
     ERR_clear_error();
-    int done = shake_hands(tls->ssl), number = errno;
+    int done = shake_hands_quietly(tls), number = errno;
     *wants_write = false;
     if (done != 1) {
         int kind = SSL_get_error(tls->ssl, done);
