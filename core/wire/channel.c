@@ -5,6 +5,7 @@
 #include "wire/wire.h"
 
 #include "base/base.h"
+#include "wire/announce.h"
 #include "wire/network.h"
 #include "wire/rdma/kind.h"
 #include "wire/tcp/kind.h"
@@ -66,13 +67,18 @@ void gpud_listener_close(struct gpud_listener **listener)
 {
     struct gpud_listener *gone = *listener;
     *listener = NULL;
-    if (gone)
-        gone->ops->unlisten(gone);
+    if (!gone)
+        return;
+    gpud_announce_end(&gone->announcement);
+    gone->ops->unlisten(gone);
 }
 
-void gpud_listener_tell(struct gpud_listener *listener)
+void gpud_listener_tell(struct gpud_listener *listener, const struct gpud_media *media)
 {
-    if (listener && listener->ops->tell) /* tests make senders without a listener */
+    if (!listener) /* tests make senders without one */
+        return;
+    gpud_announce_update(listener->announcement, media);
+    if (listener->ops->tell)
         listener->ops->tell(listener);
 }
 
@@ -192,6 +198,20 @@ enum gpud_status gpud_address_resolve(const char *text, struct gpud_address *add
     gpud_print(made.text, "%s", text);
     *address = made;
     return GPUD_OK;
+}
+
+enum gpud_status gpud_listener_open(const struct gpud_address *address,
+                                    const struct gpud_access_rule *access,
+                                    struct gpud_listener **listener, struct gpud_error *error)
+{
+    struct gpud_place place;
+    enum gpud_status status = address->ops->listen(address, access, listener, error);
+    for (size_t i = 0; status == GPUD_OK && access && access->announce && i < KINDS; i++)
+        if (kinds[i].ops == address->ops && kinds[i].between_hosts &&
+            gpud_place_parse(kinds[i].between_hosts, address->place, &place, NULL, NULL) == GPUD_OK)
+            gpud_announce_begin(kinds[i].between_hosts, &place, (*listener)->encrypts,
+                                &(*listener)->announcement);
+    return status;
 }
 
 bool gpud_address_is_network(const struct gpud_address *address)

@@ -5,6 +5,7 @@
 #include "wire/network.h"
 
 #include "base/base.h"
+#include "wire/announce.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -148,7 +149,7 @@ enum gpud_status gpud_place_parse(const struct gpud_scheme *scheme, const char *
                                   struct gpud_place *place, char canonical[GPUD_ADDRESS_MAX],
                                   struct gpud_error *error)
 {
-    struct gpud_place made = {.family = AF_UNSPEC, .port = scheme->port};
+    struct gpud_place made = {.family = AF_UNSPEC, .port = scheme->port, .usual_port = true};
     char begin[16], whole[2 * GPUD_ADDRESS_MAX];
     gpud_print(begin, "%s://", scheme->name);
     if (!text)
@@ -167,6 +168,7 @@ enum gpud_status gpud_place_parse(const struct gpud_scheme *scheme, const char *
         if (number < 1 || number > UINT16_MAX)
             return place_refuse(text, error, "a port is a number from 1 to 65535");
         made.port = (uint16_t)number;
+        made.usual_port = false;
         rest += digits;
     }
     if (rest[0] && strcmp(rest, "/") != 0) {
@@ -261,6 +263,7 @@ void gpud_sockaddr_print_host(const struct sockaddr *address, char *text, size_t
 struct gpud_lookup {
     atomic_uint references;
     atomic_bool done;
+    const struct gpud_scheme *scheme;
     struct gpud_place place;
     int event; /* a duplicate: the caller's descriptor may be reused by then */
     int failed, number;
@@ -276,6 +279,28 @@ static void lookup_unref(struct gpud_lookup *lookup)
     free(lookup);
 }
 
+/* How long announcements are waited for. */
+#define ANNOUNCED_PATIENCE (500 * GPUD_MSEC)
+
+/* Finds the port, and addresses, if the host announces the channel. A name in ".local" belongs to
+ * multicast DNS (RFC 6762, 3), which not every system asks for it. true: the addresses are all. */
+static bool find_announced(struct gpud_lookup *lookup)
+{
+    struct gpud_place *place = &lookup->place;
+    size_t length = strlen(place->host), suffix = strlen(".local");
+    bool is_local = length > suffix && strcasecmp(place->host + length - suffix, ".local") == 0;
+    if (place->family != AF_UNSPEC || (!place->usual_port && !is_local))
+        return false;
+    uint16_t port = gpud_announce_find_port(lookup->scheme, place->host, place->name,
+                                            gpud_deadline(ANNOUNCED_PATIENCE), lookup->addresses,
+                                            &lookup->count);
+    if (port && place->usual_port)
+        place->port = port;
+    for (size_t i = 0; i < lookup->count; i++)
+        *gpud_sockaddr_port(&lookup->addresses[i]) = htons(place->port);
+    return is_local && lookup->count > 0;
+}
+
 static void *lookup_look(void *arg)
 {
     struct gpud_lookup *lookup = arg;
@@ -284,9 +309,15 @@ static void *lookup_look(void *arg)
                               .ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     char port[8];
+    bool is_done = find_announced(lookup);
+    size_t announced = lookup->count;
     gpud_print(port, "%u", lookup->place.port);
-    lookup->failed = getaddrinfo(lookup->place.host, port, &wanted, &found);
+    lookup->failed = is_done ? 0 : getaddrinfo(lookup->place.host, port, &wanted, &found);
     lookup->number = errno;
+    if (found) /* better than those of an announcement, which anyone can make */
+        lookup->count = 0;
+    else if (announced > 0)
+        lookup->failed = 0;
     for (struct addrinfo *one = found; !lookup->failed && one; one = one->ai_next)
         if (lookup->count < GPUD_LOOKUP_MAX && one->ai_addrlen <= sizeof(lookup->addresses[0]))
             memcpy(&lookup->addresses[lookup->count++], one->ai_addr, one->ai_addrlen);
@@ -298,8 +329,8 @@ static void *lookup_look(void *arg)
     return NULL;
 }
 
-enum gpud_status gpud_lookup_begin(const struct gpud_place *place, int fd,
-                                   struct gpud_lookup **lookup, struct gpud_error *error)
+enum gpud_status gpud_lookup_begin(const struct gpud_scheme *scheme, const struct gpud_place *place,
+                                   int fd, struct gpud_lookup **lookup, struct gpud_error *error)
 {
     struct gpud_lookup *made = calloc(1, sizeof(*made));
     pthread_attr_t detached;
@@ -307,6 +338,7 @@ enum gpud_status gpud_lookup_begin(const struct gpud_place *place, int fd,
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to look up %s", place->host);
     atomic_init(&made->references, 2);
+    made->scheme = scheme;
     made->place = *place;
     made->event = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (made->event < 0) {
@@ -388,16 +420,26 @@ static bool is_same(const struct sockaddr *a, const struct sockaddr_storage *b)
                   sizeof(struct in6_addr)) == 0;
 }
 
-bool gpud_network_is_own(const struct sockaddr_storage *address)
+bool gpud_network_find_interface(const struct sockaddr_storage *address, unsigned *index,
+                                 unsigned *flags)
 {
     struct ifaddrs *list = NULL;
     bool found = false;
     if (getifaddrs(&list) != 0)
         return false;
-    for (const struct ifaddrs *each = list; each && !found; each = each->ifa_next)
+    for (const struct ifaddrs *each = list; each && !found; each = each->ifa_next) {
         found = is_same(each->ifa_addr, address);
+        *index = if_nametoindex(each->ifa_name);
+        *flags = each->ifa_flags;
+    }
     freeifaddrs(list);
     return found;
+}
+
+bool gpud_network_is_own(const struct sockaddr_storage *address)
+{
+    unsigned index, flags;
+    return gpud_network_find_interface(address, &index, &flags);
 }
 
 void gpud_network_find_card(const struct gpud_scheme *scheme, const char *place, char *pci,

@@ -42,6 +42,7 @@ struct gpud_place {
     int family;                  /* AF_INET, AF_INET6; AF_UNSPEC: host is a name */
     char host[GPUD_ADDRESS_MAX]; /* without brackets */
     uint16_t port;
+    bool usual_port;                    /* the text gives none: it is the scheme's */
     char name[GPUD_PLACE_NAME_MAX + 1]; /* "": the only channel, or the one without a name */
 };
 
@@ -141,15 +142,19 @@ enum gpud_status gpud_refusal_explain(const struct gpud_refusal *refusal,
                                       const struct gpud_place *place, struct gpud_error *error);
 
 /* === lookup ================================================================================== */
-/* Looks up a host's addresses by its name without waiting: an answer can take half a minute. */
+/* Looks up a host's addresses by its name without waiting: an answer can take half a minute. A host
+ * of a place with the usual port is first asked for by DNS-SD, for half a second at most: does it
+ * announce the channel, and at which port? A host that ends with ".local" likewise, for its
+ * addresses. */
 
 #define GPUD_LOOKUP_MAX 8
 
 struct gpud_lookup;
 
-/* Starts a look-up. fd: an eventfd, which stays the caller's; raised when it is done. */
-enum gpud_status gpud_lookup_begin(const struct gpud_place *place, int fd,
-                                   struct gpud_lookup **lookup, struct gpud_error *error);
+/* Starts a look-up. place: from the text as the application gave it, since a canonical one always
+ * has a port. fd: an eventfd, which stays the caller's; raised when it is done. */
+enum gpud_status gpud_lookup_begin(const struct gpud_scheme *scheme, const struct gpud_place *place,
+                                   int fd, struct gpud_lookup **lookup, struct gpud_error *error);
 
 /* GPUD_AGAIN: not done yet. GPUD_CLOSED: the name has no address, with why. */
 enum gpud_status gpud_lookup_get(struct gpud_lookup *lookup,
@@ -161,6 +166,11 @@ void gpud_lookup_end(struct gpud_lookup **lookup);
 
 /* === near ==================================================================================== */
 /* Which addresses are this host's own, and which of its cards leads to others. */
+
+/* Finds the interface with an address; flags: as IFF_LOOPBACK. false: none has it, and the outputs
+ * mean nothing. */
+bool gpud_network_find_interface(const struct sockaddr_storage *address, unsigned *index,
+                                 unsigned *flags);
 
 /* Whether an interface of this host, or of this container, has the address. */
 bool gpud_network_is_own(const struct sockaddr_storage *address);

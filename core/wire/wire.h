@@ -34,6 +34,7 @@ struct gpud_access_rule {
     /* PEM files: this end's certificate and its key, and what signs the peers'. "": no
      * certificates. After gpud_access_check() all three are set or none is. */
     char tls_certificate[256], tls_key[256], tls_ca[256];
+    bool announce; /* by DNS-SD, what is listened on beyond loopback */
 };
 
 /* GPUD_INVALID: the rule does not fit the kind of address, a network's or this host's, or has only
@@ -1096,6 +1097,8 @@ struct gpud_channel {
     char encryption[64];
 };
 
+struct gpud_announcement;
+
 struct gpud_listener {
     const struct gpud_channel_ops *ops;
     /* To poll for POLLIN: a connection can be accepted or, while it stands by, the address may be
@@ -1103,6 +1106,8 @@ struct gpud_listener {
     int fd;
     atomic_bool stands_by;      /* another sender has the address */
     char note[GPUD_REASON_MAX]; /* a warning about something that does not work, or "" */
+    bool encrypts;              /* what it announces of its connections */
+    struct gpud_announcement *announcement; /* NULL: none; not of the kind's */
 };
 
 /* All but the last five are mandatory. connect and accept set a new channel's fds and peer, listen
@@ -1151,15 +1156,12 @@ struct gpud_channel_ops {
 
 /* --- listening ----------------------------------------------------------------------------- */
 
-/* From now on peers that the rule admits can connect. GPUD_IO with EADDRINUSE: another sender has
+/* From now on peers that the rule admits can connect, and those of other hosts can find the
+ * listener if the rule says so (wire/announce.h). GPUD_IO with EADDRINUSE: another sender has
  * the address. */
-static inline enum gpud_status gpud_listener_open(const struct gpud_address *address,
-                                                  const struct gpud_access_rule *access,
-                                                  struct gpud_listener **listener,
-                                                  struct gpud_error *error)
-{
-    return address->ops->listen(address, access, listener, error);
-}
+enum gpud_status gpud_listener_open(const struct gpud_address *address,
+                                    const struct gpud_access_rule *access,
+                                    struct gpud_listener **listener, struct gpud_error *error);
 
 void gpud_listener_close(struct gpud_listener **listener);
 
@@ -1178,8 +1180,9 @@ static inline enum gpud_status gpud_listener_take_over(struct gpud_listener *lis
 }
 
 /* Announces a change of the stream: watchers of gpud_address_list()'s directory (inotify) see an
- * event and query the sender. Opening and closing a listener are events, too. */
-void gpud_listener_tell(struct gpud_listener *listener);
+ * event and query the sender, and other hosts see its media. Opening and closing a listener are
+ * events, too. */
+void gpud_listener_tell(struct gpud_listener *listener, const struct gpud_media *media);
 
 /* GPUD_AGAIN: no connection is pending. GPUD_NO_ACCESS: *peer was not admitted, and was sent the
  * reason. If the other end has to authenticate first, the channel is not `connected` yet; if that

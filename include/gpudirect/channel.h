@@ -28,13 +28,18 @@ struct gpud_channel_list;
 /** At most so many are listed. */
 #define GPUD_CHANNELS_MAX 256
 
+/** The address of a list of what is announced on the network. */
+#define GPUD_CHANNELS_NETWORK "dns-sd:"
+
 /** Texts are clean UTF-8; numbers are the sender's word. */
 struct gpud_channel_info {
     size_t size;       /**< sizeof(the struct), as the caller knows it */
     char address[120]; /**< what a receiver gives */
     int64_t pid;       /**< of the sender's process; 0: not known (another container) */
     char program[64];  /**< the name of that process; "" where it is not known */
-    bool answered;     /**< false: `reason` says why not, and nothing of what follows it is known */
+    /** false: `reason` says why not, and nothing of what follows it is known, except `configured`
+     * and `media` of a channel that is `announced` */
+    bool answered;
     char reason[GPUD_REASON_MAX];          /**< why it did not answer */
     char name[64];                         /**< of the application */
     char device[32];                       /**< where its ring lies */
@@ -65,6 +70,14 @@ struct gpud_channel_info {
     uint64_t copies_gpu;   /**< copies of whole frames by a GPU */
     uint64_t waits_cpu;    /**< times a call slept until a receiver gave a credit back */
     uint64_t waits_device; /**< times the CPU waited for a device */
+    /** Its host announces it on the network. All that is known is that host's word, which nothing
+     * proves: whoever connects finds out. */
+    bool announced;
+    bool encrypted;        /**< announced: frames are encrypted on their way */
+    bool own_host;         /**< announced: by this host */
+    char host[64];         /**< announced: the host's name, "studio-a.local" */
+    char host_address[64]; /**< announced: one of its addresses, "10.0.0.1" */
+    char version[32];      /**< announced: of the sender's gpudirect */
 };
 
 /** What a list covers. */
@@ -90,8 +103,10 @@ struct gpud_channel_search_info {
  *
  * @param address  NULL: all; an address: that channel alone; "unix:/folder/": those in that folder,
  *     of any user (the sender's `access` decides whether it answers); "tcp://host:port/" (or
- * rdma://): those at that port, of which the other host tells the names, without a key, and nothing
- * else
+ *     rdma://): those at that port, of which the other host tells the names, without a key, and
+ * nothing else; GPUD_CHANNELS_NETWORK: those that hosts of the network announce (DNS-SD, by Avahi's
+ * daemon; search.note says if it was not asked). Answers take about a second, unless this process
+ * has asked within the last 15 s
  * @param timeout_ns  how long to wait at most, in ns; 0: not at all
  * @param list  set to the snapshot, which the caller destroys
  * @param count  set to the number of entries; may be NULL

@@ -145,6 +145,10 @@ struct gpud_sender_params {
     /** a PEM file with the certificates of the authorities whose certificates the peers must have;
      * the receiver also checks that the sender's is for the address it connects to */
     const char *tls_ca;
+    /** Do not announce the channel to other hosts. An address over a network is announced by DNS-SD
+     * otherwise, with the names of its streams and what they are, if Avahi's daemon runs; one of
+     * this host alone (rdma://127.0.0.1) never is. With `replaces` it has no effect. */
+    bool no_announce;
 };
 
 /** The state and counters of a sender. */

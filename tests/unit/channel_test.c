@@ -206,7 +206,7 @@ static void test_questions(void)
     WORKS(gpud_listener_stand_by(&address, &own_user, &listener, &e));
     CHECK(atomic_load(&listener->stands_by), "two have the address");
     CHECK(gpud_listener_take_over(listener, NULL) == GPUD_AGAIN, "the address was taken over");
-    gpud_listener_tell(listener);
+    gpud_listener_tell(listener, &(struct gpud_media){.kind = GPUD_MEDIA_DATA});
     gpud_listener_close(&listener);
     CHECK(is_listed(), "the address of a living process is gone");
     if (gpud_address_resolve("rdma://127.0.0.1:7174/cam", &network, NULL) == GPUD_OK)

@@ -66,6 +66,10 @@ int main(void)
               good[i].text);
         WORKS(gpud_place_parse(&gpud_rdma_scheme, good[i].text, NULL, canonical, &e));
         CHECK_TEXT(canonical, good[i].canonical);
+        /* No other text here gives the usual port. */
+        CHECK(place.usual_port == (good[i].port == 7174), "%s: the usual port?", good[i].text);
+        WORKS(gpud_place_parse(&gpud_rdma_scheme, canonical, &place, NULL, &e));
+        CHECK(!place.usual_port, "%s has a port", canonical);
     }
     SAY("what is no address");
     static const struct {

@@ -11,6 +11,7 @@ import roots
 PACKAGES = ["crossbuild-essential-arm64", "qemu-user", "meson", "ninja-build", "pkg-config", "opencl-headers"]
 PACKAGES += [name + ":arm64" for name in (
     "libhwloc-dev", "libssl-dev", "ocl-icd-opencl-dev", "libvulkan-dev", "libibverbs-dev", "librdmacm-dev",
+    "libavahi-client-dev",
     "libgstreamer1.0-dev", "libgstreamer-plugins-base1.0-dev", "libgstreamer-plugins-bad1.0-dev", "libjson-glib-dev",
     "libxxhash-dev")]
 

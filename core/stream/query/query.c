@@ -332,6 +332,49 @@ static enum gpud_status call_port(struct gpud_channel_list *channels, const char
                : gpud_fail_native(error, status, why.origin, why.native, "%s", why.reason);
 }
 
+/* The channels that hosts of the network announce. */
+static enum gpud_status call_network(struct gpud_channel_list *channels, int64_t deadline,
+                                     struct gpud_error *error)
+{
+    struct gpud_found *found = NULL;
+    struct gpud_found_rest rest;
+    size_t count = 0;
+    char reason[GPUD_REASON_MAX];
+    struct gpud_error why;
+    gpud_print(channels->search.directory, "%s", GPUD_CHANNELS_NETWORK);
+    enum gpud_status status = gpud_announce_search(deadline, &found, &count, &rest, &why);
+    if (status != GPUD_OK) { /* nothing was asked, which is no failure of what is listed */
+        gpud_print(channels->search.note, "%s", why.reason);
+        return GPUD_OK;
+    }
+    for (size_t i = 0; i < count && status == GPUD_OK; i++) {
+        const struct gpud_found *one = &found[i];
+        struct gpud_query *query = calloc(1, sizeof(*query));
+        if (!query) {
+            status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a channel");
+            break;
+        }
+        gpud_print(query->address.text, "%s://%s:%u%s%s", one->scheme, one->host, one->port,
+                   one->name[0] ? "/" : "", one->name);
+        query->user = -1;
+        query->found = *one;
+        gpud_print(reason, "announced by %s (%s); ask there what it sends to whom", one->host,
+                   one->address);
+        query_fail(query, reason);
+        give_place(channels, query);
+    }
+    channels->search.omitted = rest.omitted;
+    char omitted[80] = "", invalid[80] = "";
+    if (rest.omitted > 0)
+        gpud_print(omitted, "%zu more are announced than are listed", rest.omitted);
+    if (rest.invalid > 0)
+        gpud_print(invalid, "%zu announcements make no sense and are left out", rest.invalid);
+    gpud_print(channels->search.note, "%s%s%s", omitted, omitted[0] && invalid[0] ? "; " : "",
+               invalid);
+    free(found);
+    return status;
+}
+
 /* "unix:/run/studio/": the folder without the final slash. false: it is not a folder. */
 static bool read_folder(const char *address, char folder[GPUD_ADDRESS_MAX])
 {
@@ -356,7 +399,9 @@ enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_n
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of channels");
     bool is_folder = read_folder(address, folder);
     enum gpud_status status;
-    if (address && gpud_address_is_port(address))
+    if (address && strcmp(address, GPUD_CHANNELS_NETWORK) == 0)
+        status = call_network(made, gpud_deadline(timeout_ns), error);
+    else if (address && gpud_address_is_port(address))
         status = call_port(made, address, gpud_deadline(timeout_ns), error);
     else if (address && !is_folder)
         status = call_one(made, address, error);
@@ -381,7 +426,7 @@ enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_n
     made->count = kept;
     if (kept > 0)
         qsort(made->channel, kept, sizeof(made->channel[0]), channel_compare);
-    if (made->search.omitted > 0)
+    if (made->search.omitted > 0 && !made->search.note[0])
         gpud_print(made->search.note,
                    "%zu more are not listed, as there is room for %d: query one by its address",
                    made->search.omitted, GPUD_CHANNELS_MAX);
@@ -421,6 +466,18 @@ enum gpud_status gpud_channel_list_get_info(const struct gpud_channel_list *chan
     full.user = query->user;
     full.receiver_pid = query->address.receiver;
     gpud_process_name(query->pid, full.program, sizeof(full.program));
+    if (query->found.scheme[0]) {
+        full.announced = true;
+        full.encrypted = query->found.encrypted;
+        full.own_host = query->found.own_host;
+        gpud_print(full.host, "%s", query->found.host);
+        gpud_print(full.host_address, "%s", query->found.address);
+        gpud_print(full.version, "%s", query->found.version);
+        full.configured =
+            query->found.media[0] &&
+            gpud_media_from_string(&full.media, query->found.media, NULL) == GPUD_OK &&
+            gpud_media_check(&full.media, NULL) == GPUD_OK;
+    }
     full.answered = query->state == GPUD_QUERY_ANSWERED;
     if (full.answered) {
         gpud_print(full.name, "%s", report->name);

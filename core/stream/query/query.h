@@ -6,6 +6,7 @@
 #ifndef GPUD_STREAM_QUERY_QUERY_H
 #define GPUD_STREAM_QUERY_QUERY_H
 
+#include "wire/announce.h"
 #include "wire/wire.h"
 
 enum gpud_query_state {
@@ -29,6 +30,7 @@ struct gpud_query {
     struct gpud_link_info link[GPUD_RECEIVERS_MAX];
     const struct gpud_link_info *links[GPUD_RECEIVERS_MAX]; /* to each of them */
     char reason[GPUD_REASON_MAX];
+    struct gpud_found found; /* FAILED: what its host announces; scheme "": nothing */
 };
 
 /* CALLING: connects and sends the query. A stopped sender fails at once: an unread query would

@@ -880,6 +880,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
                                               params->tls_ca, error);
     if (status == GPUD_OK) {
         access.allow_unauthenticated = params->allow_unauthenticated;
+        access.announce = !params->no_announce;
         status = gpud_access_check(&access, gpud_address_is_network(&address), error);
     }
     if (status != GPUD_OK)

@@ -659,7 +659,7 @@ enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct 
     gpud_sender_unlock(sender);
     gpud_pool_unref(&old[0]);
     gpud_pool_unref(&old[1]);
-    gpud_listener_tell(sender->listener);
+    gpud_listener_tell(sender->listener, media);
     return GPUD_OK;
 }
 

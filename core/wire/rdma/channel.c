@@ -655,7 +655,8 @@ static enum gpud_status begin(struct rdma_channel *channel, struct gpud_error *e
 {
     set_deadline(channel, gpud_rdma_handshake_deadline);
     if (!gpud_place_to_sockaddr(&channel->place, &channel->addresses[0]))
-        return gpud_lookup_begin(&channel->place, channel->event, &channel->lookup, error);
+        return gpud_lookup_begin(&gpud_rdma_scheme, &channel->place, channel->event,
+                                 &channel->lookup, error);
     channel->address_count = 1;
     gpud_lock_take(&channel->lock);
     connect_next(channel, NULL); /* receiving reports a failure, now or later */
@@ -851,7 +852,7 @@ static enum gpud_status connect_to(const struct gpud_address *address,
     bool has_key = access && access->key_file[0];
     enum gpud_status status = gpud_rdma_check_access(access, error);
     if (status == GPUD_OK)
-        status = gpud_place_parse(&gpud_rdma_scheme, address->place, &place, NULL, error);
+        status = gpud_place_parse(&gpud_rdma_scheme, address->text, &place, NULL, error);
     if (status == GPUD_OK && gpud_place_is_wildcard(&place))
         status =
             gpud_fail(error, GPUD_INVALID,

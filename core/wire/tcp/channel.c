@@ -471,7 +471,8 @@ static enum gpud_status begin(struct tcp_channel *channel, struct gpud_error *er
     opening->deadline = gpud_deadline(gpud_tcp_handshake_deadline);
     set_timer(opening);
     if (!gpud_place_to_sockaddr(&channel->place, &opening->addresses[0]))
-        return gpud_lookup_begin(&channel->place, channel->event, &opening->lookup, error);
+        return gpud_lookup_begin(&gpud_tcp_scheme, &channel->place, channel->event,
+                                 &opening->lookup, error);
     opening->count = 1;
     gpud_lock_take(&channel->lock);
     channel->phase = TCP_CONNECTING;
@@ -490,7 +491,7 @@ static enum gpud_status connect_to(const struct gpud_address *address,
     struct gpud_place place;
     struct tcp_channel *made;
     enum gpud_status status =
-        gpud_place_parse(&gpud_tcp_scheme, address->place, &place, NULL, error);
+        gpud_place_parse(&gpud_tcp_scheme, address->text, &place, NULL, error);
     if (status == GPUD_OK && gpud_place_is_wildcard(&place))
         status =
             gpud_fail(error, GPUD_INVALID,
@@ -973,6 +974,7 @@ static enum gpud_status listen_on(const struct gpud_address *address,
     gpud_print(made->hub.where, "%s", address->place);
     if (access)
         made->access = *access;
+    made->hub.base.encrypts = gpud_tls_proof(access) != TCP_PROOF_NONE;
     enum gpud_status status =
         gpud_place_parse(&gpud_tcp_scheme, made->hub.where, place, NULL, error);
     if (status == GPUD_OK && !gpud_place_to_sockaddr(place, &bound))
