@@ -169,6 +169,8 @@ static GstDevice *gst_gpudirect_device_new_channel(const struct channel *channel
     g_autofree gchar *shown = g_strdup_printf("gpudirect channel %s", channel->address);
     GstStructure *properties = gst_structure_new_empty("gpudirect-channel");
 
+    if (channel->host)
+        gst_structure_set(properties, "host", G_TYPE_STRING, channel->host, NULL);
     set_process(properties, channel->pid, channel->program);
     return device_new(channel->address, shown,
                       channel->caps ? gst_caps_ref(channel->caps)
@@ -202,8 +204,10 @@ static GstDevice *gst_gpudirect_device_new_target(const struct gpud_target_entry
 
 /* === deviceprovider ========================================================================== */
 /* Lists gpudirectsrc's possible sources: capture cards with their modes, the channels of running
- * senders, and targets. While an application monitors them, changes are events; only a sender that
- * does not answer, or whose process is not visible here, is polled once a second. */
+ * senders here and of other hosts, and targets. While an application monitors them, changes are
+ * events; only a sender that does not answer, or whose process is not visible here, is polled once
+ * a second. What other hosts announce is known to this process all the while, and is looked at as
+ * often, in a thread of its own: the first answer takes a second. */
 
 #define GST_TYPE_GPUDIRECT_DEVICE_PROVIDER (gst_gpudirect_device_provider_get_type())
 
@@ -219,6 +223,10 @@ struct _GstGpudirectDeviceProvider {
     gint stopping;                          /* atomic */
     GHashTable *cards, *channels, *targets; /* by address, the GstDevice of each; the thread's */
     gboolean polls;                         /* the thread's: not every change is an event */
+    GThread *network_thread;
+    GHashTable *network; /* likewise; that thread's */
+    GMutex lock;         /* it sleeps by these */
+    GCond wake;
 };
 
 G_DEFINE_TYPE(GstGpudirectDeviceProvider, gst_gpudirect_device_provider, GST_TYPE_DEVICE_PROVIDER)
@@ -307,9 +315,11 @@ static GList *list_all(GList *list, GPtrArray *devices)
 static GList *deviceprovider_probe(GstDeviceProvider *provider)
 {
     g_autoptr(GPtrArray) channels = channels_ask(NULL, ANSWER_TIMEOUT, NULL);
+    g_autoptr(GPtrArray) network = channels_ask(GPUD_CHANNELS_NETWORK, ANSWER_TIMEOUT, NULL);
 
     GList *list = list_all(NULL, find_cards());
     list = list_all(list, devices_of_channels(channels, NULL));
+    list = list_all(list, devices_of_channels(network, NULL));
     list = list_all(list, find_targets());
     return list;
 }
@@ -392,6 +402,24 @@ static gpointer deviceprovider_run(gpointer data)
     return NULL;
 }
 
+static gpointer network_run(gpointer data)
+{
+    GstGpudirectDeviceProvider *self = data;
+
+    while (!g_atomic_int_get(&self->stopping)) {
+        GPtrArray *channels = channels_ask(GPUD_CHANNELS_NETWORK, ANSWER_TIMEOUT, NULL);
+        deviceprovider_follow(self, self->network, devices_of_channels(channels, NULL));
+        g_ptr_array_unref(channels);
+        g_mutex_lock(&self->lock);
+        gint64 next = g_get_monotonic_time() + PERIOD * G_TIME_SPAN_MILLISECOND;
+        while (!g_atomic_int_get(&self->stopping) &&
+               g_cond_wait_until(&self->wake, &self->lock, next))
+            ;
+        g_mutex_unlock(&self->lock);
+    }
+    return NULL;
+}
+
 static GHashTable *known_new(void)
 {
     return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, gst_object_unref);
@@ -405,6 +433,7 @@ static gboolean deviceprovider_start(GstDeviceProvider *provider)
     self->cards = known_new();
     self->channels = known_new();
     self->targets = known_new();
+    self->network = known_new();
     g_ptr_array_unref(channels_ask(NULL, 0, &directory));
     /* The watch comes first, so that changes during the listing are events. */
     self->watch = device_watch_new(directory, TRUE);
@@ -412,6 +441,7 @@ static gboolean deviceprovider_start(GstDeviceProvider *provider)
     deviceprovider_follow(self, self->cards, find_cards());
     follow_channels(self);
     g_atomic_int_set(&self->stopping, FALSE);
+    self->network_thread = g_thread_new("gpudirect-network", network_run, self);
     if (self->watch)
         self->thread = g_thread_new("gpudirect-devices", deviceprovider_run, self);
     return TRUE;
@@ -421,8 +451,12 @@ static void deviceprovider_stop(GstDeviceProvider *provider)
 {
     GstGpudirectDeviceProvider *self = GST_GPUDIRECT_DEVICE_PROVIDER(provider);
 
+    g_mutex_lock(&self->lock);
+    g_atomic_int_set(&self->stopping, TRUE);
+    g_cond_signal(&self->wake);
+    g_mutex_unlock(&self->lock);
+    g_thread_join(g_steal_pointer(&self->network_thread));
     if (self->watch) {
-        g_atomic_int_set(&self->stopping, TRUE);
         device_watch_wake(self->watch);
         g_thread_join(g_steal_pointer(&self->thread));
         device_watch_free(g_steal_pointer(&self->watch));
@@ -430,6 +464,16 @@ static void deviceprovider_stop(GstDeviceProvider *provider)
     g_clear_pointer(&self->cards, g_hash_table_unref);
     g_clear_pointer(&self->channels, g_hash_table_unref);
     g_clear_pointer(&self->targets, g_hash_table_unref);
+    g_clear_pointer(&self->network, g_hash_table_unref);
+}
+
+static void deviceprovider_finalize(GObject *object)
+{
+    GstGpudirectDeviceProvider *self = GST_GPUDIRECT_DEVICE_PROVIDER(object);
+
+    g_mutex_clear(&self->lock);
+    g_cond_clear(&self->wake);
+    G_OBJECT_CLASS(gst_gpudirect_device_provider_parent_class)->finalize(object);
 }
 
 static void gst_gpudirect_device_provider_class_init(GstGpudirectDeviceProviderClass *klass)
@@ -439,6 +483,7 @@ static void gst_gpudirect_device_provider_class_init(GstGpudirectDeviceProviderC
     provider_class->probe = deviceprovider_probe;
     provider_class->start = deviceprovider_start;
     provider_class->stop = deviceprovider_stop;
+    G_OBJECT_CLASS(klass)->finalize = deviceprovider_finalize;
     gst_device_provider_class_set_static_metadata(
         provider_class, "GPU-direct device provider", "Source/Audio/Video/Data",
         "Lists capture cards, the channels of running senders, and targets", "gpudirect authors");
@@ -453,6 +498,8 @@ static guint deviceprovider_rank_of(const gchar *name)
 /* If the user ranks this provider above that of v4l2src, each card is listed once. */
 static void gst_gpudirect_device_provider_init(GstGpudirectDeviceProvider *self)
 {
+    g_mutex_init(&self->lock);
+    g_cond_init(&self->wake);
     if (deviceprovider_rank_of("gpudirectdeviceprovider") >
         deviceprovider_rank_of("v4l2deviceprovider"))
         gst_device_provider_hide_provider(GST_DEVICE_PROVIDER(self), "v4l2deviceprovider");

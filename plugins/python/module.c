@@ -517,8 +517,9 @@ static PyObject *lists_devices(PyObject *module, PyObject *unused)
 static PyObject *channel_to_dict(const struct gpud_channel_info *info, PyObject *links)
 {
     return Py_BuildValue(
-        "{s:N,s:L,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:I,s:I,s:N,s:K,s:K,s:K,s:K,s:d,s:N,s:N}", "address",
-        convert_text(info->address), "pid", (long long)info->pid, "program",
+        "{s:N,s:L,s:N,s:N,s:N,s:N,s:N,s:N,s:N,s:I,s:I,s:N,s:K,s:K,s:K,s:K,s:d,s:N,s:N,s:N,s:N,s:N,"
+        "s:N}",
+        "address", convert_text(info->address), "pid", (long long)info->pid, "program",
         convert_text(info->program), "answered", PyBool_FromLong(info->answered), "reason",
         convert_text(info->reason), "name", convert_text(info->name), "device",
         convert_text(info->device), "media",
@@ -526,41 +527,58 @@ static PyObject *channel_to_dict(const struct gpud_channel_info *info, PyObject 
         PyBool_FromLong(info->ended), "epoch", info->epoch, "slots", info->slots, "slow_receiver",
         convert_policy(info->slow_receiver), "frames", info->frames, "delivered", info->delivered,
         "dropped", info->dropped, "connects", info->connects, "rate", info->rate, "age_ns",
-        convert_time(info->age_ns), "links", links);
+        convert_time(info->age_ns), "links", links, "announced", PyBool_FromLong(info->announced),
+        "host", convert_text(info->host), "host_address", convert_text(info->host_address),
+        "encrypted", PyBool_FromLong(info->encrypted));
+}
+
+/* Appends the channels of one list. false: an exception is set. */
+static bool add_channels(PyObject *list, const char *address, int64_t timeout_ns)
+{
+    struct gpud_channel_list *channels;
+    uint32_t count;
+    struct gpud_channel_search_info search = GPUD_INFO_INIT(search);
+    struct gpud_error error;
+    enum gpud_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_channel_list_create(address, timeout_ns, &channels, &count, &search, &error);
+    Py_END_ALLOW_THREADS
+    if (status != GPUD_OK) {
+        error_raise(&error);
+        return false;
+    }
+    bool works = true;
+    for (uint32_t i = 0; works && i < count; i++) {
+        struct gpud_channel_info info = GPUD_INFO_INIT(info);
+        if (gpud_channel_list_get_info(channels, i, &info, NULL) != GPUD_OK)
+            continue;
+        PyObject *links = links_to_list(info.link, info.links);
+        works = links && append(list, channel_to_dict(&info, links));
+    }
+    gpud_channel_list_destroy(&channels);
+    if (works && address && strcmp(address, GPUD_CHANNELS_NETWORK) == 0 && search.note[0])
+        works = PyErr_WarnEx(PyExc_RuntimeWarning, search.note, 1) == 0;
+    return works;
 }
 
 static PyObject *lists_channels(PyObject *module, PyObject *args, PyObject *names)
 {
-    static char *keywords[] = {"address", "timeout", NULL};
-    struct gpud_channel_list *channels;
-    uint32_t count;
-    struct gpud_error error;
-    enum gpud_status status;
+    static char *keywords[] = {"address", "timeout", "network", NULL};
     const char *address = NULL;
     int64_t timeout_ns = GPUD_SEC;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "|zO&:channels", keywords, &address,
-                                     guard_parse_timeout, &timeout_ns))
+    int network = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|zO&p:channels", keywords, &address,
+                                     guard_parse_timeout, &timeout_ns, &network))
         return NULL;
     if (timeout_ns == INT64_MAX) {
         PyErr_SetString(PyExc_ValueError, "the channels' answers are waited for with a timeout: "
                                           "give seconds");
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = gpud_channel_list_create(address, timeout_ns, &channels, &count, NULL, &error);
-    Py_END_ALLOW_THREADS
-    if (status != GPUD_OK)
-        return error_raise(&error);
     PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < count; i++) {
-        struct gpud_channel_info info = GPUD_INFO_INIT(info);
-        if (gpud_channel_list_get_info(channels, i, &info, NULL) != GPUD_OK)
-            continue;
-        PyObject *links = links_to_list(info.link, info.links);
-        if (!links || !append(list, channel_to_dict(&info, links)))
-            Py_CLEAR(list);
-    }
-    gpud_channel_list_destroy(&channels);
+    if (list && (!add_channels(list, address, timeout_ns) ||
+                 (network && !add_channels(list, GPUD_CHANNELS_NETWORK, timeout_ns))))
+        Py_CLEAR(list);
     return list;
 }
 
@@ -598,8 +616,10 @@ static PyMethodDef functions[] = {
     {"devices", lists_devices, METH_NOARGS,
      "devices()\n--\n\nThe devices of this machine, those that are absent with the reason."},
     {"channels", (PyCFunction)(void (*)(void))lists_channels, METH_VARARGS | METH_KEYWORDS,
-     "channels(address=None, timeout=1.0)\n--\n\n"
-     "The senders of this user, what they send and to whom. An address asks that one alone."},
+     "channels(address=None, timeout=1.0, network=False)\n--\n\n"
+     "The senders of this user, what they send and to whom. An address asks that one alone. With "
+     "`network` also the channels that hosts of the network announce, each with its `host`; a "
+     "RuntimeWarning says if they were not asked."},
     {0},
 };
 

@@ -314,23 +314,25 @@ static PyObject *sender_make(PyTypeObject *own, PyObject *args, PyObject *names)
                                "tls_certificate",
                                "tls_key",
                                "tls_ca",
+                               "announce",
                                NULL};
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     const char *media = NULL;
-    int direct = 0, unauthenticated = 0, standby = 0;
+    int direct = 0, unauthenticated = 0, standby = 0, announce = 1;
     struct gpud_error error;
     enum gpud_status status;
     params.device = "auto";
     if (!PyArg_ParseTupleAndKeywords(
-            args, names, "s|z$O&zIO&pzzzppIzzz:Sender", keywords, &params.address, &media,
+            args, names, "s|z$O&zIO&pzzzppIzzzp:Sender", keywords, &params.address, &media,
             convert_parse_device, &params.device, &params.name, &params.slots, convert_parse_policy,
             &params.slow_receiver, &direct, &params.route, &params.access, &params.psk_file,
             &unauthenticated, &standby, &params.large_meta_max, &params.tls_certificate,
-            &params.tls_key, &params.tls_ca))
+            &params.tls_key, &params.tls_ca, &announce))
         return NULL;
     params.require_direct = direct;
     params.allow_unauthenticated = unauthenticated;
     params.standby = standby;
+    params.no_announce = !announce;
     struct gpud_context *context = context_get();
     struct sender *self = context ? (struct sender *)guard_new(own, &guard_ops) : NULL;
     if (!self)

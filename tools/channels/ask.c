@@ -137,6 +137,9 @@ static GPtrArray *channels_read_waiting(const char *folder, const char *address)
 /* A sender that has not answered by then hangs. */
 #define ANSWER_TIMEOUT GPUD_SEC
 
+/* The network answers in a second, unless very many hosts announce channels. */
+#define NETWORK_TIMEOUT (3 * GPUD_SEC)
+
 struct question {
     char *address; /* of gpud_channel_list_create() */
     struct channels_folder *folder;
@@ -148,8 +151,9 @@ static gpointer ask_ask(gpointer data)
 {
     struct question *question = data;
     struct channels_folder *folder = question->folder;
-    gpud_channel_list_create(question->address, ANSWER_TIMEOUT, &folder->channels, &folder->count,
-                             &folder->search, &question->error);
+    bool network = g_strcmp0(question->address, GPUD_CHANNELS_NETWORK) == 0;
+    gpud_channel_list_create(question->address, network ? NETWORK_TIMEOUT : ANSWER_TIMEOUT,
+                             &folder->channels, &folder->count, &folder->search, &question->error);
     folder->channel = g_new0(struct gpud_channel_info, folder->count);
     for (uint32_t i = 0; i < folder->count; i++) {
         folder->channel[i].size = sizeof(folder->channel[i]);

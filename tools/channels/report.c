@@ -77,10 +77,17 @@ void channels_put_channel(JsonBuilder *builder, const struct gpud_channel_info *
         json_put_int(builder, "receiver_pid", info->receiver_pid);
     json_put_bool(builder, "answered", info->answered);
     json_put_text(builder, "reason", info->reason);
-    if (!info->answered)
+    if (info->announced) {
+        json_begin_object(builder, "announced");
+        json_put_string(builder, "host", info->host);
+        json_put_string(builder, "address", info->host_address);
+        json_put_bool(builder, "own_host", info->own_host);
+        json_put_bool(builder, "encrypted", info->encrypted);
+        json_put_text(builder, "version", info->version);
+        json_builder_end_object(builder);
+    }
+    if (!info->answered && !info->announced)
         return;
-    json_put_text(builder, "name", info->name);
-    json_put_string(builder, "device", info->device);
     if (info->configured && gpud_media_get_layout(&info->media, &layout, NULL) == GPUD_OK) {
         json_begin_object(builder, "format");
         json_put_string(builder, "name", layout.format);
@@ -91,6 +98,10 @@ void channels_put_channel(JsonBuilder *builder, const struct gpud_channel_info *
     } else {
         json_put_string(builder, "format", NULL);
     }
+    if (!info->answered)
+        return;
+    json_put_text(builder, "name", info->name);
+    json_put_string(builder, "device", info->device);
     json_put_int(builder, "epoch", info->epoch);
     json_put_bool(builder, "ended", info->ended);
     json_put_int(builder, "slots", info->slots);
@@ -312,7 +323,7 @@ static void receiver_labels(struct sample *sample, const struct gpud_channel_inf
 /* Of a channel of another host it is not known. */
 static double up(const struct metrics_channel *channel)
 {
-    if (channel->info.receiver_pid)
+    if (channel->info.receiver_pid || channel->info.announced)
         return NAN;
     return channel->is_there || channel->expected || channel->gone_how ? channel->info.answered
                                                                        : NAN;

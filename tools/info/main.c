@@ -23,7 +23,7 @@
 #define PERIOD GPUD_SEC
 
 struct options {
-    gboolean channels, metrics, json, watch, measure, topology, all_users, version;
+    gboolean channels, metrics, json, watch, measure, topology, all_users, network, version;
     char *plot, **folders;
     const char *address;
 };
@@ -86,6 +86,21 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
     g_string_append_printf(line, ", on %s", info->device);
     if (info->links == 0)
         g_string_append(line, "; no receivers");
+}
+
+/* What another host says of a channel. */
+static void describe_announced(GString *line, const struct gpud_channel_info *info)
+{
+    const struct gpud_layout *layout = &info->media.picture.layout;
+    char text[GPUD_MEDIA_TEXT_MAX];
+    if (info->configured && info->media.kind == GPUD_MEDIA_PICTURE)
+        g_string_append_printf(line, "%s %ux%u; ", layout->format, layout->width, layout->height);
+    else if (info->configured &&
+             gpud_media_to_string(&info->media, text, sizeof(text), NULL) == GPUD_OK)
+        g_string_append_printf(line, "%s; ", text);
+    g_string_append_printf(line, "on %s (%s%s), %s", info->host, info->host_address,
+                           info->own_host ? ", this host" : "",
+                           info->encrypted ? "encrypted" : "not encrypted");
 }
 
 static void channels_describe_link(GString *line, const struct gpud_link_info *link)
@@ -160,6 +175,8 @@ static void print_channels(const struct channels_folder *folder)
         path = own;
         if (info->answered)
             describe_channel(line, info);
+        else if (info->announced)
+            describe_announced(line, info);
         else
             g_string_assign(line, info->reason);
         printf("  %-*s  ", names, info->address);
@@ -190,12 +207,18 @@ static void print_nothing(const struct options *options,
             0, "%s",
             options->all_users
                 ? "Not seen from here: senders in other containers, with another "
-                  "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
-                  "them, --directory FOLDER all with a socket there."
+                  "XDG_RUNTIME_DIR, or on the network. --channels ADDRESS asks one of them, "
+                  "--directory FOLDER all with a socket there, and --network what other hosts "
+                  "announce."
                 : "Not seen from here: senders of other users, in other containers, with another "
-                  "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
-                  "them, --directory FOLDER all with a socket there, and --all-users, as root, "
-                  "those of all users.");
+                  "XDG_RUNTIME_DIR, or on the network. --channels ADDRESS asks one of them, "
+                  "--directory FOLDER all with a socket there, --network what other hosts "
+                  "announce, and --all-users, as root, those of all users.");
+}
+
+static bool is_network(const struct channels_folder *folder)
+{
+    return strcmp(folder->search.directory, GPUD_CHANNELS_NETWORK) == 0;
 }
 
 static void print_folders(const struct options *options, const GPtrArray *folders)
@@ -204,6 +227,8 @@ static void print_folders(const struct options *options, const GPtrArray *folder
     size_t count = 0;
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
+        if (is_network(folder))
+            continue;
         print_channels(folder);
         count += folder->count;
     }
@@ -212,8 +237,18 @@ static void print_folders(const struct options *options, const GPtrArray *folder
     print_waiting(folders);
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
-        if (folder->count > 0 && folder->search.note[0])
-            printf("%s: %s\n", folder->search.directory, folder->search.note);
+        if (!is_network(folder)) {
+            if (folder->count > 0 && folder->search.note[0])
+                printf("%s: %s\n", folder->search.directory, folder->search.note);
+            continue;
+        }
+        printf("Channels that hosts of the network announce%s\n",
+               folder->count > 0 || folder->search.note[0] ? "" : ": none");
+        print_channels(folder);
+        if (folder->search.note[0]) {
+            printf("  ");
+            info_print_wrapped(2, "%s", folder->search.note);
+        }
     }
 }
 
@@ -264,7 +299,10 @@ static int show_channels(const struct options *options)
 {
     struct gpud_error error;
     struct timespec next, now;
-    struct channels_scope scope = {.all_users = options->all_users, .address = options->address};
+    char *network[] = {GPUD_CHANNELS_NETWORK, NULL};
+    struct channels_scope scope = {.all_users = options->all_users,
+                                   .address = options->address,
+                                   .more = options->network ? network : NULL};
     if (options->all_users && geteuid() != 0) {
         fprintf(stderr, "gpudirect-info: --all-users needs root: the folders of other users are "
                         "closed to this one (sudo gpudirect-info --channels --all-users)\n");
@@ -333,6 +371,7 @@ static const char description[] =
     "  gpudirect-info\n"
     "  gpudirect-info --plot machine.svg\n"
     "  gpudirect-info --channels --watch\n"
+    "  gpudirect-info --channels --network\n"
     "  gpudirect-info --channels unix:/run/studio/cam1\n"
     "  gpudirect-info --metrics | sponge /var/lib/prometheus/node-exporter/gpudirect.prom\n"
     "  gpudirect-info --json | jq '.routes[] | {from, to, route: .two_processes.route}'";
@@ -342,8 +381,11 @@ static const char *find_contradiction(const struct options *options)
 {
     if (options->metrics && (options->json || options->watch))
         return "--json and --watch do not go with --metrics";
-    if ((options->watch || options->folders || options->all_users) && !options->channels)
-        return "--watch, --directory and --all-users go with --channels";
+    if ((options->watch || options->folders || options->all_users || options->network) &&
+        !options->channels)
+        return "--watch, --directory, --all-users and --network go with --channels";
+    if (options->network && (options->address || options->metrics))
+        return "--network does not go with an address or --metrics";
     if (!!options->address + !!options->folders + options->all_users > 1)
         return "an address, --directory and --all-users do not go together";
     if (options->channels && (options->measure || options->topology || options->plot))
@@ -391,6 +433,9 @@ int main(int argc, char **argv)
          "FOLDER"},
         {"all-users", 0, 0, G_OPTION_ARG_NONE, &given.all_users,
          "With --channels, as root: the senders of all users", NULL},
+        {"network", 0, 0, G_OPTION_ARG_NONE, &given.network,
+         "With --channels: also what hosts of the network announce (DNS-SD), in about a second",
+         NULL},
         {"watch", 0, 0, G_OPTION_ARG_NONE, &given.watch,
          "With --channels: repeat every second until Ctrl-C; with --json one object a line", NULL},
         {"metrics", 0, 0, G_OPTION_ARG_NONE, &given.metrics,

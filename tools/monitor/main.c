@@ -52,7 +52,7 @@ static const char description[] =
     "  gpudirect-monitor --listen 10.0.0.2:8477 --token-file token";
 
 struct options {
-    gboolean tui, all_users, no_thumbnails, watch_content;
+    gboolean tui, all_users, network, no_thumbnails, watch_content;
     char *listen, *token_file;
     struct monitor_keys keys;
     char **folders, **expect, **addresses;
@@ -232,10 +232,17 @@ static int run_in_scope(const struct options *options)
         complain(error.reason);
         return EXIT_FAILURE;
     }
+    GPtrArray *more = g_ptr_array_new();
+    if (options->network)
+        g_ptr_array_add(more, (char *)GPUD_CHANNELS_NETWORK);
+    for (char *const *given = options->addresses; *given; given++)
+        g_ptr_array_add(more, *given);
+    g_ptr_array_add(more, NULL);
     int result = main_run(options, &(struct channels_scope){.all_users = options->all_users,
                                                             .folders = folders,
-                                                            .more = options->addresses,
+                                                            .more = (char **)more->pdata,
                                                             .tolerant = true});
+    g_ptr_array_unref(more);
     g_strfreev(folders);
     return result;
 }
@@ -256,6 +263,8 @@ int main(int argc, char **argv)
          "The channels with a socket in FOLDER, of any user; may be given again", "FOLDER"},
         {"all-users", 0, 0, G_OPTION_ARG_NONE, &options.all_users,
          "As root: the channels of all users, and of services", NULL},
+        {"network", 0, 0, G_OPTION_ARG_NONE, &options.network,
+         "Also the channels that hosts of the network announce (DNS-SD)", NULL},
         {"expect", 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &options.expect,
          "Report the channels of FILE that are not there: an address a line, and comments behind "
          "#; or a folder of such files; may be given again",

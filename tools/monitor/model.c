@@ -549,6 +549,9 @@ static void update_channel(struct monitor_model *model, const struct gpud_channe
         describe_briefly(channel, now);
         channel->has_signal = has_signal(now);
         channel->info = *now;
+    } else if (now->announced) {
+        channel->info = *now;
+        describe_briefly(channel, now);
     } else {
         /* A sender that is stopped keeps its receivers, and hands them nothing. */
         for (guint i = 0; i < channel->receivers->len; i++) {
@@ -576,6 +579,16 @@ static void update_channel(struct monitor_model *model, const struct gpud_channe
 
 /* --- channels that are not there -------------------------------------------------------------- */
 
+/* It was never there: it stays as long as it is expected, or receivers wait for it. */
+static void model_forget(struct monitor_channel *channel)
+{
+    struct gpud_channel_info empty = {.size = sizeof(empty)};
+    g_strlcpy(empty.address, channel->info.address, sizeof(empty.address));
+    channel->info = empty;
+    channel->presence = MONITOR_NEVER;
+    channel->media[0] = channel->brief[0] = '\0';
+}
+
 static void lose_channel(struct monitor_model *model, struct monitor_channel *channel,
                          const GPtrArray *folders)
 {
@@ -584,6 +597,10 @@ static void lose_channel(struct monitor_model *model, struct monitor_channel *ch
         [CHANNELS_END_ORDERLY] = "the sender has ended, with a goodbye",
         [CHANNELS_END_DEATH] = "the sender has died, without a goodbye",
     };
+    if (channel->info.announced && !channel->expected) { /* nothing bounds what hosts announce */
+        model_forget(channel);
+        return;
+    }
     channel->presence = MONITOR_GONE_SINCE;
     channel->absent_since = g_get_real_time();
     channel->end = channels_find_end(folders, channel->info.address);
@@ -640,16 +657,6 @@ static struct monitor_channel *find_oldest_gone(const struct monitor_model *mode
             oldest = channel;
     }
     return oldest;
-}
-
-/* It was never there: it stays as long as it is expected, or receivers wait for it. */
-static void model_forget(struct monitor_channel *channel)
-{
-    struct gpud_channel_info empty = {.size = sizeof(empty)};
-    g_strlcpy(empty.address, channel->info.address, sizeof(empty.address));
-    channel->info = empty;
-    channel->presence = MONITOR_NEVER;
-    channel->media[0] = channel->brief[0] = '\0';
 }
 
 static void remove_forgotten(struct monitor_model *model)
@@ -709,6 +716,8 @@ static void model_judge(struct monitor_channel *channel)
             set_state(channel, MONITOR_BAD, "Gone");
         if (channel->waiting->len > 0)
             channel->severity = MAX(channel->severity, MONITOR_WARNING);
+    } else if (info->announced && !info->answered) {
+        set_state(channel, MONITOR_OFF, "Announced");
     } else if (!info->answered) {
         set_state(channel, info->receiver_pid ? MONITOR_OFF : MONITOR_BAD,
                   info->receiver_pid ? "Received here" : "No answer");

@@ -171,6 +171,7 @@ static void channel_free(gpointer data)
 
     g_free(channel->address);
     g_free(channel->program);
+    g_free(channel->host);
     gst_clear_caps(&channel->caps);
     g_free(channel);
 }
@@ -186,7 +187,8 @@ static struct channel *channel_new(const struct gpud_channel_info *info)
     channel->pid = info->pid;
     channel->answered = info->answered;
     channel->ended = info->answered && info->ended;
-    if (info->answered && info->configured) {
+    channel->host = info->announced ? g_strdup(info->host) : NULL;
+    if ((info->answered || info->announced) && info->configured) {
         channel->caps = media_to_caps(&info->media, NULL, &video, &reason);
         if (!channel->caps)
             GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info->address, reason);
@@ -215,7 +217,8 @@ GPtrArray *channels_ask(const gchar *folder, gint64 timeout, gchar **directory)
         *directory = g_strdup(search.directory);
     for (uint32_t i = 0; i < count; i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
-        if (gpud_channel_list_get_info(channels, i, &info, &error) == GPUD_OK && !info.receiver_pid)
+        if (gpud_channel_list_get_info(channels, i, &info, &error) == GPUD_OK &&
+            !info.receiver_pid && !info.own_host)
             g_ptr_array_add(list, channel_new(&info));
     }
     if (search.omitted > 0)

@@ -307,6 +307,7 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
     params.replaces = replaces;
     GST_OBJECT_LOCK(self);
     params.standby = self->standby.wanted;
+    params.no_announce = !self->announce;
     GST_OBJECT_UNLOCK(self);
     enum gpud_status status =
         context ? gpud_device_open(context, "host", &self->host, error) : error->status;
@@ -664,6 +665,7 @@ enum {
     PROP_WAIT_FOR_CONNECTION = SETTING_COUNT,
     PROP_NUM_CLIENTS,
     PROP_STANDBY,
+    PROP_ANNOUNCE,
 };
 
 /* --- properties --------------------------------------------------------------------------- */
@@ -674,6 +676,8 @@ static gpointer find_field(GstElement *element, guint id)
 
     if (id == PROP_WAIT_FOR_CONNECTION)
         return &self->wait_for_connection;
+    if (id == PROP_ANNOUNCE)
+        return &self->announce;
     return id == PROP_STANDBY ? &self->standby.wanted : NULL;
 }
 
@@ -875,6 +879,11 @@ static void install_properties(GstElementClass *sink_class)
             "While another sender has the address, drop frames instead of "
             "failing, and take the address over when that sender ends",
             FALSE, G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY),
+        [PROP_ANNOUNCE] = g_param_spec_boolean(
+            "announce", "Announce",
+            "Between hosts: tell the network by DNS-SD that the channel is here, and what it is, "
+            "unless the address is one of this host alone",
+            TRUE, G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY),
         [PROP_NUM_CLIENTS] =
             g_param_spec_uint("num-clients", "Number of clients", "Receivers that are connected", 0,
                               G_MAXUINT, 0, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS),
@@ -949,6 +958,7 @@ static void gst_gpudirect_sink_init(GstGpudirectSink *self)
     g_mutex_init(&self->clients.post_lock);
     g_queue_init(&self->clients.changes);
     self->wait_for_connection = WAIT_AUTO;
+    self->announce = TRUE;
     GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE); /* see sink_send_event() */
     self->live = -1;
     g_queue_init(&self->unsent);

@@ -111,6 +111,7 @@ struct _GstGpudirectSink {
     enum wait_for_connection wait_for_connection; /* a property; relaxed atomic */
     struct sink_clients clients;
     struct sink_standby standby;
+    gboolean announce; /* a property; under the object lock */
 
     struct shared_sender *sender; /* from start to stop; changed under the object lock */
     struct gpud_device *host, *ring_device;

@@ -250,7 +250,7 @@ class Group(_Source, _gpudirect.Group):
 class Sender(_gpudirect.Sender):
     """Sender(address, media=None, *, device="auto", name=None, slots=0, slow_receiver=None, require_direct=False,
     route=None, access=None, psk_file=None, allow_unauthenticated=False, standby=False, large_meta_max=0,
-    tls_certificate=None, tls_key=None, tls_ca=None)
+    tls_certificate=None, tls_key=None, tls_ca=None, announce=True)
 
     Sends frames to any number of receivers. As a context manager it ends the stream in order, or, at an exception,
     without.
@@ -263,6 +263,7 @@ class Sender(_gpudirect.Sender):
     large_meta_max  bytes that a frame's large_meta may have; 0: 65536
     psk_file, tls_certificate, tls_key, tls_ca
                     as of a Receiver; links[…]["encrypted"] says how each connection is encrypted
+    announce        whether other hosts find an address over a network by its name (DNS-SD)
     """
 
     __slots__ = ("__weakref__",)

@@ -187,7 +187,8 @@ function showChannel(parts, channel) {
   const series = seriesOf(channel.address), answers = channel.answered;
   set(parts.state, channel.state, KINDS[channel.severity]);
   set(parts.rate, answers ? `${number(channel.rate_hz)} frames/s` : '');
-  set(parts.media, answers ? channel.brief : reasonOf(channel));
+  set(parts.media, answers ? channel.brief : channel.announced && channel.brief && channel.presence === 'there' ?
+    `${channel.brief}; ${reasonOf(channel)}` : reasonOf(channel));
   parts.media.title = channel.media ?? '';
   set(parts.sender, answers ? `${channel.sender}, ${processOf(channel)}, on ${channel.device}; copies ` +
     copies(channel) : channel.expected && channel.presence === 'gone' ? 'It is expected' : '');
