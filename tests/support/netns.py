@@ -113,8 +113,8 @@ class Cable:
             time.sleep(0.01)
 
     def netem(self, *words, offload=True):
-        """Impairs both directions: netem("delay", "10ms", "loss", "1%"); without words no longer. offload=False: packets
-        as on a wire, rather than 64 KiB at a time, for honest loss rates. False: this kernel cannot."""
+        """Impairs both directions: netem("delay", "10ms", "loss", "1%"); without words no longer. offload=False:
+        packets as on a wire, rather than 64 KiB at a time, for honest loss rates. False: this kernel cannot."""
         for host in (self.a, self.b):
             host.run("tc", "qdisc", "del", "dev", host.interface, "root")
             if not offload:
