@@ -354,7 +354,7 @@ static enum gpud_status write_frame(struct gpud_remote *base, uint32_t entry, ui
 {
     struct tcp_remote *remote = (struct tcp_remote *)base;
     if (!memory->host || entry >= remote->entries || at > remote->slot_size ||
-        size > remote->slot_size - at)
+        size > remote->slot_size - at || offset > memory->size || size > memory->size - offset)
         return gpud_fail(error, GPUD_INVALID, "%llu bytes at %llu for entry %u of %u",
                          (unsigned long long)size, (unsigned long long)at, entry, remote->entries);
     return queue(remote, TCP_DATA, entry, at, (const char *)memory->host + offset, size, error);
