@@ -580,7 +580,7 @@ static enum gpud_status receive_message(struct gpud_channel *base, struct gpud_m
     enum gpud_status status = GPUD_AGAIN;
     gpud_lock_take(&channel->lock);
     bool was_open = channel->phase == TCP_OPEN;
-    if (!was_open) {
+    if (channel->phase < TCP_OPEN) { /* the end stays readable */
         gpud_event_drain(channel->event);
         drive_locked(channel);
     }
