@@ -674,12 +674,13 @@ static void look_after(struct tcp_channel *channel, struct tcp_io *own, int64_t 
     }
 }
 
-/* Ends a channel that was hung up once all is sent, or it took too long. */
-static void finish(struct tcp_channel *channel, struct tcp_io *own, int64_t now)
+/* Ends a channel that was hung up once all is sent, or it took too long. queued: something is still
+ * to be sent that send_some() has not seen. */
+static void finish(struct tcp_channel *channel, struct tcp_io *own, bool queued, int64_t now)
 {
     if (own->linger == 0)
         own->linger = now + TCP_LINGER;
-    if (!own->has_output && !own->shut) {
+    if (!own->has_output && !queued && !own->shut) {
         if (channel->tls)
             gpud_tls_shut_down(channel->tls);
         shutdown(channel->fd, SHUT_WR);
@@ -702,6 +703,7 @@ static bool turn(struct tcp_channel *channel, int64_t now, bool *more)
     gpud_lock_release(&channel->receive_lock);
     gpud_lock_take(&channel->lock);
     bool hung_up = channel->hung_up || own->orphan, ended = channel->ended;
+    bool queued = channel->piece_count > 0;
     bool paused = channel->unread.count >= TCP_MESSAGES_MAX && !hung_up;
     while (hung_up && channel->unread.first) { /* nobody reads them any more */
         struct tcp_message *gone = channel->unread.first;
@@ -713,7 +715,7 @@ static bool turn(struct tcp_channel *channel, int64_t now, bool *more)
     if (atomic_load(&io.is_exiting) && !hung_up)
         return false; /* the application has left it */
     if (hung_up && !ended)
-        finish(channel, own, now);
+        finish(channel, own, queued, now);
     *more |= (own->can_write && own->has_output) || (own->can_read && !paused && !ended);
     return !ended;
 }
