@@ -4,11 +4,11 @@
 /* Transfers between two processes (gpudirect/transfer.h), over the kernel's soft-RoCE: what is
  * moved, what is refused, and what that costs. To be run by tests/vm/guest --rdma. Arguments: the
  * names of cases, else all. */
-#include "channels.h"
-
+#include "network/channels.h"
 #include "support/make.h"
 #include "support/peer.h"
 #include "transfer/transfer.h"
+#include "wire/rdma/rdma.h"
 
 #include <gpudirect/gpudirect.h>
 
@@ -1042,7 +1042,7 @@ static void test_idle(void)
 
 int main(int argc, char **argv)
 {
-    static const struct rdma_case cases[] = {
+    static const struct network_case cases[] = {
         {"connecting", test_connecting},
         {"puts", .sender = take_puts, .receiver = make_puts},
         {"gets", .sender = give_gets, .receiver = make_gets},
@@ -1058,6 +1058,11 @@ int main(int argc, char **argv)
         {"registration", .sender = wait_for_word, .receiver = register_all},
         {"idle", test_idle},
         {NULL},
+    };
+    network = (struct network_kind){
+        .scheme = "rdma",
+        .host = getenv("GPUDIRECT_ADDRESS"),
+        .handshake_deadline = &gpud_rdma_handshake_deadline,
     };
     run_cases(cases, argc, argv);
     return 0;

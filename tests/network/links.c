@@ -4,9 +4,9 @@
 /* Links between two processes as the stream layer makes them: a page on each side, a ring at the
  * receiver's, into which the card writes, and slots at the sender's. */
 #include "base/base.h"
-#include "channels.h"
 #include "device/device.h"
 #include "frame/frame.h"
+#include "network/channels.h"
 #include "support/count.h"
 #include "support/make.h"
 #include "support/peer.h"
@@ -631,7 +631,7 @@ static void receive_epochs(int other)
 #define LIVES 20
 
 /* What this process has open; and, if no other one uses it, what the kernel has of the card for
- * all: queue pairs, registrations, ids. */
+ * all: queue pairs, registrations, ids. TCP has a thread while there are connections. */
 static void look(bool of_card, char left[512])
 {
     unsigned pages = 0;
@@ -641,6 +641,10 @@ static void look(bool of_card, char left[512])
         pages += strstr(line, "/dev/zero") != NULL;
     if (file)
         fclose(file);
+    of_card &= !network.is_tcp;
+    for (int64_t deadline = gpud_deadline(PATIENCE);
+         network.is_tcp && count_entries("/proc/self/task") > 1; usleep(1000))
+        CHECK(gpud_now() < deadline, "the thread of the connections does not end");
     file = of_card ? popen("rdma resource show", "re") : NULL;
     CHECK(!of_card || (file && fgets(card, sizeof(card), file) && strstr(card, "mr ")),
           "rdma resource show says \"%s\"", card);
@@ -725,7 +729,7 @@ static void lie_to_sender(struct gpud_remote *remote, const struct gpud_accept *
     pages[1].size += 4096;
     pages[2].word[0] = UINT64_MAX - 100;
     pages[3].word[1] = UINT64_C(1) << 32;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < (network.is_tcp ? 3 : 4); i++) /* the fourth lies about a card's key */
         EXPECT(GPUD_PEER, "ring page", ops->attach(remote, &pages[i], &e));
 
     const struct gpud_handle metas[] = {
@@ -734,7 +738,7 @@ static void lie_to_sender(struct gpud_remote *remote, const struct gpud_accept *
         {.type = GPUD_HANDLE_NETWORK, .fd = -1, .size = 4096, .word = {UINT64_MAX - 100, 1}},
         {.type = GPUD_HANDLE_NETWORK, .fd = -1, .size = 4096, .word = {0, UINT64_C(1) << 32}},
     };
-    for (size_t i = 0; i < sizeof(metas) / sizeof(metas[0]); i++) {
+    for (size_t i = 0; i < (network.is_tcp ? 2 : sizeof(metas) / sizeof(metas[0])); i++) {
         struct gpud_handle handle = metas[i];
         void *area;
         EXPECT(GPUD_PEER, "memory for large metas",
@@ -757,7 +761,7 @@ static void lie_to_sender(struct gpud_remote *remote, const struct gpud_accept *
         ring.memories = rings[i].memories;
         EXPECT(GPUD_PEER, "ring", ops->attach_ring(remote, &ring, ENTRIES, 4096, &e));
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < (network.is_tcp ? 2 : 3); i++) {
         struct gpud_ring_description ring = honest->ring;
         if (i == 0)
             ring.handle[1].type = GPUD_HANDLE_NONE;
@@ -776,32 +780,35 @@ static void send_to_liar(int other)
     const struct gpud_remote_ops *ops = channel->ops->remote;
     struct gpud_message message = {.type = GPUD_MESSAGE_OFFER};
     struct gpud_remote *remote;
-    struct gpud_network network;
+    struct gpud_network card;
     struct gpud_page_tx page;
     open_frames(&frames, SMALL);
     struct gpud_memory **memories = frames.ring.memory;
-    ops->describe(channel, frames.device, &network);
-    CHECK(strncmp(network.card, "rxe", 3) == 0 && network.ways == GPUD_NETWORK_HOST &&
-              !network.no_dmabuf[0],
-          "card \"%s\", ways %x", network.card, network.ways);
+    ops->describe(channel, frames.device, &card);
+    CHECK(strncmp(card.card, network.is_tcp ? "tcp" : "rxe", 3) == 0 &&
+              card.ways == (network.is_tcp ? GPUD_NETWORK_TCP : GPUD_NETWORK_HOST) &&
+              !card.no_dmabuf[0],
+          "card \"%s\", ways %x", card.card, card.ways);
     WORKS(ops->create(channel, &remote, &message.offer.page, &e));
     send_one(channel, &message);
     receive_one(channel, &message, GPUD_MESSAGE_ACCEPT);
     lie_to_sender(remote, &message.accept);
     EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, 0, memories[0], 0, SMALL, &e));
 
-    /* A key that was never given: the connection ends, and nothing else does. */
-    message.accept.page.word[1] ^= 0x5a5a;
+    /* A key, or a link, that was never given: the connection ends, and nothing else does. */
+    message.accept.page.word[network.is_tcp ? 0 : 1] ^= 0x5a5a;
     WORKS(ops->attach(remote, &message.accept.page, &e));
     WORKS(ops->attach_ring(remote, &message.accept.ring, ENTRIES, SMALL, &e));
     WORKS(ops->add_source(remote, memories[0], &e));
     EXPECT(GPUD_INVALID, "entry", ops->write(remote, ENTRIES, 0, memories[0], 0, SMALL, &e));
-    EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, 0, memories[1], 0, SMALL, &e));
+    if (!network.is_tcp) /* which sends from any memory of the host */
+        EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, 0, memories[1], 0, SMALL, &e));
     EXPECT(GPUD_INVALID, "entry", ops->write(remote, 0, 0, memories[0], 0, SMALL + 1, &e));
     EXPECT(GPUD_INVALID, "", ops->write(remote, 0, 0, memories[0], SMALL + 1, SMALL, &e));
     WORKS(gpud_page_tx_init(&page, remote->page, remote, ENTRIES, ENTRIES, &e));
+    gpud_page_notify(&page.end);
     PEER_UNTIL("a wrong key ends the connection", 60000, gpud_channel_is_dead(channel));
-    expect_end(channel, GPUD_CLOSED, "key or range is wrong");
+    expect_end(channel, GPUD_CLOSED, network.is_tcp ? "the connection" : "key or range is wrong");
     ops->destroy(remote);
 }
 
@@ -824,11 +831,12 @@ static void receive_as_liar(int other)
     message.accept.page = page;
     WORKS(ops->expose(remote, &frames.ring, &message.accept.ring, &e));
     send_one(channel, &message);
-    expect_end(channel, GPUD_CLOSED, "");
+    expect_end(channel, network.is_tcp ? GPUD_PEER : GPUD_CLOSED,
+               network.is_tcp ? "a link that there never was" : "");
     ops->destroy(remote);
 }
 
-const struct rdma_case link_cases[] = {
+const struct network_case link_cases[] = {
     {"frames", .sender = send_frames, .receiver = receive_frames},
     {"large-frames", test_large_frames},
     {"sleep", .sender = send_in_turn, .receiver = receive_in_turn},

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "channels.h"
+#include "network/channels.h"
 
 #include "base/base.h"
-#include "wire/rdma/rdma.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -59,15 +59,30 @@ void run_both(end_fn *sender, end_fn *receiver)
     await_end(second);
 }
 
+struct network_kind network;
 uint16_t case_port = 7000;
 
-void run_cases(const struct rdma_case *cases, int argc, char **argv)
+/* Whether no other program of this host has the port. */
+static bool is_free(uint16_t port)
+{
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
+    CHECK(fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0,
+          "socket: %m");
+    bool free = bind(fd, (const struct sockaddr *)&any, sizeof(any)) == 0;
+    close(fd);
+    return free;
+}
+
+void run_cases(const struct network_case *cases, int argc, char **argv)
 {
     for (; cases->name; cases++) {
         bool wanted = argc == 1;
         for (int arg = 1; arg < argc; arg++)
             wanted |= strcmp(argv[arg], cases->name) == 0;
-        case_port++;
+        do
+            case_port++;
+        while (network.is_tcp && !is_free(case_port));
         if (!wanted)
             continue;
         int64_t begun = gpud_now();
@@ -75,7 +90,7 @@ void run_cases(const struct rdma_case *cases, int argc, char **argv)
         CHECK(child >= 0, "fork: %m");
         if (child == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            gpud_rdma_handshake_deadline = PATIENCE / 2;
+            *network.handshake_deadline = PATIENCE / 2;
             if (cases->test)
                 cases->test();
             else
@@ -109,20 +124,21 @@ const char *address_at(const char *host, const char *rest)
     static unsigned next;
     char *text = texts[next++ % 4];
     CHECK(host, "run it by tests/vm/guest --rdma");
-    int length = snprintf(text, GPUD_ADDRESS_MAX, "rdma://%s:%u%s", host, case_port, rest);
+    int length =
+        snprintf(text, GPUD_ADDRESS_MAX, "%s://%s:%u%s", network.scheme, host, case_port, rest);
     CHECK(length < GPUD_ADDRESS_MAX, "too long an address");
     return text;
 }
 
 const char *address_of(const char *rest)
 {
-    return address_at(getenv("GPUDIRECT_ADDRESS"), rest);
+    return address_at(network.host, rest);
 }
 
 const char *address6_of(const char *rest)
 {
     char host[64];
-    snprintf(host, sizeof(host), "[%s]", getenv("GPUDIRECT_ADDRESS6"));
+    snprintf(host, sizeof(host), "[%s]", network.host6);
     return address_at(host, rest);
 }
 
@@ -186,8 +202,10 @@ static enum gpud_status receive_next(struct gpud_channel *channel, struct gpud_m
 {
     int64_t deadline = gpud_deadline(PATIENCE);
     for (;;) {
+        if (until_connected && atomic_load(&channel->connected))
+            return GPUD_AGAIN;
         enum gpud_status status = gpud_channel_receive(channel, message, error);
-        if (status != GPUD_AGAIN || (until_connected && atomic_load(&channel->connected)))
+        if (status != GPUD_AGAIN)
             return status;
         CHECK(gpud_channel_wait(channel, deadline, NULL) == GPUD_OK, "nothing comes");
     }
@@ -277,4 +295,50 @@ void send_one(struct gpud_channel *channel, struct gpud_message *message)
         usleep(1000);
     }
     CHECK(status == GPUD_OK, "cannot send: %s", error.reason);
+}
+
+void greet(struct gpud_channel *channel, uint32_t name)
+{
+    send_one(channel, &(struct gpud_message){.type = GPUD_MESSAGE_EVENT, .event.kind = name});
+}
+
+void expect_greeting(struct gpud_channel *channel, uint32_t name)
+{
+    struct gpud_message message;
+    receive_one(channel, &message, GPUD_MESSAGE_EVENT);
+    CHECK_EQUAL(message.event.kind, name);
+}
+
+void join(struct gpud_listener *listener, const char *text, struct gpud_channel **sender,
+          struct gpud_channel **receiver)
+{
+    struct gpud_message message;
+    struct gpud_peer peer;
+    int64_t deadline = gpud_deadline(PATIENCE);
+    *sender = NULL;
+    *receiver = begin_to_connect(text, NULL);
+    while (!*sender || !atomic_load(&(*sender)->connected) ||
+           !atomic_load(&(*receiver)->connected)) {
+        struct gpud_error error = {.reason = ""};
+        CHECK(gpud_now() < deadline, "no connection to %s", text);
+        CHECK(gpud_channel_receive(*receiver, &message, &error) == GPUD_AGAIN, "%s: %s", text,
+              error.reason);
+        if (*sender)
+            CHECK(gpud_channel_receive(*sender, &message, &error) == GPUD_AGAIN, "%s: %s", text,
+                  error.reason);
+        else if (gpud_fd_wait(listener->fd, gpud_now() + GPUD_MSEC, NULL) == GPUD_OK)
+            gpud_listener_accept(listener, sender, &peer, NULL);
+    }
+    send_one(*receiver, &(struct gpud_message){.type = GPUD_MESSAGE_READY, .epoch = 7});
+    receive_one(*sender, &message, GPUD_MESSAGE_READY);
+    CHECK_EQUAL(message.epoch, 7);
+}
+
+void join_once(struct gpud_listener *listener, const char *text, const char *host)
+{
+    struct gpud_channel *sender, *receiver;
+    join(listener, text, &sender, &receiver);
+    CHECK(strcmp(sender->peer.host, host) == 0, "accepted \"%s\"", sender->peer.host);
+    gpud_channel_unref(&receiver);
+    lose(sender, GPUD_CLOSED, "closed");
 }

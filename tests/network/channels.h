@@ -1,16 +1,27 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Channels between two processes, over the kernel's soft-RoCE, for rdma-channel and rdma-transfer.
- */
-#ifndef GPUD_RDMA_CHANNELS_H
-#define GPUD_RDMA_CHANNELS_H
+/* Channels between two processes by a kind between hosts: over the kernel's soft-RoCE in a guest,
+ * or over TCP on this machine. */
+#ifndef GPUD_NETWORK_CHANNELS_H
+#define GPUD_NETWORK_CHANNELS_H
 
 #include "base/base.h"
 #include "support/check.h"
 #include "wire/wire.h"
 
 #define PATIENCE (60 * GPUD_SEC)
+
+/* What the cases are about; set by main(). */
+struct network_kind {
+    const char *scheme;          /* "rdma" */
+    bool is_tcp;                 /* without a card, on a machine whose ports others use, too */
+    const char *host, *host6;    /* this machine's addresses */
+    int64_t *handshake_deadline; /* made long for all cases: a guest is slow */
+    uint32_t early_messages;     /* so many are queued before there is a connection */
+    const char *death;           /* part of the reason where the peer was killed */
+};
+extern struct network_kind network;
 
 /* --- processes -------------------------------------------------------------------------------- */
 
@@ -20,12 +31,12 @@ typedef void end_fn(int other);
 /* Runs the cases that are named by arguments, without any all, each in a process of its own, as a
  * process that has used a card must not fork and use it again. A case without a name ends the list.
  */
-struct rdma_case {
+struct network_case {
     const char *name;
     void (*test)(void);
     end_fn *sender, *receiver; /* without a test: for run_both() */
 };
-void run_cases(const struct rdma_case *cases, int argc, char **argv);
+void run_cases(const struct network_case *cases, int argc, char **argv);
 
 /* Each case has another port. */
 extern uint16_t case_port;
@@ -43,8 +54,8 @@ uint64_t hear(int other);
 
 /* --- channels --------------------------------------------------------------------------------- */
 
-/* "rdma://ADDRESS:port" of the case with what follows; address_of(): of the guest's network. The
- * next call but three uses the same memory. */
+/* "rdma://ADDRESS:port" of the case with what follows; address_of(): of this machine. The next call
+ * but three uses the same memory. */
 const char *address_at(const char *host, const char *rest);
 const char *address_of(const char *rest);
 const char *address6_of(const char *rest);
@@ -80,7 +91,18 @@ void receive_one(struct gpud_channel *channel, struct gpud_message *message,
                  enum gpud_message_type type);
 void send_one(struct gpud_channel *channel, struct gpud_message *message);
 
-/* Those of links.c. */
-extern const struct rdma_case link_cases[];
+/* Each EVENT says by whom it was sent. */
+void greet(struct gpud_channel *channel, uint32_t name);
+void expect_greeting(struct gpud_channel *channel, uint32_t name);
+
+/* Both ends in one process, each of which goes on when it is used; join_once(): ends both, having
+ * checked the receiver's host. */
+void join(struct gpud_listener *listener, const char *text, struct gpud_channel **sender,
+          struct gpud_channel **receiver);
+void join_once(struct gpud_listener *listener, const char *text, const char *host);
+
+/* Those of cases.c and of links.c. */
+extern const struct network_case channel_cases[];
+extern const struct network_case link_cases[];
 
 #endif
