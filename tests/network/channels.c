@@ -157,7 +157,7 @@ struct gpud_access_rule with_key(const char *file)
 enum gpud_status try_to_listen(const char *text, const struct gpud_access_rule *access,
                                struct gpud_listener **listener, struct gpud_error *error)
 {
-    struct gpud_access_rule open = everybody();
+    struct gpud_access_rule open = network.access ? *network.access : everybody();
     struct gpud_address address;
     WORKS(gpud_address_resolve(text, &address, &e));
     return gpud_listener_open(&address, access ? access : &open, listener, error);
@@ -188,7 +188,7 @@ struct gpud_channel *accept_one(struct gpud_listener *listener)
 
 struct gpud_channel *begin_to_connect(const char *text, const struct gpud_access_rule *access)
 {
-    struct gpud_access_rule open = everybody();
+    struct gpud_access_rule open = network.access ? *network.access : everybody();
     struct gpud_address address;
     struct gpud_channel *channel;
     WORKS(gpud_address_resolve(text, &address, &e));

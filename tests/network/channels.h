@@ -20,6 +20,7 @@ struct network_kind {
     int64_t *handshake_deadline; /* made long for all cases: a guest is slow */
     uint32_t early_messages;     /* so many are queued before there is a connection */
     const char *death;           /* part of the reason where the peer was killed */
+    const struct gpud_access_rule *access; /* where a case gives none; NULL: everybody() */
 };
 extern struct network_kind network;
 

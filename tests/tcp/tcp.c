@@ -3,6 +3,7 @@
 
 #include "tcp.h"
 
+#include "wire/network.h"
 #include "wire/tcp/kind.h"
 
 #include <arpa/inet.h>

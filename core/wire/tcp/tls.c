@@ -121,6 +121,12 @@ static enum gpud_status explain_alert(const struct tcp_tls *tls, int reason, con
     case SSL_R_PACKET_LENGTH_TOO_LONG:
     case SSL_R_UNEXPECTED_MESSAGE:
         return gpud_fail(error, GPUD_PEER, "what %s sends is no TLS", tls->peer);
+    case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
+    case SSL_R_SSLV3_ALERT_BAD_RECORD_MAC:
+        return gpud_fail(error, GPUD_PEER,
+                         "the connection with %s is broken off: something in it was changed, "
+                         "repeated or left out on the way",
+                         tls->peer);
     case SSL_R_NO_APPLICATION_PROTOCOL:
     case SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL:
         return gpud_fail(error, GPUD_NO_ACCESS,
