@@ -51,10 +51,8 @@ static socklen_t size_of(const struct sockaddr_storage *address)
 /* A connection that a forked child kept would not end with this process. */
 static void set_up_socket(int fd)
 {
-    int on = 1, lowat = TCP_CHUNK;
+    int on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    /* More than this in the kernel is more that a sender cannot take back. */
-    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &lowat, sizeof(lowat));
     gpud_fd_keep_from_children(fd);
 }
 

@@ -38,6 +38,13 @@
 /* Unanswered probes of a window that is closed: the peer was stopped, and then vanished. */
 #define PROBES_MAX 6
 
+/* What the kernel may hold that is not under way: more costs fewer wakes, and is more that a sender
+ * cannot take back. So many bytes as are sent in LOWAT_TIME, within bounds; at first as of a slow
+ * network. */
+#define LOWAT_TIME (4 * GPUD_MSEC)
+#define LOWAT_MIN (64 * 1024)
+#define LOWAT_MAX (4 * 1024 * 1024)
+
 #define OUT_MAX (TCP_HEADER_SIZE + GPUD_MESSAGE_MAX + 4096)
 #define IN_MAX (TCP_HEADER_SIZE + GPUD_MESSAGE_MAX + 4096)
 #define RECORD_MAX (4 * TCP_CHUNK) /* that a peer may send */
@@ -68,6 +75,8 @@ struct tcp_io {
     const struct tcp_remote *target_of;
 
     int64_t last_sent;
+    uint64_t sent, sent_before; /* bytes, in all and at the last look */
+    int lowat;
     int64_t stuck_since; /* when something began to wait for an acknowledgement; 0: nothing does */
 };
 
@@ -441,6 +450,7 @@ static void send_some(struct tcp_channel *channel, struct tcp_io *own)
             own->payload += (size_t)done - of_out;
             own->payload_size -= (size_t)done - of_out;
             sent += (size_t)done;
+            own->sent += (size_t)done;
         }
         pthread_cond_broadcast(&channel->sent);
         if (done > 0 && own->payload_size == 0)
@@ -644,12 +654,25 @@ static void receive_some(struct tcp_channel *channel, struct tcp_io *own)
 
 /* === the thread ============================================================================== */
 
+/* Fits TCP_NOTSENT_LOWAT to what was sent since the last look. */
+static void fit_lowat(const struct tcp_channel *channel, struct tcp_io *own)
+{
+    uint64_t bytes = (own->sent - own->sent_before) / (TICK / LOWAT_TIME);
+    int lowat = bytes < LOWAT_MIN ? LOWAT_MIN : bytes > LOWAT_MAX ? LOWAT_MAX : (int)bytes;
+    own->sent_before = own->sent;
+    if (lowat < own->lowat / 2 || lowat > own->lowat + own->lowat / 4) {
+        setsockopt(channel->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &lowat, sizeof(lowat));
+        own->lowat = lowat;
+    }
+}
+
 /* Whether the peer has vanished; makes a PING due for a silent channel. */
 static void look_after(struct tcp_channel *channel, struct tcp_io *own, int64_t now)
 {
     struct tcp_info info;
     struct gpud_error why;
     socklen_t size = sizeof(info);
+    fit_lowat(channel, own);
     if (getsockopt(channel->fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
         return;
     int64_t acknowledged = now - info.tcpi_last_ack_recv * GPUD_MSEC;
