@@ -725,7 +725,9 @@ static bool turn(struct tcp_channel *channel, int64_t now, bool *more)
     receive_some(channel, own);
     gpud_lock_release(&channel->receive_lock);
     gpud_lock_take(&channel->lock);
-    bool hung_up = channel->hung_up || own->orphan, ended = channel->ended;
+    /* At the end of the process what was said is sent, and the application has left the rest. */
+    bool hung_up = channel->hung_up || own->orphan || atomic_load(&io.is_exiting);
+    bool ended = channel->ended;
     bool queued = channel->piece_count > 0;
     bool paused = channel->unread.count >= TCP_MESSAGES_MAX && !hung_up;
     while (hung_up && channel->unread.first) { /* nobody reads them any more */
@@ -735,8 +737,6 @@ static bool turn(struct tcp_channel *channel, int64_t now, bool *more)
         free(gone);
     }
     gpud_lock_release(&channel->lock);
-    if (atomic_load(&io.is_exiting) && !hung_up)
-        return false; /* the application has left it */
     if (hung_up && !ended)
         finish(channel, own, queued, now);
     *more |= (own->can_write && own->has_output) || (own->can_read && !paused && !ended);
