@@ -833,9 +833,12 @@ static struct tcp_pending *take_handed(const struct tcp_hub *hub, bool *more)
     *more = got >= 0;
     for (struct cmsghdr *one = got >= 0 ? CMSG_FIRSTHDR(&message) : NULL; one;
          one = CMSG_NXTHDR(&message, one)) {
-        if (one->cmsg_type == SCM_RIGHTS && pending->fd < 0)
-            memcpy(&pending->fd, CMSG_DATA(one), sizeof(int));
-        else if (one->cmsg_type == SCM_CREDENTIALS)
+        size_t size = one->cmsg_len - CMSG_LEN(0);
+        for (size_t at = 0; one->cmsg_type == SCM_RIGHTS && at < size; at += sizeof(int)) {
+            gpud_fd_close(&pending->fd); /* a stranger's may be several */
+            memcpy(&pending->fd, CMSG_DATA(one) + at, sizeof(int));
+        }
+        if (one->cmsg_type == SCM_CREDENTIALS)
             memcpy(&who, CMSG_DATA(one), sizeof(who));
     }
     pending->size = got > 0 ? (size_t)got : 0;
@@ -921,7 +924,8 @@ static void hub_take(struct gpud_hub *base)
     for (int i = 0; i < count; i++)
         if (events[i].data.ptr)
             read_request(hub, events[i].data.ptr);
-    for (bool more = hub->own >= 0; more;) {
+    bool more = hub->own >= 0;
+    for (int i = 0; more && i < ACCEPTS; i++) {
         struct tcp_pending *handed = take_handed(hub, &more);
         if (handed)
             gpud_hub_enqueue(base, handed, 0, handed->bytes, handed->size);
