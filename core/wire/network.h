@@ -122,6 +122,9 @@ size_t gpud_request_write(const struct gpud_request *request, uint8_t bytes[GPUD
 size_t gpud_reply_write(uint32_t number, uint8_t bytes[GPUD_REPLY_SIZE]);
 size_t gpud_refusal_write(const struct gpud_refusal *refusal, uint8_t bytes[GPUD_REFUSAL_MAX]);
 
+/* How long that is which begins so; of a stranger, GPUD_REPLY_SIZE, for reading it tells. */
+size_t gpud_request_length(const uint8_t bytes[GPUD_REPLY_SIZE]);
+
 /* Adds a name to a refusal, or the mark for further names. "" adds nothing. */
 void gpud_refusal_add_name(struct gpud_refusal *refusal, const char *name);
 

@@ -76,6 +76,14 @@ static enum gpud_status malformed(struct gpud_error *error)
     return gpud_fail(error, GPUD_PEER, "the peer sent malformed data with its connection");
 }
 
+size_t gpud_request_length(const uint8_t bytes[GPUD_REPLY_SIZE])
+{
+    struct header header;
+    memcpy(&header, bytes, sizeof(header));
+    return le32toh(header.magic) == MAGIC && header.length > sizeof(header) ? header.length
+                                                                            : sizeof(header);
+}
+
 struct parsed {
     unsigned version;
     uint32_t number;

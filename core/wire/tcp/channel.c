@@ -301,10 +301,9 @@ static void ask(struct tcp_channel *channel)
     if (!send_out(channel))
         return;
     for (;;) {
-        /* The sixth byte says how long it is. */
-        size_t size = opening->in_size < GPUD_REPLY_SIZE ? GPUD_REPLY_SIZE : opening->in[5];
-        if (size < GPUD_REPLY_SIZE || size > sizeof(opening->in) ||
-            (size == opening->in_size && size >= GPUD_REPLY_SIZE)) {
+        size_t size =
+            opening->in_size < GPUD_REPLY_SIZE ? GPUD_REPLY_SIZE : gpud_request_length(opening->in);
+        if (size > sizeof(opening->in) || size == opening->in_size) {
             handle_reply(channel);
             return;
         }
@@ -868,9 +867,9 @@ static void unlink_pending(struct tcp_hub *hub, struct tcp_pending *gone)
 static void read_request(struct tcp_hub *hub, struct tcp_pending *pending)
 {
     for (;;) {
-        size_t size = pending->size < GPUD_REPLY_SIZE ? GPUD_REPLY_SIZE : pending->bytes[5];
-        if (pending->size >= GPUD_REPLY_SIZE &&
-            (size <= pending->size || size > sizeof(pending->bytes))) {
+        size_t size =
+            pending->size < GPUD_REPLY_SIZE ? GPUD_REPLY_SIZE : gpud_request_length(pending->bytes);
+        if (size > sizeof(pending->bytes) || size == pending->size) {
             unlink_pending(hub, pending);
             gpud_hub_enqueue(&hub->base, pending, 0, pending->bytes, pending->size);
             return;
