@@ -41,6 +41,41 @@ static void list_names(struct gpud_hub *hub, const char *name, struct gpud_refus
     free(names);
 }
 
+static struct gpud_incoming *queued(struct gpud_hub_listener *listener, uint32_t i)
+{
+    return &listener->queue[(listener->first + i) % GPUD_HUB_QUEUE_MAX];
+}
+
+static void remove_queued(struct gpud_hub_listener *listener, uint32_t i)
+{
+    for (; i + 1 < listener->count; i++)
+        *queued(listener, i) = *queued(listener, i + 1);
+    listener->count--;
+}
+
+/* Whether a full queue has room for one more of that host: a host that has more requests in it than
+ * that one would have loses its last. */
+static bool make_room(struct gpud_hub *hub, struct gpud_hub_listener *listener, int64_t host)
+{
+    const struct gpud_refusal busy = {.reason = GPUD_REFUSAL_BUSY};
+    uint32_t own = 1, most = 0, last = 0;
+    for (uint32_t i = 0; i < listener->count; i++) {
+        uint32_t count = 0;
+        for (uint32_t j = 0; j < listener->count; j++)
+            count += queued(listener, j)->host == queued(listener, i)->host;
+        own += queued(listener, i)->host == host;
+        if (count >= most) {
+            most = count;
+            last = i;
+        }
+    }
+    if (most <= own)
+        return false;
+    hub->ops->refuse(queued(listener, last)->connection, &busy);
+    remove_queued(listener, last);
+    return true;
+}
+
 /* true: the connection has an owner. false: *refusal says what to answer. */
 static bool enqueue(struct gpud_hub *hub, struct gpud_incoming *incoming, const uint8_t *bytes,
                     size_t size, struct gpud_refusal *refusal)
@@ -67,9 +102,10 @@ static bool enqueue(struct gpud_hub *hub, struct gpud_incoming *incoming, const 
         return hub->ops->redirect(hub, incoming, found.number, refusal);
     struct gpud_hub_listener *listener = listener_of(found.member);
     refusal->reason = GPUD_REFUSAL_BUSY;
-    if (listener->count == GPUD_HUB_QUEUE_MAX)
+    incoming->host = hub->ops->find_host ? hub->ops->find_host(incoming->connection) : 0;
+    if (listener->count == GPUD_HUB_QUEUE_MAX && !make_room(hub, listener, incoming->host))
         return false;
-    listener->queue[(listener->first + listener->count++) % GPUD_HUB_QUEUE_MAX] = *incoming;
+    *queued(listener, listener->count++) = *incoming;
     gpud_event_raise(listener->event);
     return true;
 }
@@ -88,14 +124,10 @@ void gpud_hub_forget(const struct gpud_hub *hub, const void *connection)
     for (struct gpud_port_member *member = hub->port.members; member; member = member->next) {
         struct gpud_hub_listener *one = listener_of(member);
         for (uint32_t i = 0; i < one->count; i++) {
-            struct gpud_incoming *gone = &one->queue[(one->first + i) % GPUD_HUB_QUEUE_MAX];
-            if (gone->connection != connection)
+            if (queued(one, i)->connection != connection)
                 continue;
-            hub->ops->refuse(gone->connection, NULL);
-            for (; i + 1 < one->count; i++)
-                one->queue[(one->first + i) % GPUD_HUB_QUEUE_MAX] =
-                    one->queue[(one->first + i + 1) % GPUD_HUB_QUEUE_MAX];
-            one->count--;
+            hub->ops->refuse(queued(one, i)->connection, NULL);
+            remove_queued(one, i);
             return;
         }
     }

@@ -324,10 +324,11 @@ struct gpud_hub;
 struct gpud_incoming {
     void *connection; /* the kind's own */
     uint32_t queue_pair;
+    int64_t host; /* tells hosts apart; 0: unknown */
     struct gpud_request request;
 };
 
-/* What a kind does for its hubs, under their lock. All are mandatory. */
+/* What a kind does for its hubs, under their lock. All but the last are mandatory. */
 struct gpud_hub_ops {
     const struct gpud_scheme *scheme;
     size_t size; /* of the kind's hub, which begins with a struct gpud_hub */
@@ -353,6 +354,8 @@ struct gpud_hub_ops {
                      struct gpud_refusal *refusal);
     /* Answers so, and drops the connection. refusal NULL: drops it without an answer. */
     void (*refuse)(void *connection, const struct gpud_refusal *refusal);
+    /* The host that it comes from, so that one that floods the queue keeps no other out. */
+    int64_t (*find_host)(const void *connection);
 };
 
 struct gpud_hub {

@@ -815,6 +815,17 @@ static bool hub_redirect(struct gpud_hub *hub, const struct gpud_incoming *incom
 static struct tcp_pending *take_handed(const struct tcp_hub *hub, bool *more)
 {
     struct tcp_pending *pending = calloc(1, sizeof(*pending));
+static int64_t hub_find_host(const void *connection)
+{
+    const struct tcp_pending *pending = connection;
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof(address);
+    struct gpud_peer peer = {.pid = 0};
+    getpeername(pending->fd, (struct sockaddr *)&address, &size);
+    gpud_sockaddr_print_host((const struct sockaddr *)&address, peer.host, sizeof(peer.host));
+    return gpud_peer_key(&peer);
+}
+
     union {
         char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
         struct cmsghdr align;
@@ -956,6 +967,7 @@ static const struct gpud_hub_ops hub_ops = {
 
 static void unlisten(struct gpud_listener *base)
 {
+    .find_host = hub_find_host,
     struct tcp_listener *listener = (struct tcp_listener *)base;
     gpud_hub_unlisten(&listener->hub);
     free(listener);
