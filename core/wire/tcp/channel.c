@@ -215,8 +215,19 @@ static void open_locked(struct tcp_channel *channel)
 static void prove(struct tcp_channel *channel)
 {
     struct gpud_error why;
-    bool wants_write;
-    enum gpud_status status = gpud_tls_handshake(channel->tls, &wants_write, &why);
+    bool wants_write = false;
+    enum gpud_status status = GPUD_OK;
+    char first;
+    /* A receiver that says nothing costs a sender no more than a socket. */
+    if (!channel->tls && channel->is_sender &&
+        recv(channel->fd, &first, sizeof(first), MSG_PEEK | MSG_DONTWAIT) < 0 &&
+        (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        status = GPUD_AGAIN;
+    else if (!channel->tls)
+        status = gpud_tls_begin(&channel->tls, channel->fd, channel->is_sender, &channel->access,
+                                channel->place.name, channel->place.host, channel->where, &why);
+    if (status == GPUD_OK)
+        status = gpud_tls_handshake(channel->tls, &wants_write, &why);
     if (status == GPUD_OK)
         open_locked(channel);
     else if (status == GPUD_AGAIN)
@@ -228,19 +239,12 @@ static void prove(struct tcp_channel *channel)
 /* Request and reply are exchanged. */
 static void begin_proof(struct tcp_channel *channel)
 {
-    struct gpud_error why;
     if (gpud_tls_proof(&channel->access) == TCP_PROOF_NONE) {
         open_locked(channel);
         return;
     }
     channel->phase = TCP_PROVING;
-    enum gpud_status status =
-        gpud_tls_begin(&channel->tls, channel->fd, channel->is_sender, &channel->access,
-                       channel->place.name, channel->place.host, channel->where, &why);
-    if (status == GPUD_OK)
-        prove(channel);
-    else
-        end_locked(channel, &why);
+    prove(channel);
 }
 
 /* false: not all is sent yet, or the channel has ended. */
@@ -811,10 +815,6 @@ static bool hub_redirect(struct gpud_hub *hub, const struct gpud_incoming *incom
     return sent;
 }
 
-/* The next connection from the process that has the port. */
-static struct tcp_pending *take_handed(const struct tcp_hub *hub, bool *more)
-{
-    struct tcp_pending *pending = calloc(1, sizeof(*pending));
 static int64_t hub_find_host(const void *connection)
 {
     const struct tcp_pending *pending = connection;
@@ -826,6 +826,10 @@ static int64_t hub_find_host(const void *connection)
     return gpud_peer_key(&peer);
 }
 
+/* The next connection from the process that has the port. */
+static struct tcp_pending *take_handed(const struct tcp_hub *hub, bool *more)
+{
+    struct tcp_pending *pending = calloc(1, sizeof(*pending));
     union {
         char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
         struct cmsghdr align;
@@ -927,10 +931,10 @@ static void accept_some(struct tcp_hub *hub, int64_t now)
 static void hub_take(struct gpud_hub *base)
 {
     struct tcp_hub *hub = (struct tcp_hub *)base;
-    struct epoll_event events[64];
+    struct epoll_event events[ACCEPTS];
     struct itimerspec until = {0};
     int64_t now = gpud_now();
-    int count = epoll_wait(base->events, events, 64, 0);
+    int count = epoll_wait(base->events, events, ACCEPTS, 0);
     for (int i = 0; i < count; i++)
         if (events[i].data.ptr)
             read_request(hub, events[i].data.ptr);
@@ -963,11 +967,11 @@ static const struct gpud_hub_ops hub_ops = {
     .take = hub_take,
     .redirect = hub_redirect,
     .refuse = hub_refuse,
+    .find_host = hub_find_host,
 };
 
 static void unlisten(struct gpud_listener *base)
 {
-    .find_host = hub_find_host,
     struct tcp_listener *listener = (struct tcp_listener *)base;
     gpud_hub_unlisten(&listener->hub);
     free(listener);
