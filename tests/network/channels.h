@@ -102,8 +102,8 @@ void join(struct gpud_listener *listener, const char *text, struct gpud_channel 
           struct gpud_channel **receiver);
 void join_once(struct gpud_listener *listener, const char *text, const char *host);
 
-/* Those of cases.c and of links.c. */
+/* Those of cases.c and of links.c; the last ones are for TCP alone. */
 extern const struct network_case channel_cases[];
-extern const struct network_case link_cases[];
+extern const struct network_case link_cases[], tcp_link_cases[];
 
 #endif

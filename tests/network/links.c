@@ -533,7 +533,7 @@ static void test_stopped(void)
         reap(link);
     }
     kill(child, SIGSTOP);
-    int64_t until = gpud_deadline(3 * GPUD_SEC);
+    int64_t until = gpud_deadline((network.is_tcp ? 5 : 3) * GPUD_SEC);
     while (link->page.free_count > 0 && gpud_now() < until)
         CHECK(send_frame(link), "the link failed");
     for (int i = 0; i < 1000; i++) /* more than the peer has receives */
@@ -838,6 +838,38 @@ static void receive_as_liar(int other)
                network.is_tcp ? "a link that there never was" : "");
     ops->destroy(remote);
 }
+
+/* exit() with a link that nobody closes: every frame that was published arrives, and what was said
+ * behind them. */
+static void send_and_exit(int other)
+{
+    struct tx_link *link = open_tx(accept_from(other), frame_size);
+    for (int i = 0; i < ENTRIES; i++)
+        CHECK(send_frame(link), "the link failed");
+    send_one(link->channel, &(struct gpud_message){.type = GPUD_MESSAGE_EOS});
+    exit(0);
+}
+
+static void receive_from_exit(int other)
+{
+    struct gpud_message message;
+    AUTO(end_rx) struct rx_link *link = open_rx(connect_from(other), frame_size);
+    for (int i = 0; i < ENTRIES; i++)
+        take_and_give_back(link);
+    receive_one(link->channel, &message, GPUD_MESSAGE_EOS);
+    expect_end(link->channel, GPUD_CLOSED, "closed the connection");
+}
+
+static void test_exit(void)
+{
+    frame_size = 4 << 20; /* takes longer than the rest of the process's life */
+    run_both(send_and_exit, receive_from_exit);
+}
+
+const struct network_case tcp_link_cases[] = {
+    {"exit", test_exit},
+    {NULL},
+};
 
 const struct network_case link_cases[] = {
     {"frames", .sender = send_frames, .receiver = receive_frames},

@@ -44,6 +44,7 @@ int main(int argc, char **argv)
     CHECK(changes != MAP_FAILED, "mmap: %m");
     run_cases(channel_cases, argc, argv);
     run_cases(link_cases, argc, argv);
+    run_cases(tcp_link_cases, argc, argv);
     SAY("%u changes of keys by senders, %u by receivers", atomic_load(&changes->of_senders),
         atomic_load(&changes->of_receivers));
     CHECK(!keyed || argc > 1 || (changes->of_senders > 100 && changes->of_receivers > 100),
