@@ -42,8 +42,9 @@ enum way_bit {
     WAY_UP = 1 << 12,       /* staged, from the host to such a GPU as WAY_VULKAN's */
     WAY_DOWN = 1 << 13,     /* and from there to the host */
     WAY_SOUND = 1 << 14,    /* as WAY_GROUP, of sound: the two senders' blocks overlap by half */
+    WAY_TCP = 1 << 15,      /* tcp-host, both ends on this host, at every second point with a key */
 };
-#define WAYS 15
+#define WAYS 16
 #define WAYS_OF_GROUPS (WAY_GROUP | WAY_SOUND)
 
 /* What makes a process pass the point, besides frames. */

@@ -13,9 +13,10 @@
 
 #define MAP_GPU (WAY_CUDA | WAY_HIP)
 #define PEER_GPU (WAY_PEER | WAY_HIP_PEER)
+#define BETWEEN_HOSTS (WAY_RDMA | WAY_TCP)
 #define STAGED (WAY_STAGED | WAY_UP | WAY_DOWN)
 #define TAKES_BACK (WAY_HOST | WAY_VULKAN | MAP_GPU | PEER_GPU | STAGED | WAY_DIRECTGMA | WAY_PUSH)
-#define ALL (TAKES_BACK | WAY_RDMA)
+#define ALL (TAKES_BACK | BETWEEN_HOSTS)
 /* What dies is the main sender of a group, or the group. */
 #define GROUPED (ALL | WAYS_OF_GROUPS)
 /* Of a sender that dies: where another one stands by, too. */
@@ -41,8 +42,8 @@ const struct point points[] = {
     {"sender: reaped", BY_FRAMES, MAY_STAND_BY},
     {"sender: wait enqueued", BY_A_HELD_GPU, BY_QUEUE},
     {"sender: revoked", BY_SLOWNESS, TAKES_BACK | WAY_STANDBY | WAYS_OF_GROUPS},
-    {"sender: frame waits", BY_SLOWNESS, WAY_RDMA},
-    {"sender: waiting frame published", BY_SLOWNESS, WAY_RDMA},
+    {"sender: frame waits", BY_SLOWNESS, BETWEEN_HOSTS},
+    {"sender: waiting frame published", BY_SLOWNESS, BETWEEN_HOSTS},
     {"sender: message sent, not counted", BY_EVENTS, MAY_STAND_BY},
     {"sender: event sent", BY_EVENTS, MAY_STAND_BY},
     {"sender: EOS sent", BY_ENDS, MAY_STAND_BY},
@@ -97,6 +98,7 @@ const struct way ways[WAYS] = {
     {"staged push", WAY_PUSH, "hip:0", "hip:1", "staged-push"},
     {"map vulkan", WAY_VULKAN, "vulkan:0", "vulkan:0", "map"},
     {"rdma host", WAY_RDMA, "host", "host", "rdma-host"},
+    {"tcp host", WAY_TCP, "host", "host", "tcp-host"},
     {"standby", WAY_STANDBY, "host", "host", "map"},
     {"group", WAY_GROUP, "host", "host", "map"},
     {"group of sound", WAY_SOUND, "host", "host", "map"},
@@ -184,12 +186,26 @@ static void choose_network(const struct cell *cell)
     }
 }
 
+static void choose_tcp(const struct cell *cell)
+{
+    char text[108];
+    snprintf(text, sizeof(text), "tcp://127.0.0.1:%u", find_free_port());
+    setenv("GPUD_TEST_ADDRESS", text, 1);
+    if ((cell->point - points) % 2 == 0)
+        return;
+    snprintf(text, sizeof(text), "%s/key", getenv("XDG_RUNTIME_DIR"));
+    make_key(text, "a key of both ends");
+    setenv("GPUD_TEST_KEY", text, 1);
+}
+
 void cell_run(struct cell *cell)
 {
     char account[128];
     if (cell->way->bit == WAY_RDMA)
         choose_network(cell);
     runtime_make();
+    if (cell->way->bit == WAY_TCP)
+        choose_tcp(cell);
     snprintf(account, sizeof(account), "%s/account", getenv("XDG_RUNTIME_DIR"));
     setenv("GPUD_FAKE_CUDA_ACCOUNT", account, 1);
 
@@ -212,6 +228,8 @@ void cell_run(struct cell *cell)
     CHECK(getenv("MESON_EXE_WRAPPER") || resident() <= kib + SLACK_RSS,
           "I4: %ld KiB were resident, %ld are", kib, resident());
     unlink(account);
+    if (peer_key())
+        unlink(peer_key());
     /* A sender that was killed last leaves its socket behind, and the next one takes it over. */
     runtime_done();
 }

@@ -4,9 +4,9 @@
 #include "network/channels.h"
 
 #include "base/base.h"
+#include "support/peer.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -62,27 +62,13 @@ void run_both(end_fn *sender, end_fn *receiver)
 struct network_kind network;
 uint16_t case_port = 7000;
 
-/* Whether no other program of this host has the port. */
-static bool is_free(uint16_t port)
-{
-    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
-    CHECK(fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0,
-          "socket: %m");
-    bool free = bind(fd, (const struct sockaddr *)&any, sizeof(any)) == 0;
-    close(fd);
-    return free;
-}
-
 void run_cases(const struct network_case *cases, int argc, char **argv)
 {
     for (; cases->name; cases++) {
         bool wanted = argc == 1;
         for (int arg = 1; arg < argc; arg++)
             wanted |= strcmp(argv[arg], cases->name) == 0;
-        do
-            case_port++;
-        while (network.is_tcp && !is_free(case_port));
+        case_port = network.is_tcp ? find_free_port() : case_port + 1;
         if (!wanted)
             continue;
         int64_t begun = gpud_now();

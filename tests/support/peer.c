@@ -11,10 +11,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -535,6 +538,25 @@ const char *peer_address(const char *name)
     const char *base = getenv("GPUD_TEST_ADDRESS");
     snprintf(address, sizeof(address), "%s%s%s", base ? base : "", base ? "/" : "", name);
     return address;
+}
+
+uint16_t find_free_port(void)
+{
+    uint16_t port;
+    CHECK(getrandom(&port, sizeof(port), 0) == sizeof(port), "getrandom: %m");
+    for (int tries = 0; tries < 1000; tries++) {
+        struct sockaddr_in6 any = {.sin6_family = AF_INET6};
+        int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
+        port = (uint16_t)(10000 + (port + 1) % 20000);
+        any.sin6_port = htons(port);
+        CHECK(fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0,
+              "socket: %m");
+        bool is_free = bind(fd, (const struct sockaddr *)&any, sizeof(any)) == 0;
+        close(fd);
+        if (is_free)
+            return port;
+    }
+    FAIL("no port is free");
 }
 
 void make_key(const char *path, const char *text)

@@ -178,6 +178,10 @@ void frame_check_at(const char *file, int line, struct gpud_frame *frame,
  * (rdma://127.0.0.1:7174), behind that. Valid until the next call. */
 const char *peer_address(const char *name);
 
+/* A TCP port of this machine that no program has, below those of outgoing connections; two programs
+ * at once hardly get the same. */
+uint16_t find_free_port(void);
+
 /* Writes a key's file, which only this user can read. */
 void make_key(const char *path, const char *text);
 

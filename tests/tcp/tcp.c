@@ -11,19 +11,15 @@
 #include <ftw.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 static char directory[64];
 
 void tcp_begin(void)
 {
-    uint16_t random;
     setenv("GPUDIRECT_LOG", "error", 0);
     gpud_print(directory, "/tmp/gpud-tcp-XXXXXX");
     CHECK(mkdtemp(directory) && setenv("XDG_RUNTIME_DIR", directory, 1) == 0, "mkdtemp: %m");
-    CHECK(getrandom(&random, sizeof(random), 0) == sizeof(random), "getrandom: %m");
-    case_port = (uint16_t)(10000 + random % 20000); /* below those of outgoing connections */
     network = (struct network_kind){
         .scheme = "tcp",
         .is_tcp = true,
