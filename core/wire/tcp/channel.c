@@ -103,7 +103,6 @@ void gpud_tcp_channel_destroy(struct tcp_channel *channel)
     free(channel->small);
     gpud_fd_close(&channel->event);
     gpud_fd_close(&channel->base.fd);
-    pthread_cond_destroy(&channel->sent);
     gpud_lock_destroy(&channel->receive_lock);
     gpud_lock_destroy(&channel->lock);
     free(channel);
@@ -136,7 +135,6 @@ static enum gpud_status create(bool is_sender, const struct gpud_place *place,
         opening->attempts[i] = -1;
     gpud_lock_init(&made->lock, GPUD_RANK_TCP_CHANNEL);
     gpud_lock_init(&made->receive_lock, GPUD_RANK_TCP_RECEIVE);
-    gpud_cond_init(&made->sent);
     made->base.fd = epoll_create1(EPOLL_CLOEXEC);
     made->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     opening->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

@@ -265,8 +265,11 @@ bool gpud_io_has_pieces(const struct tcp_channel *channel, const struct tcp_remo
 
 void gpud_io_drop(struct tcp_channel *channel, const struct tcp_remote *remote)
 {
-    while (channel->sending == remote && channel->io && channel->io->in_call)
-        gpud_lock_wait(&channel->lock, &channel->sent);
+    while (channel->sending == remote && channel->io && channel->io->in_call) {
+        gpud_lock_release(&channel->lock);
+        gpud_nap(GPUD_MSEC / 10); /* for less than it takes to send a chunk */
+        gpud_lock_take(&channel->lock);
+    }
     if (channel->sending == remote && channel->io)
         channel->io->payload = zeros;
     if (channel->sending == remote)
@@ -313,7 +316,6 @@ static void end_channel(struct tcp_channel *channel, const struct gpud_error *wh
         gpud_received_remove(&channel->received);
         for (struct tcp_remote *one = channel->remotes; one; one = one->next)
             gpud_remote_wake(one);
-        pthread_cond_broadcast(&channel->sent);
         gpud_event_raise(channel->event);
     }
     gpud_lock_release(&channel->lock);
@@ -452,7 +454,6 @@ static void send_some(struct tcp_channel *channel, struct tcp_io *own)
             sent += (size_t)done;
             own->sent += (size_t)done;
         }
-        pthread_cond_broadcast(&channel->sent);
         if (done > 0 && own->payload_size == 0)
             tell_sent_locked(channel);
         gpud_lock_release(&channel->lock);

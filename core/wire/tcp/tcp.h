@@ -191,7 +191,6 @@ struct tcp_channel {
     struct tcp_remote *sending; /* whose memory the I/O thread is sending from, or NULL */
     struct tcp_remote *remotes; /* changed under receive_lock, too */
     uint64_t remote_count;      /* ever made */
-    pthread_cond_t sent;        /* a remote's pieces may be gone */
     atomic_bool kicked;         /* a KICK is to be received */
 
     struct gpud_lock receive_lock; /* held by the I/O thread while it receives */
