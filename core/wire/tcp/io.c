@@ -403,15 +403,13 @@ static void build_locked(struct tcp_channel *channel, struct tcp_io *own)
 
 static ssize_t put(struct tcp_channel *channel, struct tcp_io *own, struct gpud_error *error)
 {
-    size_t out = own->out_size - own->out_sent;
-    if (channel->tls)
-        return out ? gpud_tls_send(channel->tls, own->out + own->out_sent, out, error)
-                   : gpud_tls_send(channel->tls, own->payload, own->payload_size, error);
     struct iovec parts[] = {
-        {.iov_base = own->out + own->out_sent, .iov_len = out},
+        {.iov_base = own->out + own->out_sent, .iov_len = own->out_size - own->out_sent},
         {.iov_base = (void *)(uintptr_t)own->payload, .iov_len = own->payload_size},
     };
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    if (channel->tls)
+        return gpud_tls_send(channel->tls, parts, 2, error);
     return sendmsg(channel->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -435,7 +433,8 @@ static void send_some(struct tcp_channel *channel, struct tcp_io *own)
         gpud_lock_take(&channel->lock);
         if (own->out_sent == own->out_size && own->payload_size == 0)
             build_locked(channel, own);
-        bool some = own->out_sent < own->out_size || own->payload_size > 0;
+        bool some = own->out_sent < own->out_size || own->payload_size > 0 ||
+                    (channel->tls && gpud_tls_is_behind(channel->tls));
         own->in_call = some;
         own->has_output = some;
         gpud_lock_release(&channel->lock);
@@ -457,7 +456,7 @@ static void send_some(struct tcp_channel *channel, struct tcp_io *own)
         if (done > 0 && own->payload_size == 0)
             tell_sent_locked(channel);
         gpud_lock_release(&channel->lock);
-        if (done > 0) {
+        if (done >= 0) {
             own->last_sent = gpud_now();
         } else if (done < 0 && number == EINTR) {
             continue;
@@ -724,6 +723,7 @@ static bool turn(struct tcp_channel *channel, int64_t now, bool *more)
     send_some(channel, own);
     gpud_lock_take(&channel->receive_lock);
     receive_some(channel, own);
+    own->has_output |= channel->tls && gpud_tls_is_behind(channel->tls);
     gpud_lock_release(&channel->receive_lock);
     gpud_lock_take(&channel->lock);
     /* At the end of the process what was said is sent, and the application has left the rest. */

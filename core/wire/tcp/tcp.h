@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 /* clang-format off */
 /* One connection carries a link: its messages, its frames, and what each side publishes of its half
@@ -113,12 +114,17 @@ enum gpud_status gpud_tls_handshake(struct tcp_tls *tls, bool *wants_write,
 /* "TLS 1.3 AES-128-GCM", after the handshake. */
 void gpud_tls_describe(const struct tcp_tls *tls, char *text, size_t size);
 
-/* As recv() and send(): −1 and EAGAIN, 0 at the end of the stream. What was not sent whole has to
- * be sent again, from where it ended, before anything else. Otherwise −1 and EPROTO: *error says
- * why. */
+/* As recv(): −1 and EAGAIN, 0 at the end of the stream. Otherwise −1 and EPROTO: *error says why.
+ */
 ssize_t gpud_tls_receive(struct tcp_tls *tls, void *bytes, size_t size, struct gpud_error *error);
-ssize_t gpud_tls_send(struct tcp_tls *tls, const void *bytes, size_t size,
+
+/* Encrypts all of it, and sends as much as there is room for: returns its size. The rest is sent by
+ * the next call, which may be of no parts. −1 and EAGAIN: what earlier calls left cannot be sent
+ * yet, and nothing of this is taken; or another errno of the socket's; or EPROTO, with *error. */
+ssize_t gpud_tls_send(struct tcp_tls *tls, const struct iovec *parts, size_t count,
                       struct gpud_error *error);
+/* Whether calls have left something to be sent; receiving may have, too. */
+bool gpud_tls_is_behind(const struct tcp_tls *tls);
 
 /* Says goodbye, if there is room for it. */
 void gpud_tls_shut_down(struct tcp_tls *tls);

@@ -23,15 +23,23 @@
 #include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <signal.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* Resumption has no use where connections last for hours, and SHA-256 is what the PSK is for. */
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
 #define PSK_SIZE 32
+
+/* For what is encrypted in one turn. */
+#define OUT_ROOM (TCP_CHUNK + 64 * 1024)
+
+/* What one read of the socket may take: several records. Much more costs moving what is left. */
+#define READ_BUFFER (128 * 1024)
 #define PROTOCOL "gpudirect/1 "
 
 /* AES_128_GCM_SHA256, by which OpenSSL learns the PSK's hash. */
@@ -49,7 +57,10 @@ struct tcp_tls {
     unsigned char protocol[sizeof(PROTOCOL) + GPUD_PLACE_NAME_MAX + 1]; /* with its length */
     size_t protocol_size;
     char peer[GPUD_ADDRESS_MAX];
-    bool is_shaken;
+    bool is_shaken, is_confirmed;
+    int fd;
+    char *out; /* encrypted, to be sent */
+    size_t out_size, out_sent, out_room;
     uint64_t sent; /* by the present key */
 };
 
@@ -119,6 +130,8 @@ static enum gpud_status explain_alert(const struct tcp_tls *tls, int reason, con
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
+    case SSL_R_ENCRYPTED_LENGTH_TOO_LONG:
+    case SSL_R_BAD_RECORD_TYPE:
     case SSL_R_UNEXPECTED_MESSAGE:
         return gpud_fail(error, GPUD_PEER, "what %s sends is no TLS", tls->peer);
     case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
@@ -268,6 +281,73 @@ static int select_protocol(SSL *ssl, const unsigned char **selected, unsigned ch
     return SSL_TLSEXT_ERR_OK;
 }
 
+/* --- what is sent ------------------------------------------------------------------------------
+ */
+
+/* What OpenSSL writes: kept, to be sent in one call where that is several records. A socket's BIO
+ * would make a packet of each, and raise SIGPIPE in the application's threads. */
+static int out_write(BIO *bio, const char *bytes, int size)
+{
+    struct tcp_tls *tls = BIO_get_data(bio);
+    size_t wanted = tls->out_size + (size_t)size;
+    if (wanted > tls->out_room) {
+        size_t room = wanted < OUT_ROOM ? OUT_ROOM : 2 * wanted;
+        void *out = realloc(tls->out, room);
+        if (!out)
+            return -1;
+        tls->out = out;
+        tls->out_room = room;
+    }
+    memcpy(tls->out + tls->out_size, bytes, (size_t)size);
+    tls->out_size = wanted;
+    return size;
+}
+
+static long out_control(BIO *bio, int command, long number, void *arg)
+{
+    return command == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *out_method;
+
+static void make_method(void)
+{
+    BIO_METHOD *made = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "gpudirect");
+    if (made && BIO_meth_set_write(made, out_write) && BIO_meth_set_ctrl(made, out_control))
+        out_method = made;
+}
+
+static BIO *make_out(struct tcp_tls *tls)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_method);
+    BIO *bio = out_method ? BIO_new(out_method) : NULL;
+    if (bio) {
+        BIO_set_data(bio, tls);
+        BIO_set_init(bio, 1);
+    }
+    return bio;
+}
+
+bool gpud_tls_is_behind(const struct tcp_tls *tls)
+{
+    return tls->out_sent < tls->out_size;
+}
+
+/* −1 and errno, EAGAIN also while some is left. */
+static int flush(struct tcp_tls *tls)
+{
+    while (gpud_tls_is_behind(tls)) {
+        ssize_t put = send(tls->fd, tls->out + tls->out_sent, tls->out_size - tls->out_sent,
+                           MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (put < 0 && errno != EINTR)
+            return -1;
+        tls->out_sent += put > 0 ? (size_t)put : 0;
+    }
+    tls->out_sent = tls->out_size = 0;
+    return 0;
+}
+
 /* --- beginning and ending -------------------------------------------------------------------- */
 
 static enum gpud_status make_context(struct tcp_tls *tls, const struct gpud_access_rule *access,
@@ -279,9 +359,9 @@ static enum gpud_status make_context(struct tcp_tls *tls, const struct gpud_acce
         return gpud_fail(error, GPUD_UNSUPPORTED, "this system's OpenSSL has no TLS 1.3");
     SSL_CTX_set_options(tls->context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_num_tickets(tls->context, 0);
+    SSL_CTX_set_read_ahead(tls->context, 1);
+    SSL_CTX_set_default_read_buffer_len(tls->context, READ_BUFFER);
     SSL_CTX_set_session_cache_mode(tls->context, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_mode(tls->context,
-                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     if (tls->is_sender)
         SSL_CTX_set_alpn_select_cb(tls->context, select_protocol, tls);
     if (tls->proof == TCP_PROOF_CERTIFICATE)
@@ -343,7 +423,13 @@ enum gpud_status gpud_tls_begin(struct tcp_tls **tls, int fd, bool is_sender,
                           1;
     made->protocol[0] = (unsigned char)(made->protocol_size - 1);
     made->ssl = SSL_new(made->context);
-    bool done = made->ssl && SSL_set_fd(made->ssl, fd) == 1;
+    made->fd = fd;
+    BIO *out = make_out(made);
+    bool done = made->ssl && out && SSL_set_rfd(made->ssl, fd) == 1;
+    if (done)
+        SSL_set0_wbio(made->ssl, out);
+    else
+        BIO_free(out);
     if (done)
         SSL_set_app_data(made->ssl, made);
     if (done && !is_sender)
@@ -371,6 +457,7 @@ void gpud_tls_end(struct tcp_tls **tls)
     SSL_free(gone->ssl);
     SSL_CTX_free(gone->context);
     explicit_bzero(gone->psk, sizeof(gone->psk));
+    free(gone->out);
     free(gone);
 }
 
@@ -385,25 +472,10 @@ static int shake_hands(struct tcp_tls *tls)
     if (!tls->is_shaken && SSL_do_handshake(tls->ssl) != 1)
         return 0;
     tls->is_shaken = true;
-    return tls->is_sender ? SSL_write_ex(tls->ssl, &byte, 1, &done)
-                          : SSL_read_ex(tls->ssl, &byte, 1, &done);
-}
-
-/* OpenSSL writes without MSG_NOSIGNAL, and the thread may be the application's. */
-static int shake_hands_quietly(struct tcp_tls *tls)
-{
-    static const struct timespec at_once = {0};
-    sigset_t pipe, before, pending;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    int done = shake_hands(tls), number = errno;
-    if (!sigismember(&pending, SIGPIPE))
-        sigtimedwait(&pipe, NULL, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = number;
-    return done;
+    if (!tls->is_confirmed)
+        tls->is_confirmed = tls->is_sender ? SSL_write_ex(tls->ssl, &byte, 1, &done) == 1
+                                           : SSL_read_ex(tls->ssl, &byte, 1, &done) == 1;
+    return tls->is_confirmed;
 }
 
 enum gpud_status gpud_tls_handshake(struct tcp_tls *tls, bool *wants_write,
@@ -412,15 +484,17 @@ enum gpud_status gpud_tls_handshake(struct tcp_tls *tls, bool *wants_write,
     const unsigned char *selected;
     unsigned size;
     ERR_clear_error();
-    int done = shake_hands_quietly(tls), number = errno;
-    *wants_write = false;
-    if (done != 1) {
-        int kind = SSL_get_error(tls->ssl, done);
-        *wants_write = kind == SSL_ERROR_WANT_WRITE;
-        if (kind == SSL_ERROR_WANT_READ || *wants_write)
-            return GPUD_AGAIN;
+    errno = 0;
+    int done = shake_hands(tls), number = errno;
+    int kind = done == 1 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, done);
+    int flushed = flush(tls); /* also the alert of a failure */
+    *wants_write = gpud_tls_is_behind(tls);
+    if (done != 1 && kind != SSL_ERROR_WANT_READ)
         return explain(tls, kind, number, error);
-    }
+    if (flushed < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+        return explain(tls, SSL_ERROR_SYSCALL, errno, error);
+    if (done != 1 || *wants_write)
+        return GPUD_AGAIN;
     SSL_get0_alpn_selected(tls->ssl, &selected, &size);
     if (size != tls->protocol_size - 1 || memcmp(selected, tls->protocol + 1, size) != 0)
         return gpud_fail(error, GPUD_NO_ACCESS, "%s does not send this channel", tls->peer);
@@ -435,15 +509,9 @@ void gpud_tls_describe(const struct tcp_tls *tls, char *text, size_t size)
                  strstr(name, "CHACHA20") ? "ChaCha20-Poly1305" : "AES-128-GCM");
 }
 
-/* −1 and EAGAIN, or EPROTO with the reason; 0 at the end. */
-static ssize_t fail_use(struct tcp_tls *tls, int done, int number, struct gpud_error *error)
+/* −1 and EPROTO, with the reason. */
+static ssize_t fail_use(struct tcp_tls *tls, int kind, int number, struct gpud_error *error)
 {
-    int kind = SSL_get_error(tls->ssl, done);
-    if (kind == SSL_ERROR_ZERO_RETURN)
-        return 0;
-    errno = EAGAIN;
-    if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE)
-        return -1;
     explain(tls, kind, number, error);
     errno = EPROTO;
     return -1;
@@ -455,26 +523,40 @@ ssize_t gpud_tls_receive(struct tcp_tls *tls, void *bytes, size_t size, struct g
     ERR_clear_error();
     errno = 0;
     int done = SSL_read_ex(tls->ssl, bytes, size, &got), number = errno;
-    return done == 1 ? (ssize_t)got : fail_use(tls, done, number, error);
+    int kind = done == 1 ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, done);
+    if (done == 1)
+        return (ssize_t)got;
+    errno = EAGAIN;
+    if (kind == SSL_ERROR_WANT_READ)
+        return -1;
+    return kind == SSL_ERROR_ZERO_RETURN ? 0 : fail_use(tls, kind, number, error);
 }
 
-ssize_t gpud_tls_send(struct tcp_tls *tls, const void *bytes, size_t size, struct gpud_error *error)
+ssize_t gpud_tls_send(struct tcp_tls *tls, const struct iovec *parts, size_t count,
+                      struct gpud_error *error)
 {
-    size_t put;
+    ssize_t all = 0;
+    if (flush(tls) < 0)
+        return -1;
     ERR_clear_error();
-    errno = 0;
     if (tls->sent >= gpud_tls_bytes_a_key &&
         SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
         tls->sent = 0;
-    int done = SSL_write_ex(tls->ssl, bytes, size, &put), number = errno;
-    if (done != 1)
-        return fail_use(tls, done, number, error);
-    tls->sent += put;
-    return (ssize_t)put;
+    for (size_t i = 0; i < count; i++)
+        for (size_t at = 0, put; at < parts[i].iov_len; at += put) {
+            const char *bytes = (const char *)parts[i].iov_base + at;
+            if (SSL_write_ex(tls->ssl, bytes, parts[i].iov_len - at, &put) != 1)
+                return fail_use(tls, SSL_ERROR_SSL, 0, error);
+            all += (ssize_t)put;
+        }
+    tls->sent += (uint64_t)all;
+    flush(tls); /* the next call reports a failure */
+    return all;
 }
 
 void gpud_tls_shut_down(struct tcp_tls *tls)
 {
     SSL_shutdown(tls->ssl);
     ERR_clear_error();
+    flush(tls);
 }
