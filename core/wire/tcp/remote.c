@@ -199,6 +199,10 @@ static enum gpud_status create(struct gpud_channel *base, struct gpud_remote **r
     gpud_lock_take(&channel->receive_lock);
     gpud_lock_take(&channel->lock);
     bool open = channel->phase == TCP_OPEN && !channel->ended && !channel->hung_up;
+    if (channel->ended) /* what the peer did meanwhile is why there is no link */
+        gpud_fail(error, GPUD_PEER, "%s", channel->end.reason);
+    else if (!open)
+        gpud_fail(error, GPUD_PEER, "%s is not connected", channel->where);
     if (open) {
         made->number = (uint32_t)++channel->remote_count;
         made->next = channel->remotes;
@@ -208,7 +212,7 @@ static enum gpud_status create(struct gpud_channel *base, struct gpud_remote **r
     gpud_lock_release(&channel->receive_lock);
     if (!open) {
         free_record(made);
-        return gpud_fail(error, GPUD_PEER, "%s is not connected", channel->where);
+        return GPUD_PEER;
     }
     gpud_channel_ref(base);
     *page = handle_of(made, sizeof(struct gpud_page) - own_size(made));
