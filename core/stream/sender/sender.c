@@ -411,6 +411,7 @@ static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newco
 {
     struct gpud_message message;
     struct gpud_error error = {.reason = ""};
+    char reason[GPUD_REASON_MAX];
     switch (gpud_channel_receive(newcomer->channel, &message, &error)) {
     case GPUD_OK:
         newcomer_handle(sender, newcomer, &message);
@@ -419,9 +420,13 @@ static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newco
     case GPUD_AGAIN:
         return;
     case GPUD_CLOSED:
-        turn_away(sender, newcomer, GPUD_LOG_INFO,
-                  gpud_peer_has_died(&newcomer->channel->peer) ? "was ended by a signal or killed"
-                                                               : "vanished without a goodbye");
+        if (gpud_peer_has_died(&newcomer->channel->peer))
+            gpud_print(reason, "was ended by a signal or killed");
+        else /* with the network's reason, if there is one */
+            gpud_print(reason, "vanished without a goodbye%s%.400s",
+                       newcomer->channel->ops->remote ? ": " : "",
+                       newcomer->channel->ops->remote ? error.reason : "");
+        turn_away(sender, newcomer, GPUD_LOG_INFO, reason);
         return;
     case GPUD_NO_MEMORY:
         newcomer_refuse(sender, newcomer, GPUD_AGAIN, "",
