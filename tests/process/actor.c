@@ -223,12 +223,14 @@ void background_start(struct background *background)
 {
     background->before = baseline_take();
     background->context = raw_context();
-    background->sender = NEW_SENDER(background->context, .address = BACKGROUND_ADDRESS,
-                                    .device = background->device);
+    background->sender =
+        NEW_SENDER(background->context, .address = peer_address(BACKGROUND_ADDRESS),
+                   .device = background->device);
     if (!background->layout.size)
         background->layout = LAYOUT("NV12", 160, 91, 0);
     WORKS(gpud_sender_configure(background->sender, PICTURE_AT(&background->layout, 25), &e));
-    struct peer_orders orders = {.address = BACKGROUND_ADDRESS};
+    struct peer_orders orders = {.device = ""};
+    snprintf(orders.address, sizeof(orders.address), "%s", peer_address(BACKGROUND_ADDRESS));
     peer_start(&background->honest, &orders);
     WORKS(gpud_sender_wait(background->sender, 1, 10 * GPUD_SEC, &e));
     CHECK(pthread_create(&background->thread, NULL, stream, background) == 0, "no thread");
