@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What only network cards have, beside the cases of tests/network, over the kernel's soft-RoCE; to
+/* What only network cards have, beside the cases of tests/support, over the kernel's soft-RoCE; to
  * be run by tests/vm/guest --rdma. Arguments: the names of cases, else all. */
 #include "base/base.h"
-#include "network/channels.h"
+#include "support/channels.h"
 #include "support/peer.h"
 #include "wire/rdma/rdma.h"
 

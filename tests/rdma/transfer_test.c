@@ -4,7 +4,7 @@
 /* Transfers between two processes (gpudirect/transfer.h), over the kernel's soft-RoCE: what is
  * moved, what is refused, and what that costs. To be run by tests/vm/guest --rdma. Arguments: the
  * names of cases, else all. */
-#include "network/channels.h"
+#include "support/channels.h"
 #include "support/make.h"
 #include "support/peer.h"
 #include "transfer/transfer.h"

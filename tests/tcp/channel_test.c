@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Channels, ring pages and frames between processes of this machine, by TCP: the cases of
- * tests/network. Arguments: "key", for TLS whose keys are changed again and again, and the names of
+ * tests/support. Arguments: "key", for TLS whose keys are changed again and again, and the names of
  * cases, else all. */
 #include "support/peer.h"
 #include "tcp.h"

@@ -5,7 +5,7 @@
 #ifndef GPUD_TESTS_TCP_H
 #define GPUD_TESTS_TCP_H
 
-#include "network/channels.h"
+#include "support/channels.h"
 
 /* For main(): the kind, a runtime directory of the test's own, and ports that are free. */
 void tcp_begin(void);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "network/channels.h"
+#include "support/channels.h"
 
 #include "base/base.h"
 #include "support/peer.h"

@@ -6,7 +6,7 @@
 #include "base/base.h"
 #include "device/device.h"
 #include "frame/frame.h"
-#include "network/channels.h"
+#include "support/channels.h"
 #include "support/count.h"
 #include "support/make.h"
 #include "support/peer.h"

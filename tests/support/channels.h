@@ -3,8 +3,8 @@
 
 /* Channels between two processes by a kind between hosts: over the kernel's soft-RoCE in a guest,
  * or over TCP on this machine. */
-#ifndef GPUD_NETWORK_CHANNELS_H
-#define GPUD_NETWORK_CHANNELS_H
+#ifndef GPUD_TESTS_CHANNELS_H
+#define GPUD_TESTS_CHANNELS_H
 
 #include "base/base.h"
 #include "support/check.h"
@@ -102,7 +102,7 @@ void join(struct gpud_listener *listener, const char *text, struct gpud_channel 
           struct gpud_channel **receiver);
 void join_once(struct gpud_listener *listener, const char *text, const char *host);
 
-/* Those of cases.c and of links.c; the last ones are for TCP alone. */
+/* Those of channel_cases.c and of channel_links.c; the last ones are for TCP alone. */
 extern const struct network_case channel_cases[];
 extern const struct network_case link_cases[], tcp_link_cases[];
 

@@ -3,7 +3,7 @@
 
 /* Control channels between processes, by any kind between hosts. */
 #include "base/base.h"
-#include "network/channels.h"
+#include "support/channels.h"
 #include "support/peer.h"
 
 #include <gpudirect/channel.h>
