@@ -768,8 +768,9 @@ static void let_go(struct tcp_channel *channel)
     bool orphan = channel->io->orphan;
     free(channel->io);
     channel->io = NULL;
-    gpud_lock_release(&channel->lock);
+    /* From here on a thread that has the lock may free the channel: it is released last. */
     gpud_lock_release(&channel->receive_lock);
+    gpud_lock_release(&channel->lock);
     if (orphan)
         gpud_tcp_channel_destroy(channel);
 }
