@@ -5,6 +5,7 @@
 
 #include "wire/network.h"
 #include "wire/tcp/kind.h"
+#include "wire/tcp/tcp.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,7 +27,7 @@ void tcp_begin(void)
         .host = "127.0.0.1",
         .host6 = "::1",
         .handshake_deadline = &gpud_tcp_handshake_deadline,
-        .early_messages = 64,
+        .early_messages = TCP_UNSENT_MAX,
         .death = "the connection",
     };
 }

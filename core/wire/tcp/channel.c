@@ -532,7 +532,7 @@ static enum gpud_status send_message(struct gpud_channel *base, struct gpud_mess
         status = gpud_fail(error, GPUD_PEER, "this side hung up");
     else if (channel->phase == TCP_ENDED || channel->ended)
         status = gpud_fail(error, GPUD_PEER, "%s", channel->end.reason);
-    else if (channel->unsent >= TCP_MESSAGES_MAX)
+    else if (channel->unsent >= TCP_UNSENT_MAX)
         status = gpud_fail(error, GPUD_AGAIN, "%s reads nothing", channel->where);
     else if (!gpud_io_queue_small(channel, NULL, &header, bytes))
         status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a message");
@@ -561,7 +561,7 @@ static enum gpud_status take_message(struct tcp_channel *channel, struct gpud_me
     struct tcp_messages *unread = &channel->unread;
     struct tcp_message *one = unread->first;
     unread->first = one->next;
-    if (unread->count-- == TCP_MESSAGES_MAX / 2)
+    if (unread->count-- == TCP_UNREAD_MAX / 2)
         gpud_io_wake(channel); /* the socket may be read again */
     enum gpud_status status = gpud_message_decode(message, one->bytes, one->size, error);
     free(one);

@@ -600,7 +600,7 @@ static ssize_t get(struct tcp_channel *channel, struct tcp_io *own, struct gpud_
 static bool is_paused(struct tcp_channel *channel)
 {
     gpud_lock_take(&channel->lock);
-    bool is = channel->unread.count >= TCP_MESSAGES_MAX && !channel->hung_up;
+    bool is = channel->unread.count >= TCP_UNREAD_MAX && !channel->hung_up;
     gpud_lock_release(&channel->lock);
     return is;
 }
@@ -730,7 +730,7 @@ static bool turn(struct tcp_channel *channel, int64_t now, bool *more)
     bool hung_up = channel->hung_up || own->orphan || atomic_load(&io.is_exiting);
     bool ended = channel->ended;
     bool queued = channel->piece_count > 0;
-    bool paused = channel->unread.count >= TCP_MESSAGES_MAX && !hung_up;
+    bool paused = channel->unread.count >= TCP_UNREAD_MAX && !hung_up;
     while (hung_up && channel->unread.first) { /* nobody reads them any more */
         struct tcp_message *gone = channel->unread.first;
         channel->unread.first = gone->next;

@@ -71,8 +71,11 @@ enum tcp_record {
 /* Bytes of one RANGE. */
 #define TCP_RANGE_MAX 4096
 
-/* Unsent messages, and unread ones, for which the socket is not read. */
-#define TCP_MESSAGES_MAX 64
+/* Unread messages for which the socket is not read. */
+#define TCP_UNREAD_MAX 64
+
+/* Unsent messages for which a peer is said to read nothing: more than are said at once. */
+#define TCP_UNSENT_MAX 1024
 
 /* How long what was queued before the end has to be sent. */
 #define TCP_LINGER GPUD_SEC
