@@ -15,8 +15,8 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -32,8 +32,9 @@
 #define TICK (250 * GPUD_MSEC)
 
 /* How long a peer may acknowledge nothing. With the time until something is sent to it, and until
- * the next look, a vanished one is noticed within two seconds. */
-#define SILENCE (1250 * GPUD_MSEC)
+ * the next look, a vanished one is noticed within two seconds. A packet is sent three times in this
+ * time, at least. */
+#define SILENCE GPUD_SEC
 
 /* Unanswered probes of a window that is closed: the peer was stopped, and then vanished. */
 #define PROBES_MAX 6
@@ -676,7 +677,10 @@ static void look_after(struct tcp_channel *channel, struct tcp_io *own, int64_t 
     if (getsockopt(channel->fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
         return;
     int64_t acknowledged = now - info.tcpi_last_ack_recv * GPUD_MSEC;
-    if (info.tcpi_unacked == 0)
+    /* What cannot leave this host, whose interface is down, is not unacknowledged, but unsent
+     * though the peer has room for it. */
+    bool held_back = info.tcpi_notsent_bytes > 0 && info.tcpi_snd_wnd >= info.tcpi_snd_mss;
+    if (info.tcpi_unacked == 0 && !held_back)
         own->stuck_since = 0;
     else if (own->stuck_since == 0 || acknowledged > own->stuck_since)
         own->stuck_since = now;
