@@ -439,7 +439,9 @@ bool gpud_network_find_interface(const struct sockaddr_storage *address, unsigne
 bool gpud_network_is_own(const struct sockaddr_storage *address)
 {
     unsigned index, flags;
-    return gpud_network_find_interface(address, &index, &flags);
+    /* All of 127.0.0.0/8, where a sender may listen without a key, is: no interface lists it. */
+    return gpud_auth_may_listen((const struct sockaddr *)address, false, false, NULL) == GPUD_OK ||
+           gpud_network_find_interface(address, &index, &flags);
 }
 
 void gpud_network_find_card(const struct gpud_scheme *scheme, const char *place, char *pci,
