@@ -12,6 +12,7 @@
 #include "wire/unix/unix.h"
 
 #include <errno.h>
+#include <gpudirect/channel.h>
 #include <grp.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -198,6 +199,17 @@ enum gpud_status gpud_address_resolve(const char *text, struct gpud_address *add
     gpud_print(made.text, "%s", text);
     *address = made;
     return GPUD_OK;
+}
+
+const char *gpud_address_get_host(const char *address)
+{
+    for (size_t i = 1; address && i < KINDS; i++) { /* all but the first are between hosts */
+        size_t length = strlen(kinds[i].scheme);
+        if (strncmp(address, kinds[i].scheme, length) == 0 &&
+            strncmp(address + length, "//", 2) == 0)
+            return address + length + 2;
+    }
+    return NULL;
 }
 
 enum gpud_status gpud_listener_open(const struct gpud_address *address,

@@ -95,6 +95,14 @@ struct gpud_channel_search_info {
     char note[GPUD_REASON_MAX];
 };
 
+/** Where the host begins in an address between hosts: "10.0.0.1:7175/cam1" of
+ * "tcp://10.0.0.1:7175/cam1". What follows is not checked.
+ *
+ * @param address  may be NULL
+ * @return a part of the address; NULL: it is one of this host
+ */
+GPUD_API const char *gpud_address_get_host(const char *address);
+
 /** Asks all channels of this user at once: those in its runtime directory, and those that listen on
  * a path elsewhere and have this user's runtime directory, too. It returns when all have answered,
  * at the latest timeout_ns after the last was asked (some 20 µs each); a sender that has not

@@ -11,6 +11,7 @@
 #include "support/run.h"
 
 #include <fcntl.h>
+#include <gpudirect/channel.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
@@ -49,6 +50,26 @@ static void check_file(const char *path)
 }
 
 /* --- names ------------------------------------------------------------------------------------ */
+
+/* Where the host begins; no other kind of address has one. */
+static void test_hosts(void)
+{
+    static const char *const pairs[][2] = {
+        {"tcp://10.0.0.1:7175/cam1", "10.0.0.1:7175/cam1"},
+        {"tcp://:7175/x", ":7175/x"},
+        {"tcp://[fe80::1%25eth0]:7175", "[fe80::1%25eth0]:7175"},
+        {"rdma://host", "host"},
+        {"tcp://", ""},
+    };
+    static const char *const others[] = {"cam1",          "tcp",     "tcp:",     "tcp:/x",
+                                         "unix:/tcp://a", "tcp1://", "v4l2://a", "target:tcp://",
+                                         "TCP://host",    ""};
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+        CHECK_TEXT(gpud_address_get_host(pairs[i][0]), pairs[i][1]);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        CHECK(!gpud_address_get_host(others[i]), "%s is between hosts", others[i]);
+    CHECK(!gpud_address_get_host(NULL), "no address is between hosts");
+}
 
 static void test_names(void)
 {
@@ -450,6 +471,7 @@ int main(void)
     setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
 
     SAY("names");
+    test_hosts();
     test_names();
     SAY("directories that others can enter");
     test_directories();

@@ -342,11 +342,11 @@ GPtrArray *channels_collect_waiting(const GPtrArray *folders)
 enum channels_end channels_find_end(const GPtrArray *folders, const char *address)
 {
     enum channels_end end = CHANNELS_END_UNKNOWN;
-    bool is_network = g_str_has_prefix(address, "rdma://");
+    const char *host = gpud_address_get_host(address);
     /* The socket of the address: its own, or, of one on a network, that for questions about it, as
      * core/wire/unix/unix.h has them. */
-    char *entry =
-        is_network ? g_strconcat(".rdma!", address + strlen("rdma://"), NULL) : g_strdup(address);
+    char *entry = host ? g_strdup_printf(".%.*s!%s", (int)strcspn(address, ":"), address, host)
+                       : g_strdup(address);
     g_strdelimit(entry, "/", '!');
     for (guint i = 0; i < folders->len; i++) {
         const struct channels_folder *folder = folders->pdata[i];
@@ -358,7 +358,7 @@ enum channels_end channels_find_end(const GPtrArray *folders, const char *addres
         /* Of a sender on another host nothing is left here, however it ends. */
         if (lstat(path, &st) == 0)
             end = MAX(end, CHANNELS_END_DEATH);
-        else if (!is_network && lstat(directory, &st) == 0)
+        else if (!host && lstat(directory, &st) == 0)
             end = MAX(end, CHANNELS_END_ORDERLY);
         g_free(directory);
         g_free(path);

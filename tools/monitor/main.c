@@ -32,7 +32,7 @@
 #define TOKEN_MAX 256
 
 static const char summary[] =
-    "Shows the channels of this user, and those of the given addresses (rdma://host:port/name): "
+    "Shows the channels of this user, and those of the given addresses (tcp://host:port/name): "
     "what\n"
     "they send, to whom, by which route and why by no better one, frames per second, losses by\n"
     "cause, latencies, ten minutes of each, and what happened; and for a day those that are gone,\n"
@@ -46,7 +46,7 @@ static const char description[] =
     "Examples:\n"
     "  gpudirect-monitor                                     # then open http://127.0.0.1:8477/\n"
     "  gpudirect-monitor --tui\n"
-    "  gpudirect-monitor rdma://10.0.0.1:7174/cam1\n"
+    "  gpudirect-monitor tcp://10.0.0.1:7175/cam1\n"
     "  gpudirect-monitor --expect channels.txt               # one that is not there is an alarm\n"
     "  (umask 077 && openssl rand -hex 32 > token)\n"
     "  gpudirect-monitor --listen 10.0.0.2:8477 --token-file token";

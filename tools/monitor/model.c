@@ -18,7 +18,7 @@
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-/* "cam1", "cam1/audio", "unix:/run/studio/cam1", "rdma://10.0.0.1:7174/cam1" */
+/* "cam1", "cam1/audio", "unix:/run/studio/cam1", "tcp://10.0.0.1:7175/cam1" */
 static bool is_address(const char *text)
 {
     struct gpud_channel_info info;
@@ -26,7 +26,7 @@ static bool is_address(const char *text)
     const char *stream = text[name] == '/' ? text + name + 1 : NULL;
     if (length >= sizeof(info.address) || text[length - 1] == '/')
         return false;
-    if (g_str_has_prefix(text, "unix:/") || g_str_has_prefix(text, "rdma://"))
+    if (g_str_has_prefix(text, "unix:/") || gpud_address_get_host(text))
         return true;
     if (name == 0 || text[0] == '.')
         return false;
@@ -49,7 +49,7 @@ static bool expect_read_file(GHashTable *expected, const char *path, GError **er
         if (!works)
             g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
                         "%s, line %u: \"%.64s\" is no address: write one a line, such as cam1, "
-                        "unix:/run/studio/cam1 or rdma://10.0.0.1:7174/cam1",
+                        "unix:/run/studio/cam1 or tcp://10.0.0.1:7175/cam1",
                         path, i + 1, line);
         else if (line[0])
             g_hash_table_add(expected, g_strdup(line));

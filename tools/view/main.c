@@ -972,7 +972,7 @@ static const char summary[] =
 
 static const char description[] =
     "ADDRESS is a sender's, as gpudirectsrc takes it: cam1, unix:/run/studio/cam1,\n"
-    "rdma://10.0.0.1:7174/cam1.\n"
+    "tcp://10.0.0.1:7175/cam1.\n"
     "\n"
     "Keys:\n"
     "  i        show or hide the overlay: format, path and why there is no better one, frames a\n"
@@ -997,7 +997,7 @@ static const char description[] =
     "Examples:\n"
     "  gpudirect-view cam1\n"
     "  gpudirect-view --start-times cam1\n"
-    "  gpudirect-view --png cam1.png --timeout 5 rdma://10.0.0.1:7174 --psk-file KEY";
+    "  gpudirect-view --png cam1.png --timeout 5 tcp://10.0.0.1:7175 --psk-file KEY";
 
 /* What is wrong with the options; NULL: nothing. */
 static const char *find_mistake(const struct options *options, int arguments)

@@ -5,17 +5,18 @@
  * composed of the current settings. */
 #include "base/plugin.h"
 
+#include <gpudirect/channel.h>
 #include <gst/base/gstbasesink.h>
 #include <gst/base/gstbasesrc.h>
 #include <string.h>
 
 #define PROTOCOL "gpudirect"
 #define PROTOCOL_V4L2 "gpudirect+v4l2"
-#define PROTOCOL_RDMA "gpudirect+rdma"
+#define PROTOCOL_TCP PROTOCOL "+tcp"
+#define PROTOCOL_RDMA PROTOCOL "+rdma"
 
 #define UNIX_PREFIX "unix:"
 #define V4L2_PREFIX "v4l2://"
-#define RDMA_PREFIX "rdma://"
 
 #define URI_MAX 4096 /* bytes */
 
@@ -209,7 +210,6 @@ static gchar *compose(GObject *element, gchar **keys)
         const gchar *allowed; /* unescaped */
     } kinds[] = {
         {V4L2_PREFIX, PROTOCOL_V4L2 "://", PATH_CHARACTERS},
-        {RDMA_PREFIX, PROTOCOL_RDMA "://", PATH_CHARACTERS "[]"}, /* around an IPv6 address */
         {UNIX_PREFIX, PROTOCOL "://", PATH_CHARACTERS},
         {"", PROTOCOL "://", "/"}, /* a name */
     };
@@ -219,11 +219,16 @@ static gchar *compose(GObject *element, gchar **keys)
     g_object_get(element, "address", &address, NULL);
     if (!address || !address[0])
         return NULL;
+    const gchar *host = gpud_address_get_host(address);
     while (!g_str_has_prefix(address, kinds[kind].prefix))
         kind++;
-    GString *uri = g_string_new(kinds[kind].protocol);
-    g_string_append_uri_escaped(uri, address + strlen(kinds[kind].prefix), kinds[kind].allowed,
-                                FALSE);
+    GString *uri = g_string_new(host ? PROTOCOL "+" : kinds[kind].protocol);
+    if (host) /* brackets stand around an IPv6 address */
+        g_string_append_uri_escaped(g_string_append_len(uri, address, host - address), host,
+                                    PATH_CHARACTERS "[]", FALSE);
+    else
+        g_string_append_uri_escaped(uri, address + strlen(kinds[kind].prefix), kinds[kind].allowed,
+                                    FALSE);
     add_properties(element, keys, uri);
     return g_string_free(uri, FALSE);
 }
@@ -317,9 +322,21 @@ static gchar *uri_read_address(const GstUri *uri, gboolean card, GError **error)
     return address;
 }
 
-/* From gpudirect+rdma://HOST:PORT/NAME. The core checks the name when the element starts. */
+/* Whether it is gpudirect+tcp:// or another one between hosts: the address's own scheme follows the
+ * plus sign. */
+static gboolean is_between_hosts(const GstUri *uri)
+{
+    g_autofree gchar *scheme = g_ascii_strdown(gst_uri_get_scheme(uri), -1);
+    g_autofree gchar *start = g_strconcat(scheme, "://", NULL);
+
+    return g_str_has_prefix(start, PROTOCOL "+") &&
+           gpud_address_get_host(start + strlen(PROTOCOL "+")) != NULL;
+}
+
+/* From gpudirect+tcp://HOST:PORT/NAME. The core checks the name when the element starts. */
 static gchar *read_network_address(const GstUri *uri, GError **error)
 {
+    g_autofree gchar *scheme = g_ascii_strdown(gst_uri_get_scheme(uri) + strlen(PROTOCOL "+"), -1);
     const gchar *host = gst_uri_get_host(uri);
     g_autofree gchar *path = gst_uri_get_path(uri);
     gchar *address = NULL;
@@ -327,15 +344,15 @@ static gchar *read_network_address(const GstUri *uri, GError **error)
 
     if (gst_uri_get_userinfo(uri) || gst_uri_get_fragment(uri) || !host)
         uri_refuse(error, GST_URI_ERROR_BAD_URI,
-                   "Write " PROTOCOL_RDMA "://HOST:PORT/NAME, without a user or fragment.");
+                   "Write " PROTOCOL "+%s://HOST:PORT/NAME, without a user or fragment.", scheme);
     else if (!is_printable(host) || (path && !is_printable(path)))
         uri_refuse(error, GST_URI_ERROR_BAD_REFERENCE,
                    "The address \"%s%s\" is not UTF-8, or has a control character.", host,
                    path ? path : "");
     else {
         gboolean brackets = strchr(host, ':') && host[0] != '[';
-        GString *made = g_string_new(RDMA_PREFIX);
-        g_string_append_printf(made, "%s%s%s", brackets ? "[" : "", host, brackets ? "]" : "");
+        GString *made = g_string_new(scheme);
+        g_string_append_printf(made, "://%s%s%s", brackets ? "[" : "", host, brackets ? "]" : "");
         if (port != GST_URI_NO_PORT)
             g_string_append_printf(made, ":%u", port);
         address = g_string_free(g_string_append(made, path ? path : ""), FALSE);
@@ -459,7 +476,7 @@ static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **erro
     else if (!uri)
         uri_refuse(error, GST_URI_ERROR_BAD_URI, "\"%s\" is no URI: write " PROTOCOL "://NAME.",
                    text);
-    else if (g_ascii_strcasecmp(gst_uri_get_scheme(uri), PROTOCOL_RDMA) == 0)
+    else if (is_between_hosts(uri))
         address = read_network_address(uri, error);
     else
         address = uri_read_address(
@@ -480,8 +497,8 @@ static GstURIType get_uri_type(GType type)
 
 static const gchar *const *get_protocols(GType type)
 {
-    static const gchar *const of_channels[] = {PROTOCOL, PROTOCOL_RDMA, NULL};
-    static const gchar *const all[] = {PROTOCOL, PROTOCOL_V4L2, PROTOCOL_RDMA, NULL};
+    static const gchar *const of_channels[] = {PROTOCOL, PROTOCOL_TCP, PROTOCOL_RDMA, NULL};
+    static const gchar *const all[] = {PROTOCOL, PROTOCOL_V4L2, PROTOCOL_TCP, PROTOCOL_RDMA, NULL};
 
     /* No card has streams, so that gpudirectsrc alone takes one. */
     return g_type_is_a(type, GST_TYPE_BASE_SRC) ? all : of_channels;

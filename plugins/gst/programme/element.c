@@ -22,7 +22,7 @@
  * properties of the same names.
  *
  * Players take it as a URI: gpudirect://cam1, and gpudirect://cam1/audio for one stream; of another
- * host gpudirect+rdma://10.0.0.1:7174/cam1.
+ * host gpudirect+tcp://10.0.0.1:7175/cam1.
  *
  * ## Example launch lines
  * |[
@@ -313,7 +313,7 @@ static void programme_finalize(GObject *object)
 static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *klass)
 {
     static const struct setting_texts texts = {
-        .address = "The channel (NAME, unix:/path or rdma://HOST:PORT/NAME), one of its streams "
+        .address = "The channel (NAME, unix:/path or tcp://HOST:PORT/NAME), one of its streams "
                    "(NAME/STREAM), or any other address of gpudirectsrc",
         .device =
             "Where pictures arrive: auto, host, opencl:N, cuda:N or hip:N; as in gpudirectsrc",

@@ -4,6 +4,7 @@
 /* The streams of a channel: found, each with a source and a pad, and announced as a collection. */
 #include "programme/programme.h"
 
+#include <gpudirect/channel.h>
 #include <string.h>
 
 /* === collection ============================================================================== */
@@ -299,7 +300,6 @@ static void stream_free(struct stream *stream)
  * not have as many as it likes. */
 #define STREAMS_MAX 32
 #define UNIX_PREFIX "unix:"
-#define RDMA_PREFIX "rdma://"
 
 struct found {
     struct stream *stream; /* NULL: it has ended, and its sender is still there */
@@ -591,9 +591,9 @@ static gpointer finder_run(gpointer data)
 /* What follows the address of another host, "/cam1"; NULL: nothing, or it is of this host. */
 static const gchar *find_remote_name(const gchar *address)
 {
-    if (!g_str_has_prefix(address, RDMA_PREFIX))
-        return NULL;
-    const gchar *name = strchr(address + strlen(RDMA_PREFIX), '/');
+    const gchar *host = gpud_address_get_host(address);
+    const gchar *name = host ? strchr(host, '/') : NULL;
+
     return name && name[1] ? name : NULL;
 }
 

@@ -844,7 +844,7 @@ static void install_properties(GstElementClass *sink_class)
         .direction = GST_PAD_SINK,
         .address =
             "Where receivers connect: a name (cam1: a socket in the user's runtime directory), "
-            "unix:/absolute/path, or, from other hosts, rdma://address:port",
+            "unix:/absolute/path, or, from other hosts, tcp://address:port or rdma://address:port",
         .device = "Where the ring and the copies live: auto (the host, or the GPU of the incoming "
                   "CUDA memory), host, opencl:N, cuda:N, hip:N or vulkan:N",
         .slots = "Frames in flight per receiver (unless set, sound and data have up to 60)",

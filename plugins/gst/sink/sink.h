@@ -8,6 +8,7 @@
 #include "element/endpoint.h"
 #include "memory/memory.h"
 #include "wire/codec.h"
+#include <gpudirect/channel.h>
 #include <gpudirect/frame.h>
 #include <gpudirect/sender.h>
 #include <gst/audio/audio.h>
@@ -142,7 +143,7 @@ struct _GstGpudirectSink {
 /* Whether the address is one for other hosts. */
 static inline gboolean gst_gpudirect_sink_is_between_hosts(GstGpudirectSink *self)
 {
-    return g_str_has_prefix(self->endpoint.running.address, "rdma://");
+    return gpud_address_get_host(self->endpoint.running.address) != NULL;
 }
 
 /* === what element.c offers =================================================================== */

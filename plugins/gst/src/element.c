@@ -772,7 +772,8 @@ static void install_properties(GstElementClass *src_class)
     static const struct setting_texts texts = {
         .pad = "src",
         .direction = GST_PAD_SRC,
-        .address = "What to connect to: the sink's address (rdma://host:port on another host), or "
+        .address = "What to connect to: the sink's address (tcp://host:port or rdma://host:port on "
+                   "another host), or "
                    "v4l2:///dev/videoN for a capture card, or target:NAME for a ring that a "
                    "third-party writer fills (an SDI card)",
         .device =

@@ -5,6 +5,7 @@
  * feed, which is the one that is open. capture.c has the cards. */
 #include "src/src.h"
 
+#include <gpudirect/channel.h>
 #include <gpudirect/group.h>
 #include <gpudirect/target.h>
 #include <string.h>
@@ -150,8 +151,6 @@ const struct input_ops link_input_ops = {
 
 /* === pairtime ================================================================================ */
 
-#define NETWORK "rdma://"
-
 static gboolean has_clock(const struct pair_clock *clock)
 {
     return clock->monotonic || clock->name;
@@ -176,14 +175,14 @@ enum pair_match pair_match_of(const struct pair_clock *main, const struct pair_c
 
 gboolean pair_addresses_share_host(const gchar *main, const gchar *backup)
 {
-    gboolean network = g_str_has_prefix(main, NETWORK);
+    const gchar *host = gpud_address_get_host(main);
 
-    if (network != g_str_has_prefix(backup, NETWORK))
+    if (!host != !gpud_address_get_host(backup))
         return FALSE;
-    if (!network)
+    if (!host)
         return TRUE;
     /* Up to the port and the channel's name. */
-    const gchar *end = strrchr(main + strlen(NETWORK), ':');
+    const gchar *end = strrchr(host, ':');
     gsize length = end ? (gsize)(end - main) + 1 : strlen(main);
     return strncmp(main, backup, length) == 0;
 }

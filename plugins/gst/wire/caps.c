@@ -4,6 +4,7 @@
 /* Caps of every kind of media, and the media that they describe. */
 #include "wire/codec.h"
 
+#include <gpudirect/channel.h>
 #include <gst/allocators/gstdmabuf.h>
 #include <gst/video/video.h>
 #include <string.h>
@@ -273,16 +274,14 @@ gboolean blocks_are_caps(const GstCaps *caps)
            is_block(gst_caps_get_structure(caps, 0));
 }
 
-#define RDMA_PREFIX "rdma://"
-
 /* A path is that of a stream if the core named the socket. */
 gboolean blocks_is_stream(const gchar *address)
 {
-    gboolean is_network = address && g_str_has_prefix(address, RDMA_PREFIX);
-    const gchar *name = is_network ? strchr(address + strlen(RDMA_PREFIX), '/') : address;
+    const gchar *host = gpud_address_get_host(address);
+    const gchar *name = host ? strchr(host, '/') : address;
     const gchar *slash = name ? strrchr(name, '/') : NULL;
 
-    if (is_network)
+    if (host)
         return slash != name;
     return slash && (strchr(address, ':') ? strchr(slash, '!') != NULL : TRUE);
 }

@@ -47,7 +47,7 @@ static inline gboolean blocks_are_sound(const struct gpud_media *media)
 }
 
 /* Whether an address is that of a stream of a channel: NAME/STREAM, the path of its socket, or
- * rdma://HOST:PORT/NAME/STREAM. */
+ * tcp://HOST:PORT/NAME/STREAM. */
 gboolean blocks_is_stream(const gchar *address);
 
 gboolean blocks_are_caps(const GstCaps *caps);
