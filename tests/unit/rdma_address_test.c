@@ -71,6 +71,24 @@ int main(void)
         WORKS(gpud_place_parse(&gpud_rdma_scheme, canonical, &place, NULL, &e));
         CHECK(!place.usual_port, "%s has a port", canonical);
     }
+    SAY("what is particular to tcp://");
+    static const struct {
+        const char *text, *canonical, *host;
+        bool wildcard;
+    } tcp[] = {
+        {"tcp://10.0.0.2/cam1", "tcp://10.0.0.2:7175/cam1", "10.0.0.2", false},
+        {"tcp://:7175/x", "tcp://[::]:7175/x", "::", true},
+        {"tcp://[fe80::1%25eth0]:9/x", "tcp://[fe80::1%eth0]:9/x", "fe80::1%eth0", false},
+        {"tcp://[fe80::1%eth0]:9/x", "tcp://[fe80::1%eth0]:9/x", "fe80::1%eth0", false},
+    };
+    for (size_t i = 0; i < sizeof(tcp) / sizeof(tcp[0]); i++) {
+        struct gpud_place place;
+        char canonical[GPUD_ADDRESS_MAX];
+        WORKS(gpud_place_parse(&gpud_tcp_scheme, tcp[i].text, &place, canonical, &e));
+        CHECK_TEXT(canonical, tcp[i].canonical);
+        CHECK_TEXT(place.host, tcp[i].host);
+        CHECK(gpud_place_is_wildcard(&place) == tcp[i].wildcard, "%s: every address?", tcp[i].text);
+    }
     SAY("what is no address");
     static const struct {
         const char *says, *texts[16];

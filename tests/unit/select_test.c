@@ -292,7 +292,7 @@ static void test_trials(void)
 
     AUTO(gpud_context_destroy) struct gpud_context *context = NEW_CONTEXT();
     AUTO(gpud_device_close) struct gpud_device *cpu = OPEN_DEVICE(context, "host");
-    enum { ROUTES = 9 };
+    enum { ROUTES = 10 };
     struct gpud_route_info routes[ROUTES + 1];
     memset(routes, 0xee, sizeof(routes));
     routes[0].size = sizeof(routes[0]);
@@ -348,11 +348,42 @@ static void test_network(void)
     GOES(&host, &far, "none", "rdma-host: only the route \"map\" was asked for");
 }
 
+/* Over TCP, which no card has a part in. */
+static void test_tcp(void)
+{
+    struct gpud_endpoint a = cuda_end("cuda:0", 10), b = cuda_end("cuda:1", 20);
+    struct gpud_endpoint host = host_end(), far = host_end();
+    const struct gpud_network tcp = {.card = "tcp", .ways = GPUD_NETWORK_TCP};
+    memset(b.host, 2, sizeof(b.host));
+    memset(far.host, 2, sizeof(far.host));
+    host.network = far.network = a.network = b.network = tcp;
+    const char *why = against_of(&host, &far, NULL, "tcp-host");
+    CHECK_SAYS(why, "rdma-host: the address is tcp://");
+    CHECK(!strstr(why, "map"), "what no network can do speaks against it: %s", why);
+    GOES(&a, &b, "tcp-host", "rdma-dmabuf: the address is tcp://");
+
+    host.require_direct = 1;
+    against_of(&host, &far, NULL, "tcp-host");
+    b.require_direct = 1;
+    GOES(&a, &b, "none", "tcp-host: require-direct forbids");
+    gpud_print(host.route, "rdma-host");
+    GOES(&host, &far, "none", "tcp-host: only the route \"rdma-host\" was asked for");
+
+    /* Nor is TCP a way for addresses of a card. */
+    struct gpud_endpoint near_card = host_end(), far_card = host_end();
+    memset(far_card.host, 2, sizeof(far_card.host));
+    near_card.network = far_card.network =
+        (struct gpud_network){.card = "rxe0", .ways = GPUD_NETWORK_HOST};
+    gpud_print(near_card.route, "tcp-host");
+    GOES(&near_card, &far_card, "none", "tcp-host: only by an address like tcp://");
+}
+
 int main(void)
 {
     SAY("which route, and what speaks against the better ones");
     test_choice();
     test_network();
+    test_tcp();
     test_trials();
     SAY("ends on two machines");
     struct gpud_endpoint here = host_end(), there = host_end();
