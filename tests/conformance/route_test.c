@@ -79,6 +79,10 @@ static const struct way ways[] = {
     {"rdma-host-cuda-up", "host", "cuda:0", NULL, "rdma-host", false, 0, 0, 1, 0, 0, 1},
     {"rdma-host-cuda-down", "cuda:0", "host", NULL, "rdma-host", false, 0, 1, 1, 0, 0, 0},
     {"rdma-host-cuda-across", "cuda:0", "cuda:1", NULL, "rdma-host", false, 0, 1, 1, 0, 0, 1},
+    {"tcp-host", "host", "host", NULL, "tcp-host", false, 0, 0, 1, 0, 0, 0},
+    {"tcp-host-cuda-up", "host", "cuda:0", NULL, "tcp-host", false, 0, 0, 1, 0, 0, 1},
+    {"tcp-host-cuda-down", "cuda:0", "host", NULL, "tcp-host", false, 0, 1, 1, 0, 0, 0},
+    {"tcp-host-cuda-across", "cuda:0", "cuda:1", NULL, "tcp-host", false, 0, 1, 1, 0, 0, 1},
     {"staged-opencl-cuda", "opencl:0", "cuda:0", NULL, "staged", false, 0, 1, 1, 0, 0, 1},
     {"push-cuda-across", "cuda:0", "cuda:1", "staged-push", "staged-push", false, 0, 1, 1, 0, 0, 1},
 };
@@ -178,7 +182,14 @@ static const struct peer_note *find_note(const struct peer_board *board, unsigne
 /* Emulated, where a card sends 40 MB/s and checking a frame takes long, too. */
 static bool scene_in_guest(void)
 {
-    return getenv("GPUD_TEST_ADDRESS") != NULL;
+    const char *address = getenv("GPUD_TEST_ADDRESS");
+    return address && strncmp(address, "rdma:", 5) == 0;
+}
+
+/* Between hosts, by whichever kind of connection. */
+static bool is_remote(const struct way *way)
+{
+    return strncmp(way->path, "rdma", 4) == 0 || strncmp(way->path, "tcp", 3) == 0;
 }
 
 static void scene_send(struct scene *scene, unsigned frames)
@@ -812,7 +823,7 @@ static void try_demands(const struct way *way, const char *sender_route, bool se
 static void test_refusals(const struct way *way)
 {
     /* What goes through host memory is a detour where a GPU is at an end. */
-    bool network = strncmp(way->path, "rdma", 4) == 0;
+    bool network = is_remote(way);
     bool hosts = strcmp(way->from, "host") == 0 && strcmp(way->to, "host") == 0;
     bool direct = network ? hosts : strncmp(way->path, "staged", 6) != 0;
     /* One that is not possible between these two, whatever their drivers can. */
@@ -832,9 +843,13 @@ static void test_refusals(const struct way *way)
                     "map: only the route \"staged\" was asked for");
         try_demands(way, NULL, true, "staged", false, NULL, "staged: require-direct");
     } else if (network && !direct) {
-        try_demands(way, NULL, true, NULL, false, NULL, "rdma-host: require-direct");
-        try_demands(way, NULL, false, NULL, true, NULL, "rdma-host: require-direct");
-        try_demands(way, NULL, false, NULL, false, "rdma-host", "no memory of devices");
+        char refusal[80];
+        snprintf(refusal, sizeof(refusal), "%s: require-direct", way->path);
+        try_demands(way, NULL, true, NULL, false, NULL, refusal);
+        try_demands(way, NULL, false, NULL, true, NULL, refusal);
+        try_demands(way, NULL, false, NULL, false, way->path,
+                    strcmp(way->path, "rdma-host") == 0 ? "no memory of devices"
+                                                        : "a network card moves frames");
     } else if (!direct && !way->force) {
         try_demands(way, NULL, true, NULL, false, NULL, "staged: require-direct");
         try_demands(way, NULL, false, NULL, true, NULL, "staged: require-direct");
@@ -879,7 +894,8 @@ static bool is_blind_here(const struct way *way)
                (strstr(way->from, "cuda") || strstr(way->to, "cuda") || strstr(way->from, "hip") ||
                 strstr(way->to, "hip"));
     return strncmp(way->name, "staged-cuda", 11) == 0 ||
-           strncmp(way->name, "rdma-host-cuda", 14) == 0;
+           strncmp(way->name, "rdma-host-cuda", 14) == 0 ||
+           strncmp(way->name, "tcp-host-cuda", 13) == 0;
 #else
     return false;
 #endif

@@ -47,7 +47,8 @@ static void link_counter(GstElement *decoder, GstPad *pad, gpointer counts)
 
 static GstElement *make_player(const gchar *factory, const gchar *parameters, gint *counts)
 {
-    g_autofree gchar *uri = g_strdup_printf("gpudirect://%s%s", ends_own(), parameters);
+    g_autofree gchar *uri = g_strdup_printf(
+        "gpudirect%s%s%s", strstr(ends_own(), "://") ? "+" : "://", ends_own(), parameters);
     GstElement *player = gst_element_factory_make(factory, NULL);
 
     fail_unless(player != NULL, "no %s", factory);
