@@ -22,6 +22,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Keeps OpenSSL from freeing its own memory at exit(), where a thread that has used it and ends at
+ * the same time, such as one of GStreamer's, would crash. It works only before OpenSSL's first use.
+ */
+__attribute__((constructor)) static void keep_openssl_until_the_end(void)
+{
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
 /* === auth ==================================================================================== */
 
 #define GPUD_AUTH_VERSION 1
