@@ -78,7 +78,7 @@ def address_of(host, name="cam1"):
 
 def check_whole(receiver, frames=None, missing=0):
     """The end of the stream: order and bytes are right."""
-    _, got, gaps, wrong, repeated, dropped = map(int, receiver.await_line("ended", seconds=600))
+    _, got, gaps, wrong, repeated, dropped = map(int, receiver.await_line("ended", seconds=1200))
     check(wrong == 0 and repeated == 0, f"{receiver.name}: {wrong} wrong pictures, {repeated} repeated")
     check(missing is None or gaps == missing, f"{receiver.name}: {gaps} pictures are missing, {missing} expected")
     check(frames is None or got == frames, f"{receiver.name}: {got} pictures, {frames} expected")
