@@ -4,6 +4,7 @@
 #include "support/channels.h"
 
 #include "base/base.h"
+#include "support/count.h"
 #include "support/peer.h"
 
 #include <errno.h>
@@ -86,6 +87,13 @@ void run_cases(const struct network_case *cases, int argc, char **argv)
         await_end(child);
         SAY("%s: %.1f s", cases->name, (double)(gpud_now() - begun) / (double)GPUD_SEC);
     }
+}
+
+void await_single_thread(void)
+{
+    int64_t deadline = gpud_deadline(PATIENCE);
+    for (; COUNTS_LEFT && count_entries("/proc/self/task") > 1; usleep(1000))
+        CHECK(gpud_now() < deadline, "a thread does not end");
 }
 
 void say(int other, uint64_t word)

@@ -35,7 +35,7 @@ WITHOUT_MEMORY = [
 
 # Without HIP, which runs CUDA's code with another table of calls.
 ASAN = Build("build-asan", ["-Db_sanitize=address,undefined", *OPTIONS],
-             ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer"], without=["hip"],
+             ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer", "tcp"], without=["hip"],
              with_long=VARIANTS + WITHOUT_MEMORY, slower=5, at_once=3)
 # Without OpenCL: its runtime is not built for this sanitizer, which then misses its locks and reports false races. What
 # computes takes ten times as long under it, so that fewer tests run at once.
