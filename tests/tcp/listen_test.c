@@ -321,7 +321,8 @@ static void test_flood(void)
     struct gpud_layout layout = LAYOUT("UYVY", 64, 16, 0);
     AUTO(gpud_sender_destroy)
     struct gpud_sender *sender =
-        NEW_SENDER(context, .address = address_of("/cam1"), .psk_file = path_of("key"), .slots = 4);
+        NEW_SENDER(context, .address = address_of("/cam1"), .psk_file = path_of("key"), .slots = 4,
+                   .slow_receiver = GPUD_SLOW_DROP_NEWEST); /* this thread receives, too */
     WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     int64_t alone = time_to_receive(context, sender, &layout), worst = 0;
     child = run_apart(flood, &other);
