@@ -123,8 +123,8 @@ static enum gpud_status read_host(const struct gpud_scheme *scheme, const char *
         const char *end = strchr(from, ']');
         bool fits = end && copy_part(place->host, sizeof(place->host), from + 1, end);
         char *zone = fits ? strstr(place->host, "%25") : NULL; /* as URIs write it: RFC 6874 */
-        if (zone)
-            memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
+        if (zone) /* with the zeros behind it, of which there are as many as it gets shorter */
+            memmove(zone + 1, zone + 3, (size_t)(place->host + sizeof(place->host) - zone - 3));
         if (!fits || !is_ipv6(place->host))
             return place_refuse(text, error, "the text in brackets is not an IPv6 address");
         place->family = AF_INET6;

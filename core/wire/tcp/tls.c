@@ -130,6 +130,7 @@ static enum gpud_status explain_alert(const struct tcp_tls *tls, int reason, con
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
+    case SSL_R_DATA_LENGTH_TOO_LONG:
     case SSL_R_ENCRYPTED_LENGTH_TOO_LONG:
     case SSL_R_BAD_RECORD_TYPE:
     case SSL_R_UNEXPECTED_MESSAGE:
