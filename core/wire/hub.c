@@ -195,6 +195,11 @@ enum gpud_status gpud_hub_look(struct gpud_hub_listener *listener, struct gpud_c
     struct gpud_hub *hub = listener->hub;
     hub->ops->take(hub);
     enum gpud_status status = attend(hub, error);
+    if (hub->failed)
+        status = gpud_fail_native(error, GPUD_IO, "errno", hub->failed,
+                                  "no receiver can connect to %s: %s; are there descriptors left "
+                                  "(ulimit -n)?",
+                                  listener->where, strerror(hub->failed));
     if (listener->count)
         status = GPUD_OK;
     for (struct gpud_port_member *one = hub->port.members; hub->is_deaf && one; one = one->next)

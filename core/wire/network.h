@@ -368,6 +368,7 @@ struct gpud_hub {
     struct gpud_port port;
     int64_t patience; /* until when a port that was taken over may still be taken */
     bool is_deaf;     /* it cannot listen, and tries again and again */
+    int failed;       /* the errno for which take() left connections where they are; 0: none */
 };
 
 #define GPUD_HUB_QUEUE_MAX 64

@@ -252,6 +252,28 @@ static void test_handing_over(void)
     await_end(served);
 }
 
+/* Without descriptors a connection waits, the sender hears why, and then takes it. */
+static void test_no_descriptors(void)
+{
+    struct rlimit limit, none;
+    struct gpud_channel *channel = NULL;
+    struct gpud_peer peer;
+    uint8_t request[64];
+    AUTO(gpud_listener_close)
+    struct gpud_listener *listener = listen_on(address_of("/cam1"), NULL);
+    int fd = connect_raw(request, make_request(request, 1, "cam1"));
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit: %m");
+    none = limit;
+    none.rlim_cur = 3;
+    CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0, "setrlimit: %m");
+    WORKS(gpud_fd_wait(listener->fd, gpud_deadline(PATIENCE), NULL));
+    EXPECT(GPUD_IO, "descriptors left", gpud_listener_accept(listener, &channel, &peer, &e));
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit: %m");
+    channel = accept_one(listener);
+    gpud_channel_unref(&channel);
+    close(fd);
+}
+
 /* --- a flood ---------------------------------------------------------------------------------- */
 
 #define FLOOD 10000
@@ -428,6 +450,7 @@ int main(int argc, char **argv)
         {"handing-over", test_handing_over},
         {"malformed", test_malformed},
         {"slow", test_slow},
+        {"no-descriptors", test_no_descriptors},
         {"flood", test_flood},
         {"flood-of-requests", test_flood_of_requests},
         {NULL},

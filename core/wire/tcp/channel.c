@@ -904,6 +904,9 @@ static void accept_some(struct tcp_hub *hub, int64_t now)
 {
     for (int i = 0; hub->fd >= 0 && i < ACCEPTS; i++) {
         int fd = accept4(hub->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        /* Where no descriptor or memory is left, the connection stays in the kernel's queue. */
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+            hub->base.failed = errno;
         if (fd < 0)
             return;
         struct tcp_pending *made = calloc(1, sizeof(*made));
@@ -933,6 +936,7 @@ static void hub_take(struct gpud_hub *base)
     struct itimerspec until = {0};
     int64_t now = gpud_now();
     int count = epoll_wait(base->events, events, ACCEPTS, 0);
+    base->failed = 0;
     for (int i = 0; i < count; i++)
         if (events[i].data.ptr)
             read_request(hub, events[i].data.ptr);

@@ -735,7 +735,7 @@ static bool turn(struct tcp_channel *channel, int64_t now, bool *more)
     bool ended = channel->ended;
     bool queued = channel->piece_count > 0;
     bool paused = channel->unread.count >= TCP_UNREAD_MAX && !hung_up;
-    while (hung_up && channel->unread.first) { /* nobody reads them any more */
+    while (hung_up && channel->unread.first) { /* they are not read any more */
         struct tcp_message *gone = channel->unread.first;
         channel->unread.first = gone->next;
         channel->unread.count--;

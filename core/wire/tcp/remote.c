@@ -390,7 +390,7 @@ static void destroy(struct gpud_remote *base)
     int64_t deadline = gpud_deadline(DRAIN_MAX);
     gpud_lock_take(&channel->lock);
     remote->detached = true;
-    /* In naps, as the caller may have a lock: nobody sleeps on a condition with one. */
+    /* In naps, for the caller may have a lock, with which no thread sleeps on a condition. */
     while (!channel->ended && gpud_io_has_pieces(channel, remote) && gpud_now() < deadline) {
         gpud_lock_release(&channel->lock);
         gpud_nap(DRAIN_NAP);
