@@ -18,7 +18,8 @@ import urllib.request
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 TEXT = (TOP / "README.md").read_text().partition("\n## Try it\n")[2].partition("\n## ")[0]
-LINES = [line.partition("  #")[0].strip() for line in TEXT.splitlines() if line.startswith("    ")]
+HERE, MACHINES = ([line.partition("  #")[0].strip() for line in part.splitlines() if line.startswith("    ")]
+                  for part in TEXT.split("\nBetween two machines", 1))
 IN_PYTHON = re.search(r"`(for frame in .*?)`", TEXT)[1]
 OPENS = "ninja -C build && meson devenv -C build"
 PAGE = "http://127.0.0.1:8477/"
@@ -31,8 +32,8 @@ def fail(text):
 
 
 def build():
-    if LINES[0] != OPENS:
-        fail(f"the README's first line is {LINES[0]!r}, and not {OPENS!r}")
+    if HERE[0] != OPENS:
+        fail(f"the README's first line is {HERE[0]!r}, and not {OPENS!r}")
     done = subprocess.run(["ninja", "-C", "build"], cwd=TOP, capture_output=True, text=True)
     if done.returncode != 0:
         fail(f"it does not build:\n{done.stdout[-4000:]}")
@@ -57,10 +58,14 @@ def wait_for(what, condition, running):
     fail(f"waited {DEADLINE} s in vain for {what}")
 
 
-def has_receiver():
+def has_receiver(address):
     done = subprocess.run(["gpudirect-info", "--channels", "--json"], capture_output=True, text=True)
-    return any("cam1" in channel["address"] and channel.get("receivers")
+    return any(address in channel["address"] and channel.get("receivers")
                for channel in json.loads(done.stdout)["channels"])
+
+
+def start(command):
+    return subprocess.Popen(["sh", "-c", f"exec {command}"], stdin=subprocess.DEVNULL)
 
 
 def inside():
@@ -68,18 +73,25 @@ def inside():
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
         try:
-            for line in LINES[1:]:
+            for line in HERE[1:]:
                 command = line.removesuffix("&").strip()
                 if command.startswith("gpudirect-info"):
-                    wait_for("a receiver of cam1", has_receiver, running)
+                    wait_for("a receiver of cam1", lambda: has_receiver("cam1"), running)
                     print(subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout)
                 else:
-                    running[line] = subprocess.Popen(["sh", "-c", f"exec {command}"], stdin=subprocess.DEVNULL)
+                    running[line] = start(command)
             wait_for("the monitor's page", lambda: b"html" in urllib.request.urlopen(PAGE).read(), running)
             wait_for("cam1 in the monitor",
                      lambda: b"cam1" in urllib.request.urlopen(PAGE + "api/state").read(), running)
             subprocess.run([sys.executable, "-c", f"import gpudirect, numpy\n{IN_PYTHON}; print(array.shape); break"],
                            check=True, timeout=DEADLINE)
+            # The other machine is this one, and its key that of the first.
+            key, *ends = MACHINES
+            os.environ["HOME"] = folder
+            subprocess.run(key, shell=True, check=True)
+            for line in ends:
+                running[line] = start(line.replace("studio-a", "127.0.0.1"))
+            wait_for("a receiver by TCP", lambda: has_receiver("tcp://"), running)
         finally:
             for process in running.values():
                 process.kill()
