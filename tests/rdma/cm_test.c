@@ -62,6 +62,7 @@ struct events {
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
+    ONE_AT_A_TIME;
     struct events *made = calloc(1, sizeof(*made));
     CHECK(made, "out of memory");
     made->channel.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
@@ -72,6 +73,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
+    ONE_AT_A_TIME;
     struct events *events = (struct events *)channel;
     for (; events->count > 0; events->count--)
         free(events->queue[events->first++ % QUEUE]);
@@ -84,6 +86,7 @@ static struct rdma_cm_event *tell(struct rdma_cm_id *id, struct rdma_cm_id *list
                                   enum rdma_cm_event_type type, uint32_t queue_pair,
                                   const void *data, size_t size)
 {
+    ONE_AT_A_TIME;
     struct events *events = (struct events *)(listener ? listener : id)->channel;
     struct event *made = calloc(1, sizeof(*made));
     uint64_t one = 1;
@@ -104,6 +107,7 @@ static struct rdma_cm_event *tell(struct rdma_cm_id *id, struct rdma_cm_id *list
 
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
+    ONE_AT_A_TIME;
     struct events *events = (struct events *)channel;
     uint64_t one;
     if (events->count == 0) {
@@ -119,6 +123,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 
 int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
+    ONE_AT_A_TIME;
     free(event);
     fake_cm.events--;
     return 0;
@@ -151,12 +156,14 @@ static struct rdma_cm_id *make_id(struct rdma_event_channel *channel)
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
                    enum rdma_port_space space)
 {
+    ONE_AT_A_TIME;
     *id = make_id(channel);
     return 0;
 }
 
 int rdma_destroy_id(struct rdma_cm_id *id)
 {
+    ONE_AT_A_TIME;
     struct fake_peer **peer = find(id);
     if (id == listening)
         listening = NULL;
@@ -172,11 +179,13 @@ int rdma_destroy_id(struct rdma_cm_id *id)
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
 {
+    ONE_AT_A_TIME;
     return 0;
 }
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
+    ONE_AT_A_TIME;
     CHECK(!listening, "two that listen");
     listening = id;
     return 0;
@@ -184,17 +193,20 @@ int rdma_listen(struct rdma_cm_id *id, int backlog)
 
 int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
+    ONE_AT_A_TIME;
     id->channel = channel;
     return 0;
 }
 
 int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t size)
 {
+    ONE_AT_A_TIME;
     return 0;
 }
 
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
+    ONE_AT_A_TIME;
     struct fake_peer **peer = find(id);
     CHECK(peer && id->qp, "there was no request");
     (*peer)->accepted = true;
@@ -203,6 +215,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 
 int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t size)
 {
+    ONE_AT_A_TIME;
     struct fake_peer **peer = find(id);
     memcpy(fake_cm.refusal, data, size);
     fake_cm.refusal_size = size;
@@ -214,6 +227,7 @@ int rdma_reject(struct rdma_cm_id *id, const void *data, uint8_t size)
 
 int rdma_disconnect(struct rdma_cm_id *id)
 {
+    ONE_AT_A_TIME;
     struct fake_peer **peer = find(id);
     if (peer)
         (*peer)->ended = true;
@@ -223,6 +237,7 @@ int rdma_disconnect(struct rdma_cm_id *id)
 /* The network has a route to every host, but loses every request that the test does not answer. */
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to, int ms)
 {
+    ONE_AT_A_TIME;
     fake_cm.asked_port = ntohs(((const struct sockaddr_in *)(const void *)to)->sin_port);
     tell(id, NULL, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL, 0);
     return 0;
@@ -230,12 +245,14 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct socka
 
 int rdma_resolve_route(struct rdma_cm_id *id, int ms)
 {
+    ONE_AT_A_TIME;
     tell(id, NULL, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, 0);
     return 0;
 }
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
+    ONE_AT_A_TIME;
     CHECK(param && (id->qp || param->qp_num == 0), "a request with another's queue pair");
     fake_cm.requests++;
     fake_cm.pairless += !id->qp;
@@ -250,6 +267,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 /* The answer to the request after those that have one already. */
 static void fake_cm_answer(int status, const void *data, size_t size)
 {
+    ONE_AT_A_TIME;
     struct fake_answer *answer = &fake_cm.answers[fake_cm.answer_count++];
     CHECK(fake_cm.answer_count <= FAKE_ANSWERS && size <= sizeof(answer->data), "an answer");
     answer->status = status;
@@ -265,6 +283,7 @@ static void fake_peer_ask(struct fake_peer *peer, uint32_t queue_pair, const voi
     CHECK(listening, "there is no listener");
     *peer = (struct fake_peer){.id = fake_id_create(), .queue_pair = queue_pair};
     WORKS(gpud_rdma_create(peer->id, &peer->rdma, &e));
+    ONE_AT_A_TIME;
     peer->server = make_id(listening->channel);
     while (at < PEERS && peers[at])
         at++;
@@ -286,9 +305,12 @@ static void fake_peer_establish(struct fake_peer *peer)
 
 static void fake_peer_close(struct fake_peer *peer)
 {
-    struct fake_peer **known = peer->server ? find(peer->server) : NULL;
-    if (known)
-        *known = NULL;
+    {
+        ONE_AT_A_TIME;
+        struct fake_peer **known = peer->server ? find(peer->server) : NULL;
+        if (known)
+            *known = NULL;
+    }
     gpud_rdma_end(peer->rdma);
     fake_id_destroy(peer->id);
     gpud_rdma_unref(&peer->rdma);

@@ -6,6 +6,7 @@
 #include "support/check.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
@@ -38,6 +39,18 @@ struct pair {
     uint64_t receives_posted, receives_used;
 };
 
+static pthread_mutex_t in_use = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+int fake_card_enter(void)
+{
+    return pthread_mutex_lock(&in_use);
+}
+
+void fake_card_leave(const int *inside)
+{
+    pthread_mutex_unlock(&in_use);
+}
+
 struct fake_card fake_card;
 
 static struct ibv_device device = {.name = "fake0"};
@@ -45,6 +58,7 @@ static struct ibv_context context;
 
 void fake_card_check_empty(void)
 {
+    ONE_AT_A_TIME;
     CHECK(!fake_card.domains && !fake_card.channels && !fake_card.queues && !fake_card.pairs &&
               !fake_card.regions,
           "left: %u domains, %u channels, %u queues, %u pairs, %u regions", fake_card.domains,
@@ -53,6 +67,7 @@ void fake_card_check_empty(void)
 
 void fake_card_reset(void)
 {
+    ONE_AT_A_TIME;
     fake_card_check_empty();
     fake_card = (struct fake_card){.transport = IBV_TRANSPORT_IB,
                                    .queue_max = 32768,
@@ -193,6 +208,7 @@ static void take_receive(struct pair *pair, const struct request *request, const
 
 bool fake_deliver(struct rdma_cm_id *id)
 {
+    ONE_AT_A_TIME;
     struct pair *pair = (struct pair *)id->qp;
     if (pair->delivered == pair->posted)
         return false;
@@ -229,6 +245,7 @@ bool fake_deliver(struct rdma_cm_id *id)
 
 bool fake_complete(struct rdma_cm_id *id)
 {
+    ONE_AT_A_TIME;
     struct pair *pair = (struct pair *)id->qp;
     if (pair->completed == pair->delivered)
         return false;
@@ -240,6 +257,7 @@ bool fake_complete(struct rdma_cm_id *id)
 
 struct rdma_cm_id *fake_id_create(void)
 {
+    ONE_AT_A_TIME;
     struct rdma_cm_id *id = calloc(1, sizeof(*id));
     CHECK(id, "out of memory");
     device.transport_type = fake_card.transport;
@@ -255,12 +273,14 @@ struct rdma_cm_id *fake_id_create(void)
 
 void fake_id_destroy(struct rdma_cm_id *id)
 {
+    ONE_AT_A_TIME;
     CHECK(!id->qp, "the id has a queue pair");
     free(id);
 }
 
 void fake_connect(struct rdma_cm_id *a, struct rdma_cm_id *b)
 {
+    ONE_AT_A_TIME;
     ((struct pair *)a->qp)->peer = (struct pair *)b->qp;
     ((struct pair *)b->qp)->peer = (struct pair *)a->qp;
     a->qp->state = b->qp->state = IBV_QPS_RTS;
@@ -268,6 +288,7 @@ void fake_connect(struct rdma_cm_id *a, struct rdma_cm_id *b)
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+    ONE_AT_A_TIME;
     CHECK(pd && attr->send_cq && attr->send_cq == attr->recv_cq, "one queue for both");
     CHECK(attr->qp_type == IBV_QPT_RC && !attr->sq_sig_all, "the kind of queue pair");
     if (attr->cap.max_send_wr > fake_card.create_max ||
@@ -297,6 +318,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
+    ONE_AT_A_TIME;
     struct pair *pair = (struct pair *)id->qp;
     if (pair->peer)
         pair->peer->peer = NULL;
@@ -311,11 +333,13 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 
 const char *ibv_get_device_name(struct ibv_device *asked)
 {
+    ONE_AT_A_TIME;
     return asked->name;
 }
 
 int ibv_query_device(struct ibv_context *asked, struct ibv_device_attr *attr)
 {
+    ONE_AT_A_TIME;
     *attr = (struct ibv_device_attr){.max_qp_wr = fake_card.queue_max,
                                      .max_cqe = fake_card.completions_max};
     return 0;
@@ -324,12 +348,14 @@ int ibv_query_device(struct ibv_context *asked, struct ibv_device_attr *attr)
 #undef ibv_query_port
 int ibv_query_port(struct ibv_context *asked, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
+    ONE_AT_A_TIME;
     ((struct ibv_port_attr *)(void *)attr)->max_msg_sz = fake_card.message_max;
     return 0;
 }
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *asked)
 {
+    ONE_AT_A_TIME;
     struct ibv_comp_channel *channel = calloc(1, sizeof(*channel));
     CHECK(channel, "out of memory");
     channel->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
@@ -339,6 +365,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *asked)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
+    ONE_AT_A_TIME;
     close(channel->fd);
     free(channel);
     fake_card.channels--;
@@ -348,6 +375,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 struct ibv_cq *ibv_create_cq(struct ibv_context *asked, int size, void *user,
                              struct ibv_comp_channel *channel, int vector)
 {
+    ONE_AT_A_TIME;
     CHECK(size <= fake_card.completions_max, "more completions than there can be");
     struct completions *queue = calloc(1, sizeof(*queue));
     CHECK(queue, "out of memory");
@@ -361,6 +389,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *asked, int size, void *user,
 
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
+    ONE_AT_A_TIME;
     struct completions *queue = (struct completions *)cq;
     CHECK(queue->cq.comp_events_completed == 0, "events are not acknowledged");
     free(queue->list);
@@ -371,16 +400,19 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **user)
 {
+    ONE_AT_A_TIME;
     uint64_t one;
     return read(channel->fd, &one, sizeof(one)) == sizeof(one) ? 0 : -1;
 }
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned events)
 {
+    ONE_AT_A_TIME;
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+    ONE_AT_A_TIME;
     CHECK(mask == IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR, "to fail is all there is");
     break_pair((struct pair *)qp);
     return 0;
@@ -404,6 +436,7 @@ static uint32_t last_key;
 
 char *fake_find(uint64_t address, uint64_t size, uint32_t key, bool remote, int access)
 {
+    ONE_AT_A_TIME;
     for (struct region *region = regions; region; region = region->next) {
         if ((remote ? region->mr.rkey : region->mr.lkey) != key ||
             (region->access & access) != access)
@@ -417,6 +450,7 @@ char *fake_find(uint64_t address, uint64_t size, uint32_t key, bool remote, int 
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *asked)
 {
+    ONE_AT_A_TIME;
     struct ibv_pd *pd = calloc(1, sizeof(*pd));
     fake_card.domains++;
     return pd;
@@ -424,6 +458,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *asked)
 
 int ibv_dealloc_pd(struct ibv_pd *pd)
 {
+    ONE_AT_A_TIME;
     for (struct region *region = regions; region; region = region->next)
         CHECK(region->mr.pd != pd, "the domain is in use");
     free(pd);
@@ -452,6 +487,7 @@ static struct ibv_mr *add_region(struct ibv_pd *pd, char *bytes, uint64_t addres
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *data, size_t size, uint64_t address,
                                 unsigned int access)
 {
+    ONE_AT_A_TIME;
     if (fake_card.register_errno) {
         errno = fake_card.register_errno;
         return NULL;
@@ -462,12 +498,14 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *data, size_t size, uint
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *data, size_t size, int access)
 {
+    ONE_AT_A_TIME;
     return ibv_reg_mr_iova2(pd, data, size, (uintptr_t)data, (unsigned)access);
 }
 
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t size, uint64_t address,
                                  int fd, int access)
 {
+    ONE_AT_A_TIME;
     if (fake_card.dmabuf_errno != EBADF || fd < 0) {
         errno = fake_card.dmabuf_errno;
         return NULL;
@@ -491,6 +529,7 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t size
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
+    ONE_AT_A_TIME;
     struct region *gone = (struct region *)mr, **link = &regions;
     while (*link && *link != gone)
         link = &(*link)->next;

@@ -10,6 +10,13 @@
 
 #include "device/rdma/rdma.h"
 
+/* The thread that closes connections calls the card beside the test: each call begins with this,
+ * and has the card alone until it returns. */
+#define ONE_AT_A_TIME \
+    __attribute__((cleanup(fake_card_leave), unused)) int inside = fake_card_enter()
+int fake_card_enter(void);
+void fake_card_leave(const int *inside);
+
 struct fake_card {
     enum ibv_transport_type transport;
     int queue_max, completions_max; /* limits that it tells of */
