@@ -33,9 +33,10 @@ WITHOUT_MEMORY = [
     "own@*vulkan_0*", "target*@opencl-copies", "dgma-layer-firepro-[!ot]*", "distance@*-hip",
 ]
 
-# Without HIP, which runs CUDA's code with another table of calls.
+# Without HIP, which runs CUDA's code with another table of calls, and the elements, which only the ordinary build runs.
 ASAN = Build("build-asan", ["-Db_sanitize=address,undefined", *OPTIONS],
-             ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer", "tcp"], without=["hip"],
+             ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer", "tcp"],
+             without=["hip", "plugins"],
              with_long=VARIANTS + WITHOUT_MEMORY, slower=5, at_once=3)
 # Without OpenCL: its runtime is not built for this sanitizer, which then misses its locks and reports false races. What
 # computes takes ten times as long under it, so that fewer tests run at once.
