@@ -5,6 +5,7 @@
 #ifndef GPUD_BASE_BASE_H
 #define GPUD_BASE_BASE_H
 
+#include "base/library.h"
 #include <gpudirect/types.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -437,6 +438,28 @@ void gpud_log_print(const struct gpud_log *log, enum gpud_log_level level, const
 #define gpud_log_warning(log, ...) gpud_log_at(log, GPUD_LOG_WARNING, __VA_ARGS__)
 #define gpud_log_info(log, ...) gpud_log_at(log, GPUD_LOG_INFO, __VA_ARGS__)
 #define gpud_log_debug(log, ...) gpud_log_at(log, GPUD_LOG_DEBUG, __VA_ARGS__)
+
+/* === library ================================================================================= */
+/* Libraries that the shared libgpudirect opens when something of theirs is first needed, and does
+ * not link: see library.h. */
+
+#define GPUD_LIBRARY(name) extern struct gpud_library gpud_library_##name __attribute__((weak))
+GPUD_LIBRARY(avahi);
+GPUD_LIBRARY(hwloc);
+GPUD_LIBRARY(opencl);
+GPUD_LIBRARY(openssl); /* by gpud_openssl_open() alone */
+GPUD_LIBRARY(rdma);    /* librdmacm, and libibverbs with it */
+#undef GPUD_LIBRARY
+
+/* The same as gpud_library_open(), with GPUD_UNSUPPORTED where that is false. */
+static inline enum gpud_status gpud_library_need(struct gpud_library *library,
+                                                 struct gpud_error *error)
+{
+    char why[GPUD_REASON_MAX];
+    return gpud_library_open(library, why, sizeof(why))
+               ? GPUD_OK
+               : gpud_fail(error, GPUD_UNSUPPORTED, "%s", why);
+}
 
 /* === pace ==================================================================================== */
 /* Predicts the next of a steady series of events, such as pictures at a fixed rate, so that a

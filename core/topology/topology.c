@@ -29,7 +29,7 @@ hwloc_topology_t gpud_topology_load(bool names)
 {
     static const char *const others[] = {"levelzero", "gl"}; /* without a backend here */
     hwloc_topology_t made;
-    if (hwloc_topology_init(&made) < 0)
+    if (gpud_library_need(&gpud_library_hwloc, NULL) != GPUD_OK || hwloc_topology_init(&made) < 0)
         return NULL;
     /* hwloc must not ask GPUs' drivers: they would be loaded, start threads of their own, and open
      * every GPU (or X display). */

@@ -258,6 +258,8 @@ enum gpud_status gpud_transfer_create(struct gpud_context *context,
         status = gpud_sized_read(&own, sizeof(own), params,
                                  GPUD_END_OF(struct gpud_transfer_params, size),
                                  "gpud_transfer_params", error);
+    if (status == GPUD_OK)
+        status = gpud_openssl_open(error); /* for the seals of keys, between any ends */
     if (status != GPUD_OK)
         return status;
     struct gpud_transfer *made = calloc(1, sizeof(*made));

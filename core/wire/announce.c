@@ -882,6 +882,8 @@ static struct announcer *announcer_get(struct gpud_error *error)
     pthread_t thread;
     if (the_announcer)
         return the_announcer;
+    if (gpud_library_need(&gpud_library_avahi, error) != GPUD_OK)
+        return NULL;
     pthread_once(&forks_watched, announce_watch_forks);
     struct announcer *made = calloc(1, sizeof(*made));
     if (!made) {

@@ -22,12 +22,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Keeps OpenSSL from freeing its own memory at exit(), where a thread that has used it and ends at
- * the same time, such as one of GStreamer's, would crash. It works only before OpenSSL's first use.
- */
-__attribute__((constructor)) static void keep_openssl_until_the_end(void)
+enum gpud_status gpud_openssl_open(struct gpud_error *error)
 {
-    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+    enum gpud_status status = gpud_library_need(&gpud_library_openssl, error);
+    /* Keeps OpenSSL from freeing its own memory at exit(), where a thread that has used it and ends
+     * at the same time, such as one of GStreamer's, would crash. It works only before OpenSSL's
+     * first use. */
+    if (status == GPUD_OK)
+        OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+    return status;
+}
+
+/* A program that has OpenSSL may use it before this library does. */
+__attribute__((constructor)) static void openssl_precede_program(void)
+{
+    if (gpud_library_is_loaded(&gpud_library_openssl))
+        gpud_openssl_open(NULL);
 }
 
 /* === auth ==================================================================================== */
@@ -367,7 +377,7 @@ static enum gpud_status take_key(int fd, const char *path, struct gpud_auth_key 
         key->size = size;
     }
     explicit_bzero(bytes, sizeof(bytes));
-    return status;
+    return status == GPUD_OK ? gpud_openssl_open(error) : status;
 }
 
 enum gpud_status gpud_auth_read_key(const char *path, struct gpud_auth_key *key,

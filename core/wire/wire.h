@@ -88,6 +88,11 @@ enum gpud_status gpud_access_parse(const char *text, struct gpud_access_rule *ac
 #define GPUD_AUTH_NONCE_SIZE 32
 #define GPUD_AUTH_CONTEXT_MAX 256
 
+/* Opens OpenSSL, which must be done before anything of it is called; gpud_auth_read_key() does it,
+ * because only ends with a key compute MACs. Any thread may call it. GPUD_UNSUPPORTED: it is not
+ * installed. */
+enum gpud_status gpud_openssl_open(struct gpud_error *error);
+
 /* --- the key -------------------------------------------------------------------------------- */
 
 #define GPUD_AUTH_KEY_MIN 16

@@ -154,6 +154,8 @@ static unsigned enumerate(unsigned index, struct place *place, struct gpud_error
     cl_uint platform_count = 0;
     unsigned found = 0;
     *place = (struct place){0};
+    if (gpud_library_need(&gpud_library_opencl, why) != GPUD_OK)
+        return 0;
     cl_int code = clGetPlatformIDs(PLATFORMS_MAX, platforms, &platform_count);
     if (code == CL_PLATFORM_NOT_FOUND_KHR || (code == CL_SUCCESS && platform_count == 0)) {
         gpud_fail(why, GPUD_NO_DEVICE, "no OpenCL driver: install one, e.g. pocl-opencl-icd");

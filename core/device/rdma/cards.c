@@ -620,7 +620,9 @@ enum gpud_status gpud_rdma_find_cards(struct gpud_network_card_list *cards,
     enum gpud_status status = GPUD_OK;
     size_t count;
     struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/sys/class/infiniband");
-    struct ibv_device **devices = count > 0 ? ibv_get_device_list(NULL) : NULL;
+    if (count > 0)
+        status = gpud_library_need(&gpud_library_rdma, error);
+    struct ibv_device **devices = count > 0 && status == GPUD_OK ? ibv_get_device_list(NULL) : NULL;
     for (size_t i = 0; i < count && status == GPUD_OK; i++) {
         struct gpud_network_card *card = gpud_list_add(&cards->list, error);
         if (card)

@@ -28,6 +28,9 @@
 enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events, struct gpud_error *error)
 {
     char hint[GPUD_REASON_MAX];
+    enum gpud_status status = gpud_library_need(&gpud_library_rdma, error);
+    if (status != GPUD_OK)
+        return status;
     struct rdma_event_channel *made = rdma_create_event_channel();
     if (!made) {
         int number = errno;
@@ -41,7 +44,7 @@ enum gpud_status gpud_rdma_open_events(struct rdma_event_channel **events, struc
     int flags = fcntl(made->fd, F_GETFL);
     if (flags < 0 || fcntl(made->fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
         fcntl(made->fd, F_SETFD, FD_CLOEXEC) < 0) {
-        enum gpud_status status = gpud_fail_errno(error, "cannot use the kernel's rdma_cm");
+        status = gpud_fail_errno(error, "cannot use the kernel's rdma_cm");
         rdma_destroy_event_channel(made);
         return status;
     }

@@ -848,6 +848,7 @@ static void await_thread(void)
 {
     gpud_lock_take(&io.lock);
     bool join = io.is_joinable && io.started_by == getpid();
+    io.is_joinable = io.is_joinable && !join; /* it may be called again */
     atomic_store(&io.is_exiting, true);
     gpud_lock_release(&io.lock);
     if (!join)
@@ -856,9 +857,22 @@ static void await_thread(void)
     pthread_join(io.thread, NULL);
 }
 
+/* Behind OpenSSL's own handler, which is registered first and so is called last: once more when
+ * there is OpenSSL, which connections without TLS do not load. */
+static void await_at_exit_locked(void)
+{
+    static bool is_registered, is_behind;
+    bool has_openssl =
+        gpud_library_is_loaded(&gpud_library_openssl) && gpud_openssl_open(NULL) == GPUD_OK;
+    if (has_openssl && !is_behind) {
+        OPENSSL_init_ssl(0, NULL);
+        is_registered = is_behind = atexit(await_thread) == 0;
+    }
+    is_registered = is_registered || atexit(await_thread) == 0;
+}
+
 static enum gpud_status start_locked(struct gpud_error *error)
 {
-    static bool is_registered;
     sigset_t all, before;
     if (io.runs)
         return GPUD_OK;
@@ -876,9 +890,6 @@ static enum gpud_status start_locked(struct gpud_error *error)
     }
     if (io.is_joinable)
         pthread_join(io.thread, NULL); /* it is already returning */
-    /* Behind OpenSSL's own, which is registered first and so is called last. */
-    OPENSSL_init_ssl(0, NULL);
-    is_registered = is_registered || atexit(await_thread) == 0;
     sigfillset(&all); /* OpenSSL's writes may raise SIGPIPE, and signals are the application's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&io.thread, NULL, io_run, NULL);
@@ -912,6 +923,7 @@ enum gpud_status gpud_io_add(struct tcp_channel *channel, struct gpud_error *err
     }
     channel->next = io.added;
     io.added = channel; /* before the thread starts, which ends when it has none */
+    await_at_exit_locked();
     enum gpud_status status = start_locked(error);
     if (status == GPUD_OK && epoll_ctl(io.poll, EPOLL_CTL_ADD, channel->fd, &event) < 0)
         status = gpud_fail_errno(error, "no descriptor to poll");

@@ -387,12 +387,15 @@ static bool expect_host(SSL *ssl, const char *host)
 static enum gpud_status make(struct tcp_tls **tls, bool is_sender,
                              const struct gpud_access_rule *access, struct gpud_error *error)
 {
+    enum gpud_status status = gpud_openssl_open(error);
+    if (status != GPUD_OK)
+        return status;
     struct tcp_tls *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for TLS");
     made->is_sender = is_sender;
     made->proof = gpud_tls_proof(access);
-    enum gpud_status status = make_context(made, access, error);
+    status = make_context(made, access, error);
     if (status == GPUD_OK)
         *tls = made;
     else

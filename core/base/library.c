@@ -1,0 +1,40 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Opens libraries that are not linked. */
+#include "base/library.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+bool gpud_library_open(struct gpud_library *library, char *why, size_t size)
+{
+    if (!library || atomic_load_explicit(&library->is_open, memory_order_acquire))
+        return true;
+    void *handle = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        snprintf(why, size, "%s cannot be loaded, which is in %s: %s", library->file,
+                 library->package, dlerror());
+        return false;
+    }
+    for (const struct gpud_library_function *each = library->functions; each->name; each++) {
+        void *function = dlsym(handle, each->name);
+        if (!function) {
+            snprintf(why, size, "%s has no %s: install a newer %s", library->file, each->name,
+                     library->package);
+            return false;
+        }
+        /* Two threads may do so at a time: they store the same. */
+        __atomic_store_n(each->pointer, function, __ATOMIC_RELAXED);
+    }
+    atomic_store_explicit(&library->is_open, true, memory_order_release);
+    return true;
+}
+
+bool gpud_library_is_loaded(const struct gpud_library *library)
+{
+    void *handle = library ? dlopen(library->file, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
+    if (handle)
+        dlclose(handle);
+    return !library || handle;
+}
