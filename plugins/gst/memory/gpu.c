@@ -4,6 +4,7 @@
 /* Slots in a GPU's memory, of any vendor. */
 #include "memory/memory.h"
 
+#include "base/library.h"
 #include "base/plugin.h"
 #include "wire/codec.h"
 
@@ -117,6 +118,13 @@ GstCaps *gpu_caps_in_memory(const GstCaps *caps, const struct gpu_vendor *vendor
     return copy;
 }
 
+/* Whether the neighbours may want its memory. Those that make or take some have loaded its library;
+ * where nothing has, no driver is loaded to find out. */
+static gboolean may_be_used(const struct gpu_vendor *vendor)
+{
+    return !gpud_library_is_loaded(vendor->library) || vendor->is_available();
+}
+
 enum gpu_use gpu_use_of_device(const gchar *device, gint *number)
 {
     *number = -1;
@@ -128,7 +136,7 @@ enum gpu_use gpu_use_of_device(const gchar *device, gint *number)
         return GPU_USE_NAMED;
     }
     for (guint i = 0; gpu_vendors[i]; i++)
-        if (gpu_vendors[i]->is_available())
+        if (may_be_used(gpu_vendors[i]))
             return GPU_USE_ANY;
     return GPU_USE_NONE;
 }
@@ -147,7 +155,7 @@ GstCaps *gpu_filter_caps(GstCaps *caps, enum gpu_use use, gint number)
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
         const struct gpu_vendor *vendor = vendor_of_features(gst_caps_get_features(caps, i));
         if (!vendor || (use == GPU_USE_NAMED && vendor == named) ||
-            (use == GPU_USE_ANY && vendor->is_available()))
+            (use == GPU_USE_ANY && may_be_used(vendor)))
             append_copy(useful, caps, i);
     }
     gst_caps_unref(caps);

@@ -173,9 +173,12 @@ struct gpu_vendor {
      * that copy a picture to the GPU and to the CPU. */
     const gchar *memory, *maker, *driver, *upload, *download;
 
+    /* Its library of GStreamer, which is_available() opens; NULL: it is linked. */
+    struct gpud_library *library;
+
     const struct slot_kind *slot_kind; /* a slot as such memory: two ops of its own, see memory.h */
 
-    /* Whether the driver is available; called often. */
+    /* Whether the driver is available, which it loads; called often. */
     gboolean (*is_available)(void);
 
     /* For struct gpu, whose other members are filled. NULL: *error says why not. */

@@ -11,6 +11,7 @@
  *
  * 1.24 gave memories a GstCudaStream. An element works on that one, or waits for it where the
  * memory is flagged NEED_SYNC. So a frame is ordered on its memory's stream. */
+#include "base/library.h"
 #include "memory/memory.h"
 
 #include <gst/cuda/gstcudabufferpool.h>
@@ -253,13 +254,19 @@ static gboolean cuda_look_into(GstMemory *memory, gint *ordinal, const GstVideoI
 /* A stride that is a valid texture pitch on every GPU, for drivers that do not report one. */
 #define STRIDE_ALIGN 32
 
+extern struct gpud_library gpud_library_gstcuda __attribute__((weak)); /* stubs.c */
+
 /* Checked once: a missing library does not appear while the process runs. */
 static gboolean cuda_is_available(void)
 {
     static gsize answer;
 
     if (g_once_init_enter(&answer)) {
-        gboolean loaded = gst_cuda_load_library();
+        gchar why[256];
+        gboolean opened = gpud_library_open(&gpud_library_gstcuda, why, sizeof(why));
+        gboolean loaded = opened && gst_cuda_load_library();
+        if (!opened)
+            GST_CAT_WARNING(gpud_gst_debug, "%s", why);
         if (loaded)
             gst_cuda_memory_init_once();
         g_once_init_leave(&answer, loaded ? 1 : 2);
@@ -320,6 +327,7 @@ const struct gpu_vendor gpu_vendor_cuda = {
     .driver = "NVIDIA's driver (libcuda.so.1)",
     .upload = "cudaupload",
     .download = "cudadownload",
+    .library = &gpud_library_gstcuda,
     .slot_kind = &cuda_slot_kind,
     .is_available = cuda_is_available,
     .wrap_context = cuda_wrap_context,
