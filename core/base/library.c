@@ -5,7 +5,9 @@
 #include "base/library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
+#include <string.h>
 
 bool gpud_library_open(struct gpud_library *library, char *why, size_t size)
 {
@@ -31,10 +33,14 @@ bool gpud_library_open(struct gpud_library *library, char *why, size_t size)
     return true;
 }
 
+static int has_name(struct dl_phdr_info *info, size_t size, void *file)
+{
+    const char *slash = strrchr(info->dlpi_name, '/');
+    return strcmp(slash ? slash + 1 : info->dlpi_name, file) == 0;
+}
+
+/* dlopen() with RTLD_NOLOAD would search the file system for a library that is not loaded. */
 bool gpud_library_is_loaded(const struct gpud_library *library)
 {
-    void *handle = library ? dlopen(library->file, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
-    if (handle)
-        dlclose(handle);
-    return !library || handle;
+    return !library || dl_iterate_phdr(has_name, (void *)library->file) != 0;
 }
