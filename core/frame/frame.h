@@ -72,9 +72,9 @@ enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_er
 
 /* The flags that belong to the picture, and travel with it; the others belong to one frame, or to
  * the library. */
-#define GPUD_FRAME_TRAVELS                                                     \
-    (GPUD_FRAME_CORRUPTED | GPUD_FRAME_DISCONTINUITY | GPUD_FRAME_INTERLACED | \
-     GPUD_FRAME_TOP_FIRST | GPUD_FRAME_TOP_FIELD | GPUD_FRAME_BOTTOM_FIELD |   \
+#define GPUD_FRAME_TRAVELS                                                                      \
+    (GPUD_FRAME_CORRUPTED | GPUD_FRAME_DISCONTINUITY | GPUD_FRAME_INTERLACED |                  \
+     GPUD_FRAME_TOP_FIRST | GPUD_FRAME_TOP_FIELD | GPUD_FRAME_BOTTOM_FIELD | GPUD_FRAME_DELTA | \
      ~(uint32_t)(GPUD_FRAME_USER - 1))
 
 struct gpud_frame {

@@ -289,6 +289,35 @@ int gpud_page_revoke(struct gpud_page_tx *view, uint32_t *entry)
     return 1;
 }
 
+const struct gpud_descriptor *gpud_page_peek_oldest(const struct gpud_page_tx *view)
+{
+    uint32_t claimed = atomic_load_explicit(&view->page->receiver.claimed, memory_order_acquire);
+    if (!view->end.carrier->can_take_back || view->head - claimed > view->entries ||
+        claimed == view->head)
+        return NULL;
+    return &view->page->sender.descriptor[view->order[INDEX(claimed)]];
+}
+
+bool gpud_page_take_key_request(const struct gpud_page_tx *view, uint32_t *serial,
+                                struct gpud_key_request *request)
+{
+    const struct gpud_page_key_request *words = &view->page->receiver.key_request;
+    uint32_t before = atomic_load_explicit(&words->serial, memory_order_acquire);
+    if (before == 0 || before == *serial)
+        return false;
+    uint32_t flags = atomic_load_explicit(&words->flags, memory_order_relaxed);
+    uint64_t low = atomic_load_explicit(&words->low, memory_order_relaxed);
+    uint64_t high = atomic_load_explicit(&words->high, memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&words->serial, memory_order_relaxed) != before)
+        return false; /* another one is being written: the next look finds it */
+    *serial = before;
+    request->at_once = flags & GPUD_PAGE_KEY_AT_ONCE;
+    request->all_headers = flags & GPUD_PAGE_KEY_ALL_HEADERS;
+    request->time_ns = flags & GPUD_PAGE_KEY_AT_TIME ? high << 32 | low : GPUD_TIME_NONE;
+    return true;
+}
+
 /* Model: message.2 in link.pml. */
 void gpud_page_count_message(struct gpud_page_tx *view)
 {
@@ -358,6 +387,23 @@ enum gpud_status gpud_page_check_sender(const struct gpud_page_rx *view, struct 
 void gpud_page_ask_for_lines(const struct gpud_page_rx *view)
 {
     publish_word(&view->end, &view->page->receiver.by_lines, 1);
+}
+
+void gpud_page_request_key(const struct gpud_page_rx *view, const struct gpud_key_request *request)
+{
+    struct gpud_page_key_request *words = &view->page->receiver.key_request;
+    uint32_t serial = atomic_load_explicit(&words->serial, memory_order_relaxed) + 1;
+    bool timed = request->time_ns != GPUD_TIME_NONE;
+    uint32_t flags = (request->at_once ? GPUD_PAGE_KEY_AT_ONCE : 0u) |
+                     (timed ? GPUD_PAGE_KEY_AT_TIME : 0u) |
+                     (request->all_headers ? GPUD_PAGE_KEY_ALL_HEADERS : 0u);
+    publish_word(&view->end, &words->serial, 0);
+    atomic_thread_fence(memory_order_seq_cst);
+    atomic_store_explicit(&words->flags, flags, memory_order_relaxed);
+    atomic_store_explicit(&words->low, (uint32_t)request->time_ns, memory_order_relaxed);
+    atomic_store_explicit(&words->high, (uint32_t)(request->time_ns >> 32), memory_order_relaxed);
+    publish_range(&view->end, &words->flags, 3 * sizeof(words->flags));
+    publish_word(&view->end, &words->serial, serial ? serial : 1);
 }
 
 /* The messages before a frame are read before it is claimed, so that a larger number is known by

@@ -473,6 +473,22 @@ struct gpud_page_signal {
 /* struct gpud_link_stats, word by word, in its order: what a receiver counts, for people. */
 #define GPUD_PAGE_STATS (sizeof(struct gpud_link_stats) / sizeof(uint64_t))
 
+/* A receiver's wish for a frame that is not GPUD_FRAME_DELTA. A sender that does not know these
+ * words does not look at them, and one that does finds zeros in an older receiver's page. */
+struct gpud_page_key_request {
+    _Atomic uint32_t flags;     /* enum gpud_page_key_flags */
+    _Atomic uint32_t low, high; /* the time, if it has one */
+    /* Another one for each request; 0: there was none yet, or the words before it are being
+     * written. */
+    _Atomic uint32_t serial;
+};
+
+enum gpud_page_key_flags {
+    GPUD_PAGE_KEY_AT_ONCE = 1 << 0,
+    GPUD_PAGE_KEY_AT_TIME = 1 << 1,
+    GPUD_PAGE_KEY_ALL_HEADERS = 1 << 2,
+};
+
 /* Cache lines of 64 bytes separate words written for every frame from those written rarely. */
 struct gpud_receiver_half {
     struct gpud_page_identity identity;
@@ -493,7 +509,8 @@ struct gpud_receiver_half {
     struct gpud_page_signal release[GPUD_PAGE_ENTRIES];
     _Atomic uint64_t stats[GPUD_PAGE_STATS];
     _Atomic uint32_t by_lines; /* 1: frames may be published while they are written */
-    uint8_t padding_half[3580 - sizeof(struct gpud_link_stats)];
+    struct gpud_page_key_request key_request;
+    uint8_t padding_half[3564 - sizeof(struct gpud_link_stats)];
 };
 
 struct gpud_sender_half {
@@ -698,6 +715,15 @@ int gpud_page_reap(struct gpud_page_tx *view, uint32_t *entry);
  * free again; 0 if there is none or the carrier cannot; −1 on a violation. */
 int gpud_page_revoke(struct gpud_page_tx *view, uint32_t *entry);
 
+/* The descriptor of that entry, which the receiver may be claiming now; NULL: there is none. */
+const struct gpud_descriptor *gpud_page_peek_oldest(const struct gpud_page_tx *view);
+
+/* Whether the receiver has made a request since the one with *serial, which becomes that of the
+ * request. Its words are unverified. */
+struct gpud_key_request;
+bool gpud_page_take_key_request(const struct gpud_page_tx *view, uint32_t *serial,
+                                struct gpud_key_request *request);
+
 /* Whether an entry was given back and not reaped yet. */
 static inline bool gpud_page_has_returns(const struct gpud_page_tx *view)
 {
@@ -749,6 +775,9 @@ enum gpud_status gpud_page_check_sender(const struct gpud_page_rx *view, struct 
 
 /* Asks for frames that are still written, before the first one. */
 void gpud_page_ask_for_lines(const struct gpud_page_rx *view);
+
+/* Publishes a request for the sender's next look; one thread at a time, which may be any. */
+void gpud_page_request_key(const struct gpud_page_rx *view, const struct gpud_key_request *request);
 
 /* Lies in a cache line that giving the frame back writes and publishes anyway. */
 static inline void gpud_page_tell_latency(const struct gpud_page_rx *view, uint32_t latency)

@@ -34,6 +34,10 @@ enum gpud_frame_flags {
     GPUD_FRAME_TOP_FIELD = 1 << 5, /**< the frame is the top field alone, with half the rows */
     /** the frame is the bottom field alone, with half the rows */
     GPUD_FRAME_BOTTOM_FIELD = 1 << 6,
+    /** The frame is of no use without those before it, as a codec's picture that is not a key
+     * frame. A receiver begins with a frame that has not this flag, and frames with it that follow
+     * a lost one are lost, too: see gpud_sender_take_key_request(). */
+    GPUD_FRAME_DELTA = 1 << 7,
     /** From this bit up the bits are the application's and travel as they are. */
     GPUD_FRAME_USER = 1 << 16,
 };

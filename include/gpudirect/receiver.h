@@ -13,7 +13,8 @@
  * @endverbatim
  *
  * Thread-safety: acquire and count_frames come from one thread at a time; frames may be released
- * from any thread; get_fd, get_info, set_slots and interrupt may be called from any thread.
+ * from any thread; get_fd, get_info, set_slots, request_key and interrupt may be called from any
+ * thread.
  */
 /* clang-format on */
 #ifndef GPUDIRECT_RECEIVER_H
@@ -240,6 +241,16 @@ GPUD_API uint32_t gpud_receiver_count_frames(struct gpud_receiver *receiver);
  * @param slots  frames; at most GPUD_SLOTS_MAX; 0: as gpud_receiver_params.slots
  */
 GPUD_API void gpud_receiver_set_slots(struct gpud_receiver *receiver, uint32_t slots);
+
+/** Asks the sender for a frame that is not GPUD_FRAME_DELTA: gpud_sender_take_key_request(). A
+ * request that the sender has not seen yet is replaced by the next one. Without a connection, and
+ * with a sender of an older release, it has no effect. Any thread, also for a member of a group.
+ *
+ * @param receiver  the receiver
+ * @param request  what is asked for
+ */
+GPUD_API void gpud_receiver_request_key(struct gpud_receiver *receiver,
+                                        const struct gpud_key_request *request);
 
 /** Tells the sender (gpud_link_info.latency_ns) how long the frame acquired last took, by a clock
  * that both hosts follow, PTP for example, which only the application knows. Call it before that

@@ -16,8 +16,8 @@
  *
  * Thread-safety: submit, configure, send_event, send_eos and destroy come from one thread at a
  * time; acquire may come from any thread, also during submit; lent frames may be released from any
- * thread; get_info, list_links, wait, announce, interrupt and set_slow_receiver may be called from
- * any thread.
+ * thread; get_info, list_links, wait, announce, interrupt, take_key_request and set_slow_receiver
+ * may be called from any thread.
  */
 /* clang-format on */
 #ifndef GPUDIRECT_SENDER_H
@@ -339,7 +339,7 @@ GPUD_API enum gpud_status gpud_sender_submit_lines(struct gpud_sender *sender,
 
 /** Sends a message of the application's, in order with the frames. The last one of each kind that
  * has the bit GPUD_EVENT_STICKY is also sent to receivers that connect later, before their first
- * frame: 16 kinds at most, in the order in which they were first sent.
+ * frame: 24 kinds at most, in the order in which they were first sent.
  *
  * @param sender  the sender
  * @param kind  the application's own number
@@ -362,6 +362,33 @@ GPUD_API enum gpud_status gpud_sender_send_event(struct gpud_sender *sender, uin
  */
 GPUD_API enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender,
                                                struct gpud_error *error);
+
+/** What is asked of the sender's encoder: a frame that is not GPUD_FRAME_DELTA. */
+struct gpud_key_request {
+    size_t size;      /**< sizeof(the struct), as the caller knows it */
+    bool at_once;     /**< the next frame that can be one */
+    bool all_headers; /**< with everything that a decoder needs to begin */
+    /** and the first frame from that time on, on the sender's time line (gpud_frame_info.pts_ns);
+     * GPUD_TIME_NONE: no time is asked for */
+    uint64_t time_ns;
+};
+
+/** Whether frames that are not GPUD_FRAME_DELTA have been asked for since the last call: by
+ * receivers (gpud_receiver_request_key()), or by the library, once for each receiver that waits for
+ * one because it is new or has lost a frame. Requests are merged: of several times the first one
+ * counts. Call it after each frame of a stream that has such frames, and hand the request to the
+ * encoder. Any thread.
+ *
+ * A receiver's first frame is not GPUD_FRAME_DELTA: those before it are not sent to it, and not
+ * counted. If a frame is lost for it, by a policy or a failure, those with the flag that follow are
+ * not sent to it, and are counted as lost, up to the next one without.
+ *
+ * @param sender  the sender
+ * @param request  filled as far as request->size goes
+ * @return true if there is a request
+ */
+GPUD_API bool gpud_sender_take_key_request(struct gpud_sender *sender,
+                                           struct gpud_key_request *request);
 
 /** A descriptor for epoll, GMainLoop or io_uring, for an application that acquires and submits with
  * a timeout of 0: after such a call returned GPUD_TIMEOUT it becomes readable when trying again may

@@ -345,6 +345,16 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     receiver->discontinuity = false;
 }
 
+/* Whether the frame depends on one that this receiver does not have. Its sender leaves such frames
+ * out; but one may have been claimed while those before it were taken back, or their copies failed.
+ * As they are not counted as received, they are a part of the gap before the next frame. */
+static bool lacks_reference(const struct gpud_receiver *receiver,
+                            const struct gpud_frame_info *info)
+{
+    return info->flags & GPUD_FRAME_DELTA &&
+           (!receiver->counting || info->sequence != receiver->last_sequence + 1);
+}
+
 /* Takes what is next in order: a frame (GPUD_OK, *frame set), a message (GPUD_OK, *frame NULL),
  * nothing (GPUD_AGAIN), or the end of the connection. Model: next.1 to next.5 in link.pml. */
 static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_frame **frame,
@@ -379,6 +389,11 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
             struct gpud_frame *twice = &rx->frame;
             gpud_frame_release(&twice);
             return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: a frame twice");
+        }
+        if (lacks_reference(receiver, &rx->frame.info)) {
+            struct gpud_frame *useless = &rx->frame;
+            gpud_frame_release(&useless);
+            return GPUD_AGAIN; /* the next call finds the next frame */
         }
         count_frame(receiver, &rx->frame.info);
         *frame = &rx->frame;
@@ -694,6 +709,19 @@ void gpud_receiver_set_slots(struct gpud_receiver *receiver, uint32_t slots)
     gpud_lock_take(&receiver->lock);
     receiver->slots_wished = slots < GPUD_SLOTS_MAX ? slots : GPUD_SLOTS_MAX;
     gpud_receiver_ask_for_slots(receiver);
+    gpud_lock_release(&receiver->lock);
+}
+
+void gpud_receiver_request_key(struct gpud_receiver *receiver,
+                               const struct gpud_key_request *request)
+{
+    struct gpud_key_request own;
+    if (gpud_sized_read(&own, sizeof(own), request, GPUD_END_OF(struct gpud_key_request, time_ns),
+                        "gpud_key_request", NULL) != GPUD_OK)
+        return;
+    gpud_lock_take(&receiver->lock);
+    if (receiver->session)
+        gpud_page_request_key(&receiver->session->view, &own);
     gpud_lock_release(&receiver->lock);
 }
 

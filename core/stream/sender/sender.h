@@ -88,7 +88,7 @@ struct gpud_transport;
 
 /* How many kinds of sticky events there can be; new receivers get the last event of each before
  * their first frame. */
-#define GPUD_STICKY_MAX 16
+#define GPUD_STICKY_MAX 24
 
 /* Connections before their first message. */
 #define GPUD_NEWCOMERS_MAX 64
@@ -157,6 +157,7 @@ struct gpud_sender {
     struct gpud_pool *device_pool; /* on the device */
     struct gpud_pool *host_pool;   /* on the host; == device_pool there */
     struct gpud_user_message *sticky[GPUD_STICKY_MAX];
+    struct gpud_key_request key_request; /* not taken yet; size is 0 if there is none */
     uint64_t sequence;
     int64_t submitted; /* time of the last frame; 0: none yet */
     struct gpud_rate rate;
@@ -385,6 +386,7 @@ struct gpud_transport {
     const struct gpud_route_ops *route;
     bool on_host; /* the ring is in host pages, which both devices read and write */
     struct gpud_page_tx page;
+    uint32_t key_serial; /* of the receiver's last request that was taken */
     struct gpud_pool
         *pool; /* SENDER_DEVICE, SENDER_HOST: the ring that is shared, or written from */
     struct gpud_remote *remote;   /* between hosts: carries the frames and the page */
@@ -552,6 +554,9 @@ struct gpud_link {
     struct gpud_link_end end;
     bool started; /* has had a first frame; `start` is the sequence before it */
     uint64_t start;
+    /* Frames with GPUD_FRAME_DELTA are lost until one comes without: a frame before them was. */
+    bool awaits_key;
+    bool key_asked;                        /* for that one, or for the first frame */
     char fallback_reason[GPUD_REASON_MAX]; /* why not a better route */
     struct gpud_transport *transport;      /* from OFFERED on */
     uint32_t slots; /* of a pool, which the receiver may hold; from the offer on */
@@ -635,6 +640,7 @@ static inline void gpud_link_uncount(struct gpud_link *link, uint32_t count)
 static inline void gpud_link_count_drop(struct gpud_link *link, uint64_t *cause)
 {
     (*cause)++;
+    link->awaits_key = true;
     link->info.dropped++;
     link->sender->info.dropped += link->requested_policy <= GPUD_SLOW_BLOCK;
     GPUD_PROBE(drop, link->sender, link->id, link->info.dropped);

@@ -135,12 +135,26 @@ static void waiting_frame_free(struct gpud_waiting_frame *frame)
     free(frame);
 }
 
+static bool is_delta(const struct gpud_frame_info *info)
+{
+    return info->flags & GPUD_FRAME_DELTA;
+}
+
+/* Drops the oldest frame, and those behind it that are of no use without it. */
 static void drop_waiting(struct gpud_link *link)
 {
-    struct gpud_waiting_frame *frame = take_waiting(link);
-    bool had_ring = link->state >= GPUD_LINK_STREAMING && link->epoch == frame->slot->pool->epoch;
-    gpud_link_count_drop(link, had_ring ? &link->info.dropped_oldest : &link->info.dropped_format);
-    waiting_frame_free(frame);
+    bool awaits_key = link->awaits_key;
+    do {
+        struct gpud_waiting_frame *frame = take_waiting(link);
+        bool had_ring =
+            link->state >= GPUD_LINK_STREAMING && link->epoch == frame->slot->pool->epoch;
+        gpud_link_count_drop(link,
+                             had_ring ? &link->info.dropped_oldest : &link->info.dropped_format);
+        waiting_frame_free(frame);
+    } while (link->waiting.frames && is_delta(&link->waiting.frames->info));
+    /* What follows the newest frame depends on those that are left, if there are any. */
+    if (link->waiting.frames)
+        link->awaits_key = awaits_key;
 }
 
 void gpud_waiting_clear(struct gpud_link *link)
@@ -809,14 +823,32 @@ static void await_credits(struct gpud_link *link, int64_t deadline)
 
 /* --- submitting ---------------------------------------------------------------------------- */
 
-/* References the links that get this frame; later ones do not. */
-static uint32_t snapshot(struct gpud_sender *sender, struct gpud_link *links[GPUD_RECEIVERS_MAX])
+/* Once for each key frame that the link waits for. */
+static void ask_for_key(struct gpud_link *link)
+{
+    struct gpud_key_request *request = &link->sender->key_request;
+    if (link->key_asked)
+        return;
+    link->key_asked = true;
+    if (!request->size)
+        *request = (struct gpud_key_request){.size = sizeof(*request), .time_ns = GPUD_TIME_NONE};
+    request->at_once = request->all_headers = true;
+}
+
+/* References the links that get this frame; later ones do not, nor, if the frame depends on others,
+ * those that have not begun. */
+static uint32_t snapshot(struct gpud_sender *sender, bool delta,
+                         struct gpud_link *links[GPUD_RECEIVERS_MAX])
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         if (!gpud_link_takes_frames(sender->links[i]))
             continue;
         struct gpud_link *link = sender->links[i];
+        if (!link->started && delta) {
+            ask_for_key(link);
+            continue;
+        }
         if (!link->started) {
             link->started = true;
             link->start = sender->sequence;
@@ -829,12 +861,34 @@ static uint32_t snapshot(struct gpud_sender *sender, struct gpud_link *links[GPU
     return count;
 }
 
+/* Takes back the oldest frame that the receiver has not taken, and those behind it that are of no
+ * use without it. GPUD_AGAIN: there is none. */
+static enum gpud_status revoke_oldest(struct gpud_link *link)
+{
+    const struct gpud_descriptor *next;
+    bool awaits_key = link->awaits_key;
+    struct gpud_error reason;
+    do {
+        enum gpud_status status = gpud_transport_revoke(link->transport, &reason);
+        if (status == GPUD_PEER)
+            gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
+        if (status != GPUD_OK)
+            return status;
+        gpud_link_uncount(link, 1);
+        gpud_link_count_drop(link, &link->info.dropped_oldest);
+        next = gpud_page_peek_oldest(&link->transport->page);
+    } while (next && next->flags & GPUD_FRAME_DELTA);
+    if (next)
+        link->awaits_key = awaits_key;
+    return GPUD_OK;
+}
+
 /* Model (tests/model): credit.1 to credit.4 in ring.pml.
  *
- * Takes a credit of one receiver, by its policy. GPUD_OK with *target filled; GPUD_CLOSED: it gets
- * nothing (it is dead, or the frame is dropped for it, which counts as *drop); GPUD_AGAIN,
- * GPUD_TIMEOUT: it blocks. */
-static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
+ * Takes a credit of one receiver, by its policy. delta: the frame depends on those before it.
+ * GPUD_OK with *target filled; GPUD_CLOSED: it gets nothing (it is dead, or the frame is dropped
+ * for it, which counts as *drop); GPUD_AGAIN, GPUD_TIMEOUT: it blocks. */
+static enum gpud_status take_credit(struct gpud_link *link, bool delta, int64_t deadline,
                                     struct gpud_delivery_target *target, uint64_t **drop,
                                     struct gpud_error *error)
 {
@@ -855,6 +909,12 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         enum gpud_slow_receiver policy = gpud_link_policy(link);
         bool blocks = policy == GPUD_SLOW_BLOCK;
         uint32_t entry;
+        if (delta && link->awaits_key) {
+            *drop = policy == GPUD_SLOW_DROP_NEWEST ? &link->info.dropped_newest
+                    : ready                         ? &link->info.dropped_oldest
+                                                    : &link->info.dropped_format;
+            return GPUD_CLOSED;
+        }
         if (ready && !gpud_link_is_behind(link) && has_room(link->transport) &&
             (gpud_page_take(&link->transport->page, &entry) ||
              (blocks && gpud_transport_await_release(link->transport, sender->queue) &&
@@ -864,6 +924,12 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             return GPUD_OK;
         }
         enum gpud_waiting_kind waits = waiting_kind(link);
+        /* It would replace a frame that it depends on. */
+        if (waits != GPUD_WAITING_NONE && delta &&
+            link->waiting.count + link->waiting.late >= limit_of(link)) {
+            *drop = ready ? &link->info.dropped_oldest : &link->info.dropped_format;
+            return GPUD_CLOSED;
+        }
         if (waits != GPUD_WAITING_NONE) {
             gpud_target_take(target, link, GPUD_NO_ENTRY);
             link->waiting.late++;
@@ -874,15 +940,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             return GPUD_OK;
         }
         if (ready && policy == GPUD_SLOW_DROP_OLDEST) {
-            struct gpud_error reason;
-            enum gpud_status status = gpud_transport_revoke(link->transport, &reason);
-            if (status == GPUD_PEER)
-                gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
-            if (status == GPUD_OK) {
-                gpud_link_uncount(link, 1);
-                gpud_link_count_drop(link, &link->info.dropped_oldest);
-            }
-            if (status != GPUD_AGAIN)
+            if (revoke_oldest(link) != GPUD_AGAIN)
                 continue;
         }
         if (!blocks) {
@@ -998,7 +1056,8 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
 {
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint64_t *drop[GPUD_RECEIVERS_MAX]; /* where a drop of this frame counts for the link */
-    uint32_t count = snapshot(sender, links);
+    bool delta = is_delta(&frame->info);
+    uint32_t count = snapshot(sender, delta, links);
     struct gpud_delivery delivery;
     delivery.frame = frame;
     delivery.info = &frame->info;
@@ -1018,7 +1077,8 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
                               waiting_kind(links[i]) == GPUD_WAITING_KEPT);
     enum gpud_status status = take_slots(sender, needs, deadline, &delivery, error);
     for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
-        status = take_credit(links[i], deadline, &delivery.target[delivery.count], &drop[i], error);
+        status = take_credit(links[i], delta, deadline, &delivery.target[delivery.count], &drop[i],
+                             error);
         if (status == GPUD_OK)
             delivery.count++;
         else if (status == GPUD_CLOSED)
@@ -1036,9 +1096,14 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
         delivery.sequence = ++sender->sequence;
         GPUD_PROBE(submit, sender, delivery.count, delivery.sequence);
         sender->ended = false;
-        for (uint32_t i = 0; i < count; i++)
+        for (uint32_t i = 0; i < count; i++) {
+            links[i]->awaits_key &= delta;
+            links[i]->key_asked &= delta;
             if (drop[i])
                 gpud_link_count_drop(links[i], drop[i]);
+            if (drop[i] && delta)
+                ask_for_key(links[i]);
+        }
         status = gpud_deliver(sender, &delivery, error);
     } else {
         submit_give_up(&delivery);
@@ -1177,6 +1242,29 @@ enum gpud_status gpud_sender_submit_lines(struct gpud_sender *sender, struct gpu
     if (!begun)
         status = submit_frame(sender, frame, BY_LINES, timeout_ns, &delivered, error);
     return status == GPUD_OK ? gpud_lines_advance(sender, frame, lines, error) : status;
+}
+
+bool gpud_sender_take_key_request(struct gpud_sender *sender, struct gpud_key_request *request)
+{
+    gpud_sender_lock(sender);
+    struct gpud_key_request *all = &sender->key_request, said;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_transport *transport = sender->links[i]->transport;
+        if (!transport || !transport->page.page ||
+            !gpud_page_take_key_request(&transport->page, &transport->key_serial, &said))
+            continue;
+        all->at_once |= said.at_once;
+        all->all_headers |= said.all_headers;
+        if (!all->size || said.time_ns < all->time_ns) /* NONE is later than all */
+            all->time_ns = said.time_ns;
+        all->size = sizeof(*all);
+    }
+    bool some = all->size > 0;
+    if (some)
+        gpud_sized_copy(request, request->size, all, sizeof(*all));
+    *all = (struct gpud_key_request){0};
+    gpud_sender_unlock(sender);
+    return some;
 }
 
 /* === messages ================================================================================ */
