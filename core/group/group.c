@@ -72,9 +72,55 @@ static struct gpud_group_item *group_take_dropped(struct gpud_group *group)
     return list;
 }
 
-static void keep_event(struct gpud_group_member *member, const struct gpud_user_event *said)
+static struct gpud_group_event *copy_event(const struct gpud_user_event *said)
 {
     struct gpud_group_event *event = malloc(sizeof(*event) + said->size);
+    if (!event)
+        return NULL;
+    event->next = NULL;
+    event->said = *said;
+    if (said->size)
+        memcpy(event->data, said->data, said->size);
+    event->said.data = event->data;
+    return event;
+}
+
+/* Puts it in place of the one of its kind, if there is memory. */
+static void keep_sticky(struct gpud_group_member *member, const struct gpud_user_event *said)
+{
+    struct gpud_group_event **place = &member->sticky, *event = copy_event(said), *before = NULL;
+    uint32_t count = 0;
+    gpud_lock_take(&member->group->lock);
+    for (; *place && (*place)->said.kind != said->kind; count++)
+        place = &(*place)->next;
+    before = *place;
+    if (event && (before || count < GPUD_GROUP_STICKY_MAX)) {
+        event->next = before ? before->next : NULL;
+        *place = event;
+        event = NULL;
+    } else {
+        before = NULL;
+    }
+    gpud_lock_release(&member->group->lock);
+    free(event);
+    free(before);
+}
+
+/* Copies of all of them. */
+static struct gpud_group_event *copy_sticky(struct gpud_group_member *member)
+{
+    struct gpud_group_event *first = NULL, **end = &first;
+    gpud_lock_take(&member->group->lock);
+    for (const struct gpud_group_event *at = member->sticky; at; at = at->next)
+        if ((*end = copy_event(&at->said)))
+            end = &(*end)->next;
+    gpud_lock_release(&member->group->lock);
+    return first;
+}
+
+static void keep_event(struct gpud_group_member *member, const struct gpud_user_event *said)
+{
+    struct gpud_group_event *event = copy_event(said);
     if (!event || member->events_count == GPUD_GROUP_EVENTS_MAX) {
         gpud_log_warning(&member->group->context->log, AREA,
                          "member %u: an event is lost, because %s", member->index,
@@ -82,11 +128,6 @@ static void keep_event(struct gpud_group_member *member, const struct gpud_user_
         free(event);
         return;
     }
-    event->next = NULL;
-    event->said = *said;
-    if (said->size)
-        memcpy(event->data, said->data, said->size);
-    event->said.data = event->data;
     *member->events_end = event;
     member->events_end = &event->next;
     member->events_count++;
@@ -105,10 +146,16 @@ static struct gpud_group_event *take_events(struct gpud_group_member *member)
 static void member_on_event(void *user, enum gpud_event event, const void *data)
 {
     struct gpud_group_member *member = user;
+    struct gpud_group_event *gone = NULL;
     if (event == GPUD_EVENT_CONNECTED) {
         member->peer = *(const struct gpud_peer_info *)data;
         member->connection++;
         member->renewed = true;
+        gpud_lock_take(&member->group->lock);
+        gone = member->sticky;
+        member->sticky = NULL;
+        gpud_lock_release(&member->group->lock);
+        free_events(gone);
     } else if (event == GPUD_EVENT_FORMAT) {
         member->format = *(const struct gpud_format_event *)data;
         member->renewed = true;
@@ -117,7 +164,10 @@ static void member_on_event(void *user, enum gpud_event event, const void *data)
         gpud_match_join(&member->group->match, member->index);
         gpud_lock_release(&member->group->lock);
     } else if (event == GPUD_EVENT_USER && member->group->on_event) {
-        keep_event(member, data);
+        const struct gpud_user_event *said = data;
+        if (said->kind & GPUD_EVENT_STICKY && member->group->match.mode == GPUD_GROUP_ANY)
+            keep_sticky(member, said);
+        keep_event(member, said);
     }
 }
 
@@ -242,6 +292,7 @@ static void member_take_frame(struct gpud_group_member *member, struct gpud_fram
         .duration = duration,
         .rate = rate,
         .gap = info.flags & GPUD_FRAME_DISCONTINUITY,
+        .delta = info.flags & GPUD_FRAME_DELTA,
         .arrival = gpud_now(),
         .what = item,
         .corrupted = info.flags & GPUD_FRAME_CORRUPTED,
@@ -499,6 +550,7 @@ void gpud_group_destroy(struct gpud_group **group)
         gpud_receiver_interrupt(receiver, member->was_interrupted);
         group_link_unref(&member->link);
         free_events(member->events);
+        free_events(member->sticky);
     }
     struct gpud_group_item *list = NULL;
     for (uint32_t i = 0; i < gone->count; i++) {
@@ -598,6 +650,15 @@ static void take_out(struct gpud_group *group, struct gpud_match_decision *decis
     }
 }
 
+/* Frees the events. */
+static void tell_events(const struct gpud_group *group, uint32_t member, enum gpud_event as,
+                        struct gpud_group_event *events)
+{
+    for (const struct gpud_group_event *at = events; at; at = at->next)
+        group->on_event(group->user, member, as, &at->said);
+    free_events(events);
+}
+
 /* Tells what is new of each frame's connection, format and events, and fills in the instant. */
 static void group_fill(struct gpud_group *group, const struct gpud_match_decision *decision,
                        struct handed *handed, struct gpud_group_instant *instant)
@@ -621,15 +682,12 @@ static void group_fill(struct gpud_group *group, const struct gpud_match_decisio
             group->on_event(group->user, i, GPUD_EVENT_CONNECTED, &link->peer);
         if (group->on_event && *before != link)
             group->on_event(group->user, i, GPUD_EVENT_FORMAT, &link->format);
+        if (group->on_event && any && *before != link)
+            tell_events(group, i, GPUD_EVENT_REPEATED, copy_sticky(&group->members[i]));
         group_link_unref(before);
         *before = link;
         group->reported_member = i;
-        while (handed->events[i]) {
-            struct gpud_group_event *event = handed->events[i];
-            handed->events[i] = event->next;
-            group->on_event(group->user, i, GPUD_EVENT_USER, &event->said);
-            free(event);
-        }
+        tell_events(group, i, GPUD_EVENT_USER, handed->events[i]);
     }
     group_release(handed->dropped);
     gpud_sized_copy(instant, instant->size, &filled, sizeof(filled));
@@ -697,6 +755,22 @@ static enum gpud_status gone(const struct gpud_group *group, struct gpud_error *
                      group->request.time, oldest->time);
 }
 
+/* Passes over frames that are of no use, and asks their sender for one that is. Drops the lock
+ * meanwhile. */
+static void skip(struct gpud_group *group, const struct gpud_match_decision *decision)
+{
+    const struct gpud_key_request request = {
+        .size = sizeof(request), .at_once = true, .all_headers = true, .time_ns = GPUD_TIME_NONE};
+    bool asks = gpud_match_skip(&group->match, decision);
+    struct gpud_group_item *dropped = group_take_dropped(group);
+    pthread_cond_broadcast(&group->room);
+    gpud_lock_release(&group->lock);
+    group_release(dropped);
+    if (asks)
+        gpud_receiver_request_key(group->members[decision->member].receiver, &request);
+    gpud_lock_take(&group->lock);
+}
+
 /* Under the lock, which is dropped while waiting. */
 static enum gpud_status decide(struct gpud_group *group, int64_t deadline,
                                struct gpud_match_decision *decision, struct gpud_error *error)
@@ -722,6 +796,10 @@ static enum gpud_status decide(struct gpud_group *group, int64_t deadline,
                 return GPUD_OK;
             /* A frame that is known to be broken by now gives way to another member's. */
             entry->corrupted = true;
+            continue;
+        }
+        if (decision->verdict == GPUD_MATCH_SKIP) {
+            skip(group, decision);
             continue;
         }
         group->waits_until = decision->until;

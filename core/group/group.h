@@ -65,6 +65,7 @@ struct gpud_match_entry {
     uint64_t duration; /* until the next frame; 0: unknown */
     uint32_t rate;     /* SOUND: samples a second */
     bool gap;          /* the sender's frames before it are missing */
+    bool delta;        /* it depends on its sender's frames before it */
     int64_t arrival;
     void *what;     /* the caller's */
     bool corrupted; /* taken only if no other member has a good one */
@@ -132,6 +133,11 @@ struct gpud_match {
     } records[GPUD_MATCH_RECORDS];
     uint32_t recorded;
     bool lost; /* DATA: a packet was late, which the next one has to say */
+    /* ANY: frames that depend on others have come. Then the frames of one member are handed on, up
+     * to one of another that does not: two encoders' frames do not fit together. */
+    bool keyed;
+    uint32_t chain; /* one more than the member whose next frame fits the last one; 0: none */
+    bool key_asked; /* by gpud_match_skip(), since the last frame that depends on no other */
 };
 
 struct gpud_match_request {
@@ -144,6 +150,7 @@ struct gpud_match_decision {
     enum {
         GPUD_MATCH_WAIT,  /* nothing before `until`, unless something arrives */
         GPUD_MATCH_TAKE,  /* the entries */
+        GPUD_MATCH_SKIP,  /* they are of no use: gpud_match_skip(), and decide again */
         GPUD_MATCH_GONE,  /* AT: no member has that instant, and none is to deliver it */
         GPUD_MATCH_CLOSED /* the last stream ended; the caller clears at_end */
     } verdict;
@@ -182,6 +189,9 @@ void gpud_match_decide(struct gpud_match *match, const struct gpud_match_request
 void gpud_match_commit(struct gpud_match *match, const struct gpud_match_request *request,
                        const struct gpud_match_decision *decision);
 
+/* After SKIP. true: a key frame of decision->member is needed. */
+bool gpud_match_skip(struct gpud_match *match, const struct gpud_match_decision *decision);
+
 /* The next entry that is to be dropped, which leaves the machine; NULL: none. Call it until then
  * after every function above that changes something. */
 void *gpud_match_drop(struct gpud_match *match);
@@ -201,6 +211,9 @@ int64_t gpud_match_latency(const struct gpud_match *match);
 
 /* USER events that wait for a member's next frame; more than these are lost. */
 #define GPUD_GROUP_EVENTS_MAX 64
+
+/* Kinds of sticky events that are kept of a member; others are not repeated. */
+#define GPUD_GROUP_STICKY_MAX 32
 
 /* Frames in the match, those that the member's thread releases, and those that the application's
  * does. */
@@ -252,7 +265,8 @@ struct gpud_group_member {
 
     struct gpud_group_item items[GPUD_GROUP_ITEMS]; /* `used` is set in its thread only */
     /* Under the group's lock. */
-    char reason[GPUD_REASON_MAX]; /* why its last acquire gave no frame */
+    struct gpud_group_event *sticky; /* ANY: the last one of each kind, of this connection */
+    char reason[GPUD_REASON_MAX];    /* why its last acquire gave no frame */
     uint64_t frames, handed_on, untimed;
 };
 

@@ -97,6 +97,9 @@ bool gpud_freeze_note(struct gpud_freeze *freeze, struct gpud_frame *frame, uint
  * before it of a member that was there meanwhile. Nothing says whether there are any. */
 #define JOIN_PATIENCE (GPUD_SEC / 2)
 
+/* How long the member whose frames are handed on is waited for, where frames depend on others. */
+#define CHAIN_PATIENCE (GPUD_SEC / 2)
+
 /* Without a rate or durations. */
 #define LATENCY_ALL (40 * GPUD_MSEC)
 #define LATENCY_ANY (10 * GPUD_MSEC)
@@ -404,6 +407,9 @@ void gpud_match_add(struct gpud_match *match, uint32_t member, struct gpud_match
         match->lost = true;
     }
     entry.passed = recorded || (match->begun && !apart && match_is_over(match, &entry));
+    match->keyed |= match->mode == GPUD_GROUP_ANY && entry.delta;
+    if (entry.passed && match->chain == member + 1)
+        match->chain = 0;
     if (!entry.passed && (!m->known || newest > m->newest))
         m->advanced_at = entry.arrival;
     if (match->begun && !apart)
@@ -486,6 +492,8 @@ void *gpud_match_drop(struct gpud_match *match)
         if (!entry)
             continue;
         void *what = entry->what;
+        if (!entry->passed && match->chain == (uint32_t)(m - match->members) + 1)
+            match->chain = 0;
         m->ignored += !entry->passed && is_apart(match, m, entry->time);
         size_t behind = (size_t)(m->entries + m->count - (entry + 1));
         memmove(entry, entry + 1, behind * sizeof(*entry));
@@ -547,9 +555,26 @@ static uint32_t find_favourite(const struct gpud_match *match,
     return request->preferred;
 }
 
-static int badness(const struct gpud_match_entry *entry)
+static bool goes_on_after(const struct gpud_match_member *m, uint64_t time)
 {
-    return 2 * entry->corrupted + entry->frozen;
+    return m->alive && m->known && m->newest > time;
+}
+
+/* Whether handing it on would break a stream whose frames depend on each other: it depends on one
+ * that was not handed on, or takes the place of a member that goes on without this instant. */
+static bool is_useless(const struct gpud_match *match, uint32_t member,
+                       const struct gpud_match_entry *entry)
+{
+    if (!match->keyed || match->chain == member + 1)
+        return false;
+    return entry->delta || (member != match->preferred && match->chain &&
+                            goes_on_after(&match->members[match->chain - 1], entry->time));
+}
+
+static int badness(const struct gpud_match *match, uint32_t member,
+                   const struct gpud_match_entry *entry)
+{
+    return 4 * is_useless(match, member, entry) + 2 * entry->corrupted + entry->frozen;
 }
 
 /* ANY: the best frame; ALL: the first. */
@@ -561,7 +586,9 @@ static uint32_t match_choose(const struct gpud_match *match,
     for (uint32_t i = 0; i < match->count; i++) {
         if (!entries[i])
             continue;
-        int worse = best < match->count ? badness(entries[best]) - badness(entries[i]) : 1;
+        int worse = best < match->count
+                        ? badness(match, best, entries[best]) - badness(match, i, entries[i])
+                        : 1;
         if (best == match->count ||
             (match->mode == GPUD_GROUP_ANY && (worse > 0 || (worse == 0 && i == favourite))))
             best = i;
@@ -613,6 +640,9 @@ static int64_t patience(const struct gpud_match *match, const struct gpud_match_
     bool any = match->mode == GPUD_GROUP_ANY;
     if (found->entries[member] || !is_behind(match, m, found->time, best->duration))
         return 0;
+    /* A change costs more than a wait. */
+    if (match->keyed && match->chain == member + 1)
+        return CHAIN_PATIENCE;
     uint64_t own = any || !best->duration ? m->duration : 0;
     int64_t waits = latency(match, best->kind, longer(best->duration, own));
     if (any && best->kind == GPUD_MATCH_DATA && best->joined && match->begun && m->delivers)
@@ -710,7 +740,8 @@ static void look_at(struct gpud_match *match, const struct gpud_match_request *r
         later = later > first + waits ? later : first + waits;
         until = later > until ? later : until;
     }
-    found->verdict = now >= until ? GPUD_MATCH_TAKE : GPUD_MATCH_WAIT;
+    bool useless = request->select != GPUD_GROUP_AT && is_useless(match, found->member, best);
+    found->verdict = now < until ? GPUD_MATCH_WAIT : useless ? GPUD_MATCH_SKIP : GPUD_MATCH_TAKE;
     found->until = until;
 }
 
@@ -812,7 +843,7 @@ static void decide_in_order(struct gpud_match *match, const struct gpud_match_re
         if (!backwards && !new_line)
             continue_with_last(match, &next);
         look_at(match, request, next.time, next.duration, new_line, now, decision);
-        if (decision->verdict == GPUD_MATCH_TAKE)
+        if (decision->verdict != GPUD_MATCH_WAIT)
             return;
         if (decision->until < until)
             until = decision->until;
@@ -903,10 +934,24 @@ void gpud_match_commit(struct gpud_match *match, const struct gpud_match_request
     match->lost = false;
     match->last_duration = best->duration;
     match->last_member = decision->member;
+    match->chain = decision->member + 1;
+    match->key_asked &= best->delta;
     for (struct gpud_match_member *m = match->members; m < members_end(match); m++)
         for (struct gpud_match_entry *e = m->entries; e < entries_end(m); e++)
             if (e->kind != GPUD_MATCH_DATA || request->select == GPUD_GROUP_NEWEST)
                 e->passed |= !is_apart(match, m, e->time) && match_is_over(match, e);
+}
+
+bool gpud_match_skip(struct gpud_match *match, const struct gpud_match_decision *decision)
+{
+    bool goes_on = match->chain && goes_on_after(&match->members[match->chain - 1], decision->time);
+    bool asks = !goes_on && !match->key_asked;
+    for (uint32_t i = 0; i < match->count; i++)
+        if (decision->entries[i])
+            decision->entries[i]->passed = true;
+    match->lost |= !goes_on;
+    match->key_asked |= asks;
+    return asks;
 }
 
 const char *gpud_match_describe(enum gpud_match_fault fault)

@@ -97,8 +97,9 @@ struct gpud_group_params {
     /** Called inside gpud_group_acquire(), before the frame that it applies to is handed on.
      * CONNECTED and FORMAT come before the first frame of a connection and of a format; in mode ANY
      * they also come whenever the frame is of another member than the one before, so that a group
-     * looks like one receiver whose sender changes. A USER event comes if the first frame after it
-     * is handed on. data lives during the call. May be NULL. */
+     * looks like one receiver whose sender changes; that member's sticky events follow, as
+     * REPEATED. A USER event comes if the first frame after it is handed on. data lives during the
+     * call. May be NULL. */
     void (*on_event)(void *user, uint32_t member, enum gpud_event event, const void *data);
     void *user; /**< passed to time and on_event */
     /** ANY: a member whose pictures have had the same contents for so long, by their times, counts

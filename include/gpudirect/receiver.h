@@ -33,6 +33,11 @@ enum gpud_event {
      * map an epoch's images after all */
     GPUD_EVENT_FORMAT,
     GPUD_EVENT_USER, /**< data: struct gpud_user_event */
+    /** of a group in mode ANY, whose frames are another member's from here on: a USER event with
+     * the bit GPUD_EVENT_STICKY that this member's sender has sent before; data: struct
+     * gpud_user_event
+     */
+    GPUD_EVENT_REPEATED,
 };
 
 /** The data of GPUD_EVENT_FORMAT. */

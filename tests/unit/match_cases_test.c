@@ -883,8 +883,99 @@ static void cameras_in_step(void)
     }
 }
 
+/* --- frames that depend on others --------------------------------------------------------------
+ */
+
+static void add_coded(uint32_t member, int64_t time, bool key)
+{
+    put(member, (struct gpud_match_entry){.kind = GPUD_MATCH_DATA,
+                                          .time = (uint64_t)time,
+                                          .duration = (uint64_t)DURATION,
+                                          .delta = !key});
+}
+
+/* A frame that is of no use is passed over; whether a key frame is asked for. */
+static void skips_at(int line, bool asks)
+{
+    struct gpud_match_decision decision = next();
+    if (decision.verdict != GPUD_MATCH_SKIP)
+        FAIL("(line %d) verdict %d, and the frame is of no use", line, decision.verdict);
+    if (gpud_match_skip(&match, &decision) != asks)
+        FAIL("(line %d) a key frame is %sasked for", line, asks ? "not " : "");
+    drop();
+}
+#define SKIPS(asks) skips_at(__LINE__, asks)
+
+static void coded(void)
+{
+    /* In step: those of one, however the other one's come. */
+    open_match(GPUD_GROUP_ANY, 2, 0);
+    int64_t time = 0;
+    for (; time < 4 * DURATION; time += DURATION, now += DURATION) {
+        add_coded(1, time, time == 0);
+        add_coded(0, time, time == 0);
+        TAKES(next(), time, 0, 0, time == 0);
+    }
+    /* The first one is late, and waited for. */
+    add_coded(1, time, false);
+    WAITS(next(), now + GPUD_SEC / 2);
+    now += GPUD_SEC / 4;
+    add_coded(0, time, false);
+    TAKES(next(), time, 0, 0, false);
+    /* It is gone: a change to the other one begins with a key frame, which is asked for once. */
+    gpud_match_leave(&match, 0, false);
+    add_coded(1, time += DURATION, false);
+    SKIPS(true);
+    add_coded(1, time += DURATION, false);
+    SKIPS(false);
+    CHECK(next().verdict == GPUD_MATCH_WAIT, "there is no frame");
+    add_coded(1, time += DURATION, true);
+    add_coded(1, time + DURATION, false);
+    TAKES(next(), time, 1, 1, true);
+    TAKES(next(), time += DURATION, 1, 1, false);
+    /* It is back, and preferred: from its key frame on, which breaks nothing. */
+    gpud_match_join(&match, 0);
+    add_coded(1, time += DURATION, false);
+    add_coded(0, time, false);
+    TAKES(next(), time, 1, 0, false);
+    add_coded(1, time += DURATION, false);
+    add_coded(0, time, true);
+    TAKES(next(), time, 0, 0, false);
+    add_coded(1, time += DURATION, false);
+    add_coded(0, time, false);
+    TAKES(next(), time, 0, 0, false);
+    /* It stands still, while the other one has a key frame. */
+    add_coded(1, time += DURATION, true);
+    WAITS(next(), now + GPUD_SEC / 2);
+    now += GPUD_SEC / 2;
+    TAKES(next(), time, 1, 1, false);
+    add_coded(0, time, false);
+    add_coded(1, time += DURATION, false);
+    WAITS(next(), now + DURATION / 2); /* as for any member that is preferred */
+    now += DURATION / 2;
+    TAKES(next(), time, 1, 1, false);
+
+    /* Out of step: frames between those of the one that goes on are of no use, key or not. */
+    open_match(GPUD_GROUP_ANY, 2, 0);
+    add_coded(0, 0, true);
+    TAKES(next(), 0, 0, 1, true);
+    for (int i = 1; i < 5; i++) {
+        add_coded(1, i * DURATION - DURATION / 2, i % 2);
+        add_coded(0, i * DURATION, false);
+        SKIPS(false);
+        TAKES(next(), i * DURATION, 0, 1, false);
+    }
+    /* What is lost of the one that is handed on: up to a key frame of either. */
+    add_coded(0, 3 * DURATION, false);
+    add_coded(0, 5 * DURATION, false);
+    SKIPS(true);
+    add_coded(0, 6 * DURATION, true);
+    TAKES(next(), 6 * DURATION, 0, 1, true);
+}
+
 int main(void)
 {
+    coded();
     late_and_broken();
     time_lines();
     by_a_clock();
