@@ -72,7 +72,7 @@ static GstDevice *device_new(const gchar *address, const gchar *name, GstCaps *c
 {
     const gchar *klass = "Video/Source"; /* what monitors filter by */
 
-    if (blocks_are_caps(caps))
+    if (blocks_are_caps(caps) && !blocks_are_coded_pictures(caps))
         klass = g_str_has_prefix(gst_structure_get_name(gst_caps_get_structure(caps, 0)), "audio/")
                     ? "Audio/Source"
                     : "Data/Source";

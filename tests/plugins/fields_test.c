@@ -137,7 +137,8 @@ TEST(test_every_format_has_fields)
             fail_unless_equals_int(layout.height, (height + 1) / 2);
             fail_unless(layout_fits_info(&layout, &info));
             g_autoptr(GstCaps) caps = gst_video_info_to_caps(&info);
-            fail_unless(media_from_caps(&media, caps, &left_out) && left_out == 0);
+            fail_unless(media_from_caps(&media, caps, &(struct caps_rest){0}, &left_out) &&
+                        left_out == 0);
             media.picture.layout = layout;
             g_autoptr(GstCaps) back = media_to_caps(&media, NULL, &got, &reason);
             fail_unless(back != NULL, "%s: %s", layout.format, reason);

@@ -62,7 +62,7 @@ static void open_sender(const gchar *text)
     guint left_out;
     g_autoptr(GstCaps) caps = gst_caps_from_string(text);
 
-    CHECK(media_from_caps(&media, caps, &left_out), "no media");
+    CHECK(media_from_caps(&media, caps, &(struct caps_rest){0}, &left_out), "no media");
     if (media.kind == GPUD_MEDIA_PICTURE)
         CHECK(gst_video_info_from_caps(&info, caps) &&
                   layout_from_info(&media.picture.layout, &info),

@@ -475,7 +475,7 @@ TEST(test_fields_that_do_not_travel, .only_if = &usual)
 
     gst_caps_set_simple(caps, "data", GST_TYPE_BUFFER, buffer, "much", G_TYPE_STRING, much,
                         "little", G_TYPE_STRING, "two\nlines", NULL);
-    fail_unless(media_from_caps(&media, caps, &left_out));
+    fail_unless(media_from_caps(&media, caps, &(struct caps_rest){0}, &left_out));
     fail_unless_equals_int(left_out, 1);
     fail_unless_equals_string(media.extra, "little=(string)\"two\\ lines\"");
 }
@@ -809,7 +809,7 @@ TEST(test_every_mosaic, .only_if = &mosaics)
             fail_unless(gpud_layout_init(&other, before, size, size + 1, 4, NULL) == GPUD_OK);
             fail_if(layout_fits_info(&other, &info), "%s as %s", before, name);
 
-            fail_unless(media_from_caps(&media, caps, &left_out));
+            fail_unless(media_from_caps(&media, caps, &(struct caps_rest){0}, &left_out));
             fail_unless(layout_is_equal(&media.picture.layout, &core), "%s %u", name, size);
             g_autoptr(GstCaps) back = caps_there_and_back(caps, &layout);
             fail_unless(gst_caps_is_equal(caps, back), "%s %u", name, size);

@@ -121,7 +121,7 @@ static inline GstCaps *caps_there_and_back(GstCaps *caps, const struct gpud_layo
     GstVideoInfo info;
     guint left_out;
 
-    fail_unless(media_from_caps(&media, caps, &left_out) && left_out == 0);
+    fail_unless(media_from_caps(&media, caps, &(struct caps_rest){0}, &left_out) && left_out == 0);
     if (layout)
         media.picture.layout = *layout;
     GstCaps *back = media_to_caps(&media, NULL, &info, &reason);

@@ -429,9 +429,7 @@ void endpoint_class_init(GstElementClass *klass, const struct setting_texts *tex
 {
     const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
     GObjectClass *object_class = G_OBJECT_CLASS(klass);
-    GstCaps *caps = gpu_template_caps();
 
-    gst_caps_append(caps, blocks_template_caps());
     object_class->set_property = endpoint_set_property;
     object_class->get_property = endpoint_get_property;
     settings_install(object_class, texts);
@@ -447,8 +445,7 @@ void endpoint_class_init(GstElementClass *klass, const struct setting_texts *tex
         object_class, ENDPOINT_STATS,
         g_param_spec_boxed("stats", "Statistics", texts->stats, GST_TYPE_STRUCTURE, report));
     gst_element_class_add_pad_template(
-        klass, gst_pad_template_new(texts->pad, texts->direction, GST_PAD_ALWAYS, caps));
-    gst_caps_unref(caps);
+        klass, gst_pad_template_new(texts->pad, texts->direction, GST_PAD_ALWAYS, GST_CAPS_ANY));
     klass->set_clock = set_clock;
     klass->set_context = set_context;
     klass->post_message = post_message;
@@ -543,6 +540,14 @@ gchar *endpoint_find_pipeline_name(GstElement *element)
         !name[strlen(made_up) + strspn(name + strlen(made_up), "0123456789")])
         g_clear_pointer(&name, g_free);
     return name;
+}
+
+GstCaps *endpoint_known_caps(void)
+{
+    GstCaps *caps = gpu_template_caps();
+
+    gst_caps_append(caps, blocks_known_caps());
+    return caps;
 }
 
 GstCaps *endpoint_filter_caps(GstCaps *caps, GstCaps *filter)

@@ -356,13 +356,12 @@ static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *kl
     settings_install(object_class, &texts);
     src_options_install(object_class);
     fields_install(object_class, pspecs, G_N_ELEMENTS(pspecs));
-    GstCaps *caps = gpu_template_caps();
-    gst_caps_append(caps, blocks_template_caps());
     gst_element_class_add_pad_template(
-        element_class, gst_pad_template_new(PAD_MAIN, GST_PAD_SRC, GST_PAD_SOMETIMES, caps));
+        element_class,
+        gst_pad_template_new(PAD_MAIN, GST_PAD_SRC, GST_PAD_SOMETIMES, GST_CAPS_ANY));
     gst_element_class_add_pad_template(
-        element_class, gst_pad_template_new(PAD_OTHERS, GST_PAD_SRC, GST_PAD_SOMETIMES, caps));
-    gst_caps_unref(caps);
+        element_class,
+        gst_pad_template_new(PAD_OTHERS, GST_PAD_SRC, GST_PAD_SOMETIMES, GST_CAPS_ANY));
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct programme source", "Source/Audio/Video/Hardware",
         "Receives all streams of a channel: picture, sound and data", "gpudirect authors");

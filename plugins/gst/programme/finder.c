@@ -96,7 +96,7 @@ static GstStreamType type_of(const GstCaps *caps)
 {
     const gchar *name = gst_structure_get_name(gst_caps_get_structure(caps, 0));
 
-    if (!blocks_are_caps(caps))
+    if (!blocks_are_caps(caps) || blocks_are_coded_pictures(caps))
         return GST_STREAM_TYPE_VIDEO;
     if (g_str_has_prefix(name, "audio/"))
         return GST_STREAM_TYPE_AUDIO;

@@ -431,17 +431,36 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
 
 /* --- caps and contexts -------------------------------------------------------------------- */
 
+/* Caps of the kinds that are known come first, in the order of preference: whoever makes several
+ * makes one of these. */
 static GstCaps *sink_get_caps(GstBaseSink *base, GstCaps *filter)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
-    GstCaps *caps = gst_pad_get_pad_template_caps(GST_BASE_SINK_PAD(base));
     gint number;
+
+    if (!filter || gst_caps_is_any(filter))
+        return gst_caps_new_any();
+    GstCaps *caps = endpoint_known_caps();
     enum gpu_use use = device_choice_get_use(&self->endpoint.device, &number);
 
     caps = caps_filter_dmabufs(gpu_filter_caps(caps, use, number), filter);
     if (use == GPU_USE_NAMED)
         caps = gpu_put_first(caps, gpu_get_vendor(number));
-    return endpoint_filter_caps(caps, filter);
+    caps = endpoint_filter_caps(caps, filter);
+    return gst_caps_merge(gst_caps_make_writable(caps), blocks_pick_data(filter));
+}
+
+/* Without a filter all caps would seem to be accepted. */
+static gboolean answer_accept_caps(GstBaseSink *base, GstQuery *query)
+{
+    GstCaps *caps;
+
+    if (GST_QUERY_TYPE(query) != GST_QUERY_ACCEPT_CAPS)
+        return FALSE;
+    gst_query_parse_accept_caps(query, &caps);
+    g_autoptr(GstCaps) accepted = sink_get_caps(base, caps);
+    gst_query_set_accept_caps_result(query, gst_caps_is_subset(caps, accepted));
+    return TRUE;
 }
 
 /* What a pad gives may not be negotiated yet, while its stream is known. */
@@ -452,7 +471,7 @@ static gboolean gives_blocks(GstPad *pad)
     gboolean blocks = stream && (gst_stream_get_stream_type(stream) &
                                  (GST_STREAM_TYPE_AUDIO | GST_STREAM_TYPE_TEXT));
 
-    blocks |= blocks_are_caps(caps);
+    blocks |= blocks_are_caps(caps) && !blocks_are_coded_pictures(caps);
     return blocks;
 }
 
@@ -498,7 +517,7 @@ static gboolean sink_query(GstBaseSink *base, GstQuery *query)
     GstBaseSinkClass *parent = g_type_class_peek(GST_TYPE_BASE_SINK);
 
     return device_choice_answer_query(&GST_GPUDIRECT_SINK(base)->endpoint.device, query) ||
-           parent->query(base, query);
+           answer_accept_caps(base, query) || parent->query(base, query);
 }
 
 /* === stats =================================================================================== */
@@ -906,6 +925,7 @@ static void sink_finalize(GObject *object)
     endpoint_clear(&self->endpoint);
     g_ptr_array_unref(self->sticky_names);
     g_free(self->large_metas.data);
+    g_free(self->format.rest);
     G_OBJECT_CLASS(gst_gpudirect_sink_parent_class)->finalize(object);
 }
 

@@ -643,6 +643,12 @@ static void fill_head(GstGpudirectSink *self, struct wire_head *head)
     head->sent = clock ? gst_clock_get_time(clock) : GST_CLOCK_TIME_NONE;
 }
 
+/* Data may be a codec's, whose buffers depend on each other. */
+static gboolean sends_data(const GstGpudirectSink *self)
+{
+    return self->format.media.kind == GPUD_MEDIA_DATA;
+}
+
 /* Fills in what is sent of a buffer besides its bytes. */
 static void describe_buffer(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info)
 {
@@ -655,6 +661,8 @@ static void describe_buffer(GstGpudirectSink *self, GstBuffer *buffer, struct gp
         event_running_duration(&GST_BASE_SINK(self)->segment, GST_BUFFER_DURATION(buffer));
     info->offset = GST_BUFFER_OFFSET(buffer);
     info->flags = frame_flags_from_buffer(buffer);
+    if (sends_data(self) && GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DELTA_UNIT))
+        info->flags |= GPUD_FRAME_DELTA;
     fill_head(self, &head);
     info->meta_size = meta_encode(buffer, &head, info->meta, &self->large_metas, &loss);
     info->large_meta = self->large_metas.data;
@@ -717,6 +725,24 @@ static void send_now(GstGpudirectSink *self, GstEvent *event)
     if (gpud_sender_send_event(shared_sender_core(self->sender), wire_kind(self, event, kind),
                                bytes, size, &error) != GPUD_OK)
         GST_WARNING_OBJECT(self, "%s cannot be sent: %s", GST_EVENT_TYPE_NAME(event), error.reason);
+}
+
+/* What the media has no place for of the caps. */
+static void send_caps(GstGpudirectSink *self)
+{
+    const struct caps_rest *rest = self->format.rest;
+    uint8_t bytes[GPUD_EVENT_SIZE_MAX];
+    struct wire_head head;
+    struct gpud_error error;
+
+    fill_head(self, &head);
+    for (guint i = 0; rest && rest->hash && i < caps_rest_parts(rest); i++) {
+        size_t size = event_encode_caps(rest, i, &head, bytes);
+        if (gpud_sender_send_event(shared_sender_core(self->sender),
+                                   event_make_kind(EVENT_CAPS, i) | GPUD_EVENT_STICKY, bytes, size,
+                                   &error) != GPUD_OK)
+            GST_WARNING_OBJECT(self, "a part of the caps cannot be sent: %s", error.reason);
+    }
 }
 
 static void send_event(GstGpudirectSink *self, GstEvent *event)
@@ -873,6 +899,35 @@ static gboolean size_blocks(GstGpudirectSink *self, const GstCaps *caps, struct 
         g_str_equal(last->data.type, media->data.type))
         media->data.max_size = MAX(media->data.max_size, last->data.max_size);
     return TRUE;
+}
+
+/* Upstream's encoder gets one request in so many µs, however many receivers ask. */
+#define KEYS_INTERVAL (100 * G_TIME_SPAN_MILLISECOND)
+
+/* Called after each buffer of data. What comes too early waits for a later one. */
+static void pass_key_requests(GstGpudirectSink *self)
+{
+    struct gpud_key_request *all = &self->keys.request, more = {.size = sizeof(more)};
+    gint64 now = g_get_monotonic_time();
+
+    if (gpud_sender_take_key_request(shared_sender_core(self->sender), &more)) {
+        more.at_once |= all->at_once; /* zeroed if there is none */
+        more.all_headers |= all->all_headers;
+        if (all->size)
+            more.time_ns = MIN(more.time_ns, all->time_ns); /* NONE is later than all */
+        *all = more;
+    }
+    if (!all->size || (self->keys.passed_at && now - self->keys.passed_at < KEYS_INTERVAL))
+        return;
+    GstClockTime times[] = {GST_CLOCK_TIME_NONE, wire_time(all->time_ns)};
+    gboolean wanted[] = {all->at_once, GST_CLOCK_TIME_IS_VALID(times[1])};
+    for (guint i = 0; i < G_N_ELEMENTS(times); i++)
+        if (wanted[i])
+            gst_pad_push_event(GST_BASE_SINK_PAD(self), gst_video_event_new_upstream_force_key_unit(
+                                                            times[i], all->all_headers, 0));
+    GST_DEBUG_OBJECT(self, "a key unit is asked for");
+    *all = (struct gpud_key_request){0};
+    self->keys.passed_at = now;
 }
 
 static void blocks_refuse(GstGpudirectSink *self, GstBuffer *buffer, const gchar *reason)
@@ -1118,8 +1173,16 @@ static GstBufferPool *new_pool(GstGpudirectSink *self, GstCaps *caps, gboolean l
     return gst_gpudirect_pool_new(&params, caps);
 }
 
-static gboolean refuse_caps(GstGpudirectSink *self, GstCaps *caps)
+static gboolean refuse_caps(GstGpudirectSink *self, GstCaps *caps, guint left_out)
 {
+    if (left_out > 0) {
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                          ("These caps have more than %u bytes of headers and other fields, which "
+                           "is what can be sent of them.",
+                           CAPS_REST_MAX),
+                          ("%" GST_PTR_FORMAT, caps));
+        return FALSE;
+    }
     GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("These caps describe no frame that can be sent."),
                       ("%" GST_PTR_FORMAT, caps));
     return FALSE;
@@ -1137,6 +1200,7 @@ static gboolean render_configure(GstGpudirectSink *self, const struct gpud_media
     self->format.dmabufs = wants_dmabufs(self);
     if (shared_sender_configure(self->sender, media, self->format.dmabufs, &error) == GPUD_OK) {
         tell_dmabufs(self);
+        send_caps(self);
         if (self->sender_is_new)
             repeat_events(self);
         self->sender_is_new = FALSE;
@@ -1161,12 +1225,15 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
     GstVideoInfo info;
     guint left_out;
 
-    if (!media_from_caps(&media, caps, &left_out) ||
-        !(media.kind == GPUD_MEDIA_PICTURE ? video_info_from_caps(&info, caps)
+    if (!self->format.rest)
+        self->format.rest = g_new0(struct caps_rest, 1);
+    if (!media_from_caps(&media, caps, self->format.rest, &left_out))
+        return refuse_caps(self, caps, left_out);
+    if (!(media.kind == GPUD_MEDIA_PICTURE ? video_info_from_caps(&info, caps)
                                            : size_blocks(self, caps, &media)))
-        return refuse_caps(self, caps);
+        return refuse_caps(self, caps, 0);
     if (left_out > 0)
-        GST_WARNING_OBJECT(self, "too long to travel with all fields: %" GST_PTR_FORMAT, caps);
+        GST_WARNING_OBJECT(self, "not all fields can be sent: %" GST_PTR_FORMAT, caps);
     gboolean in_dmabufs = caps_are_dmabufs(caps);
     if (self->format.configured && vendor == gpu_vendor(self) &&
         in_dmabufs == self->format.in_dmabufs && gpud_media_equal(&media, &self->format.media))
@@ -1189,7 +1256,7 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
     if (self->format.gpu)
         gpu_align_info(self->format.gpu, &self->format.slot_info);
     if (!layout_from_info(&media.picture.layout, &self->format.slot_info))
-        return refuse_caps(self, caps);
+        return refuse_caps(self, caps, 0);
     if (!render_configure(self, &media))
         return FALSE;
     GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes on %s for %" GST_PTR_FORMAT,
@@ -1402,6 +1469,8 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     gboolean copies = gst_gpudirect_sink_waits(self) || sink_clients_count(&self->clients) > 0;
     if (sends_blocks(self)) {
         flow = copies ? submit_blocks(self, buffer) : GST_FLOW_OK;
+        if (sends_data(self))
+            pass_key_requests(self);
         report_frame(self, buffer);
         return flow;
     }
@@ -1420,6 +1489,7 @@ void gst_gpudirect_sink_end_stream(GstGpudirectSink *self)
 {
     drop_unsent(self);
     reset_stream(self);
+    self->keys = (struct sink_keys){0};
 }
 
 static void sink_get_times(GstBaseSink *base, GstBuffer *buffer, GstClockTime *start,
@@ -1428,7 +1498,10 @@ static void sink_get_times(GstBaseSink *base, GstBuffer *buffer, GstClockTime *s
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
     const GstVideoInfo *info = &self->format.info;
 
-    *start = GST_BUFFER_PTS_IS_VALID(buffer) ? GST_BUFFER_PTS(buffer) : GST_BUFFER_DTS(buffer);
+    /* Pictures of a codec come in the order in which they are decoded. */
+    gboolean by_dts = sends_data(self) && GST_BUFFER_DTS_IS_VALID(buffer);
+    *start = by_dts || !GST_BUFFER_PTS_IS_VALID(buffer) ? GST_BUFFER_DTS(buffer)
+                                                        : GST_BUFFER_PTS(buffer);
     if (!GST_CLOCK_TIME_IS_VALID(*start))
         return;
     if (GST_BUFFER_DURATION_IS_VALID(buffer))

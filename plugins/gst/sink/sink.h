@@ -66,6 +66,7 @@ struct sink_format {
     GstAudioInfo audio;     /* of sound */
     struct gpu *gpu;        /* the GPU of the caps' memory; NULL: the CPU */
     gboolean in_dmabufs;    /* the caps are of pictures in dma-bufs */
+    struct caps_rest *rest; /* of the caps of data; NULL: none yet */
     gboolean dmabufs;       /* upstream wants dma-bufs to write into */
 };
 
@@ -95,6 +96,12 @@ struct sink_standby {
     gboolean wanted; /* a property; under the object lock */
     gboolean waits;  /* the streaming thread's: another sender had the address so far */
     guint64 dropped; /* relaxed atomic: frames */
+};
+
+/* What receivers, or what this sink drops for them, need of upstream's encoder. */
+struct sink_keys {
+    struct gpud_key_request request; /* not passed on yet; size is 0 if there is none */
+    gint64 passed_at;                /* the last one; monotonic µs */
 };
 
 /* Frames that wait for a receiver when the application asks for EOS. */
@@ -130,6 +137,7 @@ struct _GstGpudirectSink {
     struct sink_copies copies;
     struct sink_reported reported;
     struct sink_patience patience;
+    struct sink_keys keys;
     guint frames;           /* rendered since the format was set */
     gboolean live_known;    /* upstream has answered */
     gboolean failed;        /* an error ended the stream: ignore the EOS that follows it */

@@ -1003,11 +1003,34 @@ static void count_skipped(GstGpudirectSrc *self)
     __atomic_fetch_add(&self->feed.skipped, 1, __ATOMIC_RELAXED);
 }
 
+/* A frame that depends on one that was skipped is skipped, too; its sender is asked, once, for one
+ * that does not. */
+static gboolean lacks_reference(GstGpudirectSrc *self, struct gpud_frame *frame)
+{
+    const struct gpud_key_request request = {
+        .size = sizeof(request), .at_once = TRUE, .all_headers = TRUE, .time_ns = GPUD_TIME_NONE};
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+
+    if (self->awaits_key == KEY_THERE)
+        return FALSE;
+    gpud_frame_get_info(frame, &info);
+    if (!(info.flags & GPUD_FRAME_DELTA)) {
+        self->awaits_key = KEY_THERE;
+        return FALSE;
+    }
+    if (self->awaits_key == KEY_MISSING)
+        feed_request_key(&self->feed, &request);
+    self->awaits_key = KEY_ASKED;
+    return TRUE;
+}
+
 static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
 {
     gpud_frame_release(frame);
     arrivals_clear(&self->times.arrivals);
     count_skipped(self);
+    if (self->awaits_key == KEY_THERE)
+        self->awaits_key = KEY_MISSING;
 }
 
 /* *buffer stays NULL where the sender died within the block. */
@@ -1149,8 +1172,9 @@ static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_i
     gboolean counts = !self->blocks.expected || info->submitted_ns == 0;
     guint rings = is_pair ? 2 : 1;
 
+    /* A codec's pictures before the start are needed for those after it. */
     if (self->blocks.expected && !self->blocks.are_sound)
-        return in_pause || times_is_past(&self->times, info, head);
+        return in_pause || (!self->blocks.are_coded && times_is_past(&self->times, info, head));
     /* At most what the rings hold is skipped, so that a sender that is always ahead is still shown.
      */
     if (((counts && ops->count_frames(self->feed.input) > 0) ||
@@ -1263,7 +1287,8 @@ static GstFlowReturn create_next(GstGpudirectSrc *self, GstClockTime now, GstBuf
 
         if (status == GPUD_OK && flow == GST_FLOW_OK && !moved &&
             !updates_end_link(&self->updates)) {
-            if (is_stale(self, frame)) {
+            /* A pair's frames may be another sender's, whose caps are not whole. */
+            if (self->updates.format || is_stale(self, frame) || lacks_reference(self, frame)) {
                 skip(self, &frame);
                 continue;
             }

@@ -720,10 +720,34 @@ static gboolean src_send_event(GstElement *element, GstEvent *event)
     return GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->send_event(element, event);
 }
 
+/* Passes the request of an element downstream on to the sender, whose encoder may make the unit. A
+ * time is one of this pipeline's. FALSE: it is another event. */
+static gboolean request_key_unit(GstGpudirectSrc *self, GstEvent *event)
+{
+    struct gpud_key_request request = {.size = sizeof(request), .time_ns = GPUD_TIME_NONE};
+    GstClockTime time;
+    gboolean all_headers;
+
+    if (!gst_video_event_is_force_key_unit(event) ||
+        !gst_video_event_parse_upstream_force_key_unit(event, &time, &all_headers, NULL))
+        return FALSE;
+    request.all_headers = all_headers;
+    request.at_once = !GST_CLOCK_TIME_IS_VALID(time);
+    if (!request.at_once) {
+        gint64 to_sender = __atomic_load_n(&self->times.to_sender, __ATOMIC_RELAXED);
+        request.time_ns = (guint64)MAX(time_sum(signed_time(time), to_sender), 0);
+    }
+    GST_DEBUG_OBJECT(self, "a key unit is asked for: %" GST_PTR_FORMAT, event);
+    feed_request_key(&self->feed, &request);
+    return TRUE;
+}
+
 static gboolean src_event(GstBaseSrc *base, GstEvent *event)
 {
     GstClockTime latency;
 
+    if (request_key_unit(GST_GPUDIRECT_SRC(base), event))
+        return TRUE;
     if (GST_EVENT_TYPE(event) == GST_EVENT_LATENCY) {
         gst_event_parse_latency(event, &latency);
         gst_gpudirect_src_note_latency(GST_GPUDIRECT_SRC(base), latency);

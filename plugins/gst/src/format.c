@@ -109,16 +109,24 @@ static void add_waiting(struct updates *updates, struct update_event *waiting, g
     updates->event_bytes += waiting->size;
 }
 
+/* Whether the caps of the last format are whole. */
+static gboolean updates_have_caps(const struct updates *updates)
+{
+    return caps_rest_is_whole(&updates->rest);
+}
+
 /* begun: frames flow. TRUE: enough events wait, and the caller must updates_yield(). */
 static gboolean updates_note_event(struct updates *updates, GstElement *element,
                                    const struct gpud_user_event *said, struct names *names,
                                    gboolean begun)
 {
-    struct update_event *waiting = g_new0(struct update_event, 1);
+    uint32_t kind = said->kind & ~GPUD_EVENT_STICKY;
 
+    if (event_take_caps(kind, said->data, said->size, &updates->rest))
+        return FALSE;
+    struct update_event *waiting = g_new0(struct update_event, 1);
     waiting->size = said->size;
-    if (updates->flooded || !event_decode(said->kind & ~GPUD_EVENT_STICKY, said->data, said->size,
-                                          names, &waiting->event)) {
+    if (updates->flooded || !event_decode(kind, said->data, said->size, names, &waiting->event)) {
         GST_INFO_OBJECT(element, "an event of kind %u from the sender is empty", said->kind);
         update_event_free(waiting);
         return FALSE;
@@ -393,6 +401,9 @@ static gboolean set_format(GstGpudirectSrc *self, GstCaps *caps, const struct gp
 
     blocks->expected = media->kind != GPUD_MEDIA_PICTURE;
     blocks->are_sound = blocks_are_sound(media);
+    blocks->are_coded = blocks->expected && blocks_are_coded_pictures(caps);
+    self->times.by_dts = media->kind == GPUD_MEDIA_DATA;
+    self->times.reorders = FALSE;
     gboolean known = !blocks->are_sound || gst_audio_info_from_caps(&blocks->info, caps);
     self->signal.may_be_silent = blocks->expected && !blocks->are_sound;
     if (!blocks->expected)
@@ -412,6 +423,10 @@ static GstFlowReturn take_format(GstGpudirectSrc *self, const struct gpud_format
     gchar *reason = NULL;
     g_autoptr(GstCaps) caps = media_to_caps(&format->media, self->names, &info, &reason);
 
+    if (caps && !caps_add_rest(caps, &self->updates.rest, self->names)) {
+        gst_clear_caps(&caps);
+        reason = g_strdup("the headers in its caps are malformed");
+    }
     if (!caps && src_options_wait_for_senders(&self->options)) {
         g_free(self->updates.unusable); /* so that the link is cut, and another sender waited for */
         self->updates.unusable = reason;
@@ -539,12 +554,21 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
         caps = self->feed.input->ops->get_caps(self->feed.input,
                                                caps_are_dmabufs(filter) ? NULL : filter);
     g_mutex_unlock(&self->feed.lock);
-    caps = caps ? offer_card(self, caps)
-                : offer_link(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
     /* A pad that appears with sound, as in a programme, is not linked to what shows pictures. */
     g_autoptr(GstCaps) current = gst_pad_get_current_caps(GST_BASE_SRC_PAD(base));
+    if (caps)
+        caps = offer_card(self, caps);
+    else if (!current) /* what a sender sends is known when it is connected */
+        return filter ? gst_caps_ref(filter) : gst_caps_new_any();
+    else
+        caps = offer_link(self, endpoint_known_caps());
     if (current)
         caps = blocks_keep_like(caps, current);
+    if (current && blocks_are_caps(current)) {
+        GstStructure *any =
+            gst_structure_new_empty(gst_structure_get_name(gst_caps_get_structure(current, 0)));
+        caps = gst_caps_merge_structure(caps, any);
+    }
     return endpoint_filter_caps(caps_filter_dmabufs(caps, filter), filter);
 }
 
@@ -763,6 +787,7 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
     struct updates *updates = &self->updates;
     const struct gpud_format_event *format;
     const struct gpud_fraction *rate;
+    const struct gpud_user_event *said;
 
     switch (event) {
     case GPUD_EVENT_FORMAT:
@@ -773,6 +798,9 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
             want_slots(self, gst_util_uint64_scale(GST_SECOND, rate->den, rate->num));
         g_free(updates->format);
         updates->format = g_memdup2(format, sizeof(*format));
+        /* Its parts follow, before the first frame. */
+        if (updates->rest.hash != media_rest_hash(&format->media))
+            updates->rest = (struct caps_rest){.hash = media_rest_hash(&format->media)};
         /* Before the sender relies on this link: a frame would be lost with it. */
         if (self->follow.enabled && self->follow.moves < MOVES_MAX &&
             (is_on_gpu(format) || g_atomic_int_get(&self->endpoint.device.opened_on) >= 0))
@@ -786,6 +814,10 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
     case GPUD_EVENT_USER:
         if (updates_note_event(updates, GST_ELEMENT(self), data, self->names, self->frames > 0))
             updates_yield(updates, self->feed.input);
+        break;
+    case GPUD_EVENT_REPEATED: /* of tags and others what is in force goes on */
+        said = data;
+        event_take_caps(said->kind & ~GPUD_EVENT_STICKY, said->data, said->size, &updates->rest);
         break;
     }
 }
@@ -841,7 +873,8 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
 GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *yielded,
                                              gboolean *moved)
 {
-    struct gpud_format_event *format = g_steal_pointer(&self->updates.format);
+    struct gpud_format_event *format =
+        updates_have_caps(&self->updates) ? g_steal_pointer(&self->updates.format) : NULL;
     struct gpud_peer_info *peer = g_steal_pointer(&self->updates.peer);
     GstFlowReturn flow = GST_FLOW_OK;
 
@@ -901,6 +934,8 @@ static void push_event(GstGpudirectSrc *self, struct wire_event *event, gboolean
     case EVENT_CUSTOM:
         gst_pad_push_event(pad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM,
                                                      g_steal_pointer(&event->structure)));
+        break;
+    case EVENT_CAPS: /* event_take_caps() has them */
         break;
     case EVENT_CUSTOM_STICKY:
         name = (gpointer)g_intern_string(gst_structure_get_name(event->structure));

@@ -130,6 +130,11 @@ static void link_want_slots(struct input *input, guint slots)
         gpud_receiver_set_slots(link->receivers[i], slots);
 }
 
+static void link_request_key(struct input *input, const struct gpud_key_request *request)
+{
+    gpud_receiver_request_key(((struct link_input *)input)->receivers[0], request);
+}
+
 static void link_get_info(struct input *input, struct input_info *info)
 {
     *info = (struct input_info){0};
@@ -146,6 +151,7 @@ const struct input_ops link_input_ops = {
     .set_latency = link_set_latency,
     .interrupt = link_interrupt,
     .want_slots = link_want_slots,
+    .request_key = link_request_key,
     .get_info = link_get_info,
 };
 
@@ -237,6 +243,10 @@ static uint64_t time_of(void *user, uint32_t member, const struct gpud_frame_inf
     GstClockTime running = wire_time(info->pts_ns);
     struct wire_head head;
 
+    /* Data come in the order of their decoding times, if they have some. */
+    if (g_str_equal(info->layout.format, "data") &&
+        GST_CLOCK_TIME_IS_VALID(wire_time(info->dts_ns)))
+        running = info->dts_ns;
     wire_head_unpack(&unpack, &head);
     g_mutex_lock(&pair->lock);
     pair->clocks[member] = (struct pair_clock){
@@ -463,6 +473,17 @@ static enum gpud_status pair_acquire(struct input *input, gint64 timeout, struct
     return status;
 }
 
+/* Either may be the next one that is handed on. Its time line is not this pair's. */
+static void pair_request_key(struct input *input, const struct gpud_key_request *request)
+{
+    struct gpud_key_request at_once = *request;
+
+    at_once.at_once = TRUE;
+    at_once.time_ns = GPUD_TIME_NONE;
+    for (guint i = 0; i < G_N_ELEMENTS(pair_of(input)->link.receivers); i++)
+        gpud_receiver_request_key(pair_of(input)->link.receivers[i], &at_once);
+}
+
 static guint pair_count_frames(struct input *input)
 {
     struct pair_input *pair = pair_of(input);
@@ -539,6 +560,7 @@ const struct input_ops pair_input_ops = {
     .set_latency = pair_set_latency,
     .interrupt = link_interrupt,
     .want_slots = link_want_slots,
+    .request_key = pair_request_key,
     .get_info = pair_get_info,
     .place = pair_place,
     .add_stats = pair_add_stats,
@@ -885,6 +907,14 @@ void feed_want_slots(struct feed *feed, guint slots)
     feed->slots_wanted = slots;
     if (changed)
         ask_for_slots(feed);
+    g_mutex_unlock(&feed->lock);
+}
+
+void feed_request_key(struct feed *feed, const struct gpud_key_request *request)
+{
+    g_mutex_lock(&feed->lock);
+    if (feed->input && feed->input->ops->request_key)
+        feed->input->ops->request_key(feed->input, request);
     g_mutex_unlock(&feed->lock);
 }
 

@@ -144,6 +144,7 @@ struct kept_card {
 struct blocks {
     gboolean expected;  /* the stream is one of blocks */
     gboolean are_sound; /* and info is theirs */
+    gboolean are_coded; /* they are a codec's pictures */
     GstAudioInfo info;
 };
 
@@ -235,6 +236,8 @@ struct input_ops {
     void (*set_latency)(struct input *input, guint64 latency);
     /* Asks the sender for so many slots; from any thread. */
     void (*want_slots)(struct input *input, guint slots);
+    /* Asks the sender for a key unit; from any thread. A pair asks both, and at once. */
+    void (*request_key)(struct input *input, const struct gpud_key_request *request);
 
     /* PAIR. place puts a frame on the time line that both senders share; get_active: "main",
      * "backup", or "none" yet. */
@@ -333,6 +336,9 @@ void feed_interrupt(struct feed *feed, gboolean interrupted);
 
 /* Asks the sender for so many slots, now and whenever the input is replaced. From any thread. */
 void feed_want_slots(struct feed *feed, guint slots);
+
+/* Asks the sender for a key unit. From any thread. */
+void feed_request_key(struct feed *feed, const struct gpud_key_request *request);
 
 /* After the element interrupted its own acquire: lets it wait again, unless another thread has
  * interrupted it, too. */
@@ -487,6 +493,8 @@ enum clock_relation { RELATION_NONE, RELATION_UNKNOWN, RELATION_SAME_HOST, RELAT
 
 struct times {
     struct endpoint *endpoint;
+    /* From a time of a pushed buffer to the sender's running time; atomic. */
+    gint64 to_sender;
     gint relation; /* atomic: enum clock_relation */
     gint64 offset; /* atomic: added to the sender's running times, if clocks are not common */
     struct latencies *latencies; /* of frames, where the core does not count them */
@@ -497,6 +505,8 @@ struct times {
     struct timeline line;
     struct arrivals arrivals;
     gboolean same_clock;       /* the sender has this host's clock */
+    gboolean by_dts;           /* data come in the order of their decoding times */
+    gboolean reorders;         /* and buffers that depend on others are among them */
     gboolean waited;           /* acquiring the last frame had to wait */
     GstClockTime acquired_at;  /* when it was acquired, by CLOCK_MONOTONIC */
     GstClockTime stamped_at;   /* when it was stamped, in running time; NONE: not known */
@@ -597,6 +607,7 @@ void src_signal_forget(struct src_signal *signal);
 /* The streaming thread's. */
 struct updates {
     struct gpud_format_event *format; /* the last one; NULL: it was applied */
+    struct caps_rest rest;            /* what belongs to the caps of the last format */
     struct gpud_peer_info *peer;      /* a sender that connected; NULL: that was handled */
     GQueue events;                    /* of struct update_event */
     gsize event_bytes;                /* their total size */
@@ -666,9 +677,10 @@ struct _GstGpudirectSrc {
     struct latency latency;
     struct src_signal signal;
     struct src_beginning beginning;
-    struct names *names;          /* those accepted from the address's senders */
-    GPtrArray *sticky_names;      /* interned names of custom events that the pad keeps */
-    gboolean discont;             /* of the next buffer */
+    struct names *names;     /* those accepted from the address's senders */
+    GPtrArray *sticky_names; /* interned names of custom events that the pad keeps */
+    gboolean discont;        /* of the next buffer */
+    enum { KEY_THERE, KEY_MISSING, KEY_ASKED } awaits_key; /* after a frame was skipped */
     gboolean follows_signal;      /* the caps follow a change of signal, and need no negotiation */
     GstClockTime slots_seen;      /* when the number of slots was looked up; monotonic */
     GstClockTime returned_at;     /* when downstream got the last buffer; monotonic; 0: none yet */

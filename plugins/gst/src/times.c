@@ -192,6 +192,9 @@ void latency_reset(struct latency *latency, guint slots, gboolean card)
 
 /* === times =================================================================================== */
 
+/* The longest time by which a codec's pictures are out of order. */
+#define REORDER_MAX (1 * (gint64)GST_SECOND)
+
 /* Longer than a clock takes from one value to the next: a graph's advances by whole cycles. */
 #define STANDS (200 * GST_MSECOND)
 
@@ -259,11 +262,20 @@ static struct time_now times_now(struct times *times)
 
 /* --- arrival ------------------------------------------------------------------------------ */
 
+/* The time in whose order frames come. */
+static GstClockTime order_of(const struct times *times, const struct gpud_frame_info *info)
+{
+    GstClockTime pts = wire_time(info->pts_ns), dts = wire_time(info->dts_ns);
+    gboolean by_dts = times->by_dts && GST_CLOCK_TIME_IS_VALID(dts);
+
+    return by_dts || !GST_CLOCK_TIME_IS_VALID(pts) ? dts : pts;
+}
+
 static struct time_frame frame_of(struct times *times, const struct gpud_frame_info *info,
                                   GstClockTime arrived)
 {
     return (struct time_frame){
-        .running = wire_time(info->pts_ns),
+        .running = times->by_dts ? order_of(times, info) : wire_time(info->pts_ns),
         .submitted = info->submitted_ns ? wire_time(info->submitted_ns) : GST_CLOCK_TIME_NONE,
         .arrived = arrived,
         .waited_for = times->waited,
@@ -395,9 +407,9 @@ void times_stamp_linked(struct times *times, struct input *input,
         GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = timeline_stamp(&times->line, &placed);
         return;
     }
-    pts = frame->running;
+    pts = wire_time(info->pts_ns);
     dts = wire_time(info->dts_ns);
-    GstClockTime time = GST_CLOCK_TIME_IS_VALID(pts) ? pts : dts;
+    GstClockTime time = order_of(times, info);
     GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = GST_CLOCK_TIME_NONE;
     if (!GST_CLOCK_TIME_IS_VALID(time))
         return;
@@ -405,10 +417,21 @@ void times_stamp_linked(struct times *times, struct input *input,
                                     .arrived = timing->arrived,
                                     .duration = GST_BUFFER_DURATION(buffer),
                                     .live = head->live};
-    timeline_stamp(&times->line, &placed);
-    GstClockTime stamp = shared_map_delay(&times->shared, head, now, &times->line);
-    if (GST_CLOCK_TIME_IS_VALID(pts))
-        GST_BUFFER_PTS(buffer) = stamp;
+    times->reorders |= times->by_dts && info->flags & GPUD_FRAME_DELTA;
+    gint64 back = time_difference(times->line.mapped, placed.mapped);
+    GstClockTime stamp;
+    if (times->reorders && times->line.begun && back > 0 && back < REORDER_MAX) {
+        /* A codec's picture without a decoding time, which comes after those that it needs. */
+        stamp = (GstClockTime)MAX(time_difference(times->line.last, back), 0);
+    } else {
+        timeline_stamp(&times->line, &placed);
+        stamp = shared_map_delay(&times->shared, head, now, &times->line);
+    }
+    __atomic_store_n(&times->to_sender, time_difference(signed_time(time), signed_time(stamp)),
+                     __ATOMIC_RELAXED);
+    if (GST_CLOCK_TIME_IS_VALID(pts)) /* as far after DTS as the sender's */
+        GST_BUFFER_PTS(buffer) =
+            pts > time ? stamp + MIN(pts - time, (GstClockTime)G_MAXINT64) : stamp;
     if (GST_CLOCK_TIME_IS_VALID(dts)) /* as far before PTS as the sender's; never after it */
         GST_BUFFER_DTS(buffer) = stamp - MIN(stamp, time > dts ? time - dts : 0);
 }

@@ -257,9 +257,41 @@ const gchar *video_media_type(const gchar *format)
 
 G_STATIC_ASSERT(GPUD_AUDIO_CHANNELS_MAX == 64);
 
-GstCaps *blocks_template_caps(void)
+GstCaps *blocks_known_caps(void)
 {
     return gst_caps_from_string(BLOCK_CAPS);
+}
+
+/* Raw formats have their own caps, and those of GStreamer 0.10 are no formats any more. */
+static gboolean is_data(const gchar *type)
+{
+    return !g_str_has_prefix(type, VIDEO_RAW) && !g_str_has_prefix(type, "audio/x-raw") &&
+           !g_str_equal(type, VIDEO_BAYER);
+}
+
+/* Data lie in memory that the CPU can map. */
+static gboolean is_data_here(GstCapsFeatures *features, GstStructure *structure, gpointer user)
+{
+    return is_data(gst_structure_get_name(structure)) &&
+           (gst_caps_features_is_any(features) ||
+            gst_caps_features_is_equal(features, GST_CAPS_FEATURES_MEMORY_SYSTEM_MEMORY));
+}
+
+GstCaps *blocks_pick_data(const GstCaps *caps)
+{
+    GstCaps *data = gst_caps_copy(caps);
+
+    gst_caps_filter_and_map_in_place(data, (GstCapsFilterMapFunc)is_data_here, NULL);
+    for (guint i = 0; i < gst_caps_get_size(data); i++)
+        gst_caps_set_features(data, i, NULL);
+    return data;
+}
+
+gboolean blocks_are_coded_pictures(const GstCaps *caps)
+{
+    const gchar *type = gst_structure_get_name(gst_caps_get_structure(caps, 0));
+
+    return g_str_has_prefix(type, "video/") || g_str_has_prefix(type, "image/");
 }
 
 static gboolean is_block(const GstStructure *structure)
@@ -299,20 +331,15 @@ GstCaps *blocks_keep_like(GstCaps *caps, const GstCaps *others)
     return caps;
 }
 
-/* The caps of a peer's blocks, without the size that only the core knows. NULL: the elements do not
- * support them, or GStreamer knows no such sound. A type of the peer's choice would become a name
- * that GLib keeps. */
-static GstCaps *blocks_to_caps(const struct gpud_media *media)
+/* The caps of a peer's blocks, without the size that only the core knows. NULL: GStreamer knows no
+ * such sound, or the type is no name of data, or exceeds the account of new names. */
+static GstCaps *blocks_to_caps(const struct gpud_media *media, struct names *names)
 {
-    GstCaps *all = blocks_template_caps();
-    gboolean known = blocks_are_sound(media);
+    gboolean known = blocks_are_sound(media) ||
+                     (is_data(media->data.type) && names_take(names, media->data.type));
     GstAudioInfo info;
     gint channels = 0;
 
-    /* The first of them is sound. */
-    for (guint i = 1; !known && i < gst_caps_get_size(all); i++)
-        known = gst_structure_has_name(gst_caps_get_structure(all, i), media->data.type);
-    gst_caps_unref(all);
     GstCaps *caps = known ? media_known_caps(media) : NULL;
     if (!caps)
         return NULL;
@@ -503,7 +530,7 @@ static void add_extra(GstStructure *structure, const gchar *extra, struct names 
         GValue value = G_VALUE_INIT;
         caps_read_value(&value, type_name, text);
         /* The name is charged first, because GStreamer keeps each name that is looked up. */
-        if (G_IS_VALUE(&value) && names_take(names, name) &&
+        if (G_IS_VALUE(&value) && !g_str_equal(name, MEDIA_REST) && names_take(names, name) &&
             !gst_structure_has_field(structure, name))
             gst_structure_take_value(structure, name, &value);
         else if (G_IS_VALUE(&value))
@@ -546,30 +573,106 @@ static const gchar *longest_field(const GstStructure *structure)
     return longest;
 }
 
-gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, guint *left_out)
+/* Moves a field to `rest`, which is made where it is needed. */
+static void move_field(GstStructure *structure, const gchar *name, GstStructure **rest)
+{
+    if (!*rest)
+        *rest = gst_structure_new_empty("caps");
+    gst_structure_set_value(*rest, name, gst_structure_get_value(structure, name));
+    gst_structure_remove_field(structure, name);
+}
+
+/* Moves all fields that are not plain. */
+static void move_unplain_fields(GstStructure *structure, GstStructure **rest)
+{
+    for (gint i = gst_structure_n_fields(structure) - 1; i >= 0; i--) {
+        const gchar *name = gst_structure_nth_field_name(structure, (guint)i);
+        if (!plain_type(NULL, gst_structure_get_field_type(structure, name)))
+            move_field(structure, name, rest);
+    }
+}
+
+/* FALSE: it is too long. */
+static gboolean pack_rest(const GstStructure *fields, struct caps_rest *rest, guint *left_out)
+{
+    struct pack pack = {.data = rest->data, .size = sizeof(rest->data)};
+
+    *left_out = 0;
+    pack_structure(&pack, fields, left_out);
+    rest->size = pack.used;
+    rest->hash = 2166136261u; /* FNV-1a; another hash tells other headers, and no more */
+    for (gsize i = 0; i < pack.used; i++)
+        rest->hash = (rest->hash ^ rest->data[i]) * 16777619u;
+    rest->hash = MAX(rest->hash, 1);
+    *left_out += pack.full;
+    return !pack.full;
+}
+
+guint32 media_rest_hash(const struct gpud_media *media)
+{
+    const gchar *field = strstr(media->extra, MEDIA_REST "=(uint)");
+    gint64 hash = field ? g_ascii_strtoll(field + strlen(MEDIA_REST "=(uint)"), NULL, 10) : 0;
+
+    return hash > 0 && hash <= G_MAXUINT32 ? (guint32)hash : 0;
+}
+
+gboolean caps_add_rest(GstCaps *caps, const struct caps_rest *rest, struct names *names)
+{
+    struct unpack unpack = {.data = rest->data, .left = rest->size, .names = names};
+
+    if (rest->hash == 0)
+        return TRUE;
+    GstStructure *fields = caps_rest_is_whole(rest) ? unpack_structure(&unpack) : NULL;
+    for (gint i = 0; fields && i < gst_structure_n_fields(fields); i++) {
+        const gchar *name = gst_structure_nth_field_name(fields, (guint)i);
+        if (!gst_structure_has_field(gst_caps_get_structure(caps, 0), name))
+            gst_caps_set_value(caps, name, gst_structure_get_value(fields, name));
+    }
+    gboolean read = fields != NULL;
+    g_clear_pointer(&fields, gst_structure_free);
+    return read;
+}
+
+gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, struct caps_rest *rest,
+                         guint *left_out)
 {
     GstCaps *plain = caps_are_dmabufs(caps) ? caps_out_of_dmabufs(caps) : gst_caps_copy(caps);
     struct gpud_error error;
-    gboolean made = FALSE;
+    gboolean made = FALSE, packed = TRUE;
 
     *left_out = 0;
+    rest->hash = 0;
+    rest->size = 0;
     if (!plain)
         return FALSE;
     GstStructure *structure = gst_structure_copy(gst_caps_get_structure(plain, 0));
+    GstStructure *others = NULL;
+    gboolean data = is_data(gst_structure_get_name(structure));
     gst_caps_unref(plain);
+    if (data)
+        move_unplain_fields(structure, &others);
     gst_structure_filter_and_map_in_place(structure, clean_field, NULL);
     for (;;) {
+        if (others && packed) {
+            packed = pack_rest(others, rest, left_out);
+            gst_structure_set(structure, MEDIA_REST, G_TYPE_UINT, rest->hash, NULL);
+        }
         gchar *text = gst_structure_to_string(structure);
         made = gpud_media_from_string(media, text, &error) == GPUD_OK;
         g_free(text);
         const gchar *longest = made ? NULL : longest_field(structure);
-        if (!longest)
+        if (!longest || !packed || g_str_equal(longest, MEDIA_REST))
             break;
-        gst_structure_remove_field(structure, longest);
-        ++*left_out;
+        if (data) {
+            move_field(structure, longest, &others);
+        } else {
+            gst_structure_remove_field(structure, longest);
+            ++*left_out;
+        }
     }
+    g_clear_pointer(&others, gst_structure_free);
     gst_structure_free(structure);
-    return made;
+    return made && packed;
 }
 
 GstCaps *media_known_caps(const struct gpud_media *media)
@@ -588,7 +691,8 @@ static gchar *explain_unknown(const struct gpud_media *media)
     if (blocks_are_sound(media))
         return g_strdup("GStreamer does not know the sender's format of sound");
     if (media->kind != GPUD_MEDIA_PICTURE)
-        return g_strdup("the sender sends data of a type that the elements do not support");
+        return g_strdup("the sender's data have a type that is not one of data, or too many types "
+                        "that are new here");
     if (media->picture.layout.modifier)
         return g_strdup_printf("the sender's pictures are arranged by a GPU's driver (DRM modifier "
                                "0x%016" G_GINT64_MODIFIER "x), and the elements need them row by "
@@ -611,7 +715,7 @@ GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstV
         return NULL;
     }
     if (media->kind != GPUD_MEDIA_PICTURE) {
-        GstCaps *blocks = blocks_to_caps(media);
+        GstCaps *blocks = blocks_to_caps(media, names);
         if (blocks)
             add_extra(gst_caps_get_structure(blocks, 0), media->extra, names);
         else

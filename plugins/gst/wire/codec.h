@@ -36,10 +36,17 @@ GstClockTime arrivals_take(struct arrivals *arrivals, GstClockTime now);
 void arrivals_clear(struct arrivals *arrivals);
 
 /* === blocks ================================================================================== */
-/* Streams that are no pictures: blocks of sound, ancillary data, or other data. */
+/* Streams that are no pictures: blocks of sound, ancillary data, or other data, which a codec's
+ * pictures are, too. */
 
-/* Their caps; the caller unrefs them. */
-GstCaps *blocks_template_caps(void);
+/* The caps of those that are known; the caller unrefs them. */
+GstCaps *blocks_known_caps(void);
+
+/* Those of the caps that are of data of any type, known or not. The caller unrefs them. */
+GstCaps *blocks_pick_data(const GstCaps *caps);
+
+/* Whether caps of blocks are of pictures that a codec has made. */
+gboolean blocks_are_coded_pictures(const GstCaps *caps);
 
 static inline gboolean blocks_are_sound(const struct gpud_media *media)
 {
@@ -119,10 +126,46 @@ const gchar *video_media_type(const gchar *format);
 
 G_STATIC_ASSERT(GPUD_DIMENSION_MAX == 32768);
 
-/* All that the caps say of a stream of pictures, except the layout (see layout_from_info()). Fields
- * that are not plain values are dropped silently; others are dropped, the longest first, until the
- * rest fits, and counted in *left_out. FALSE: these are not caps of pictures. */
-gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, guint *left_out);
+/* What gpud_media.extra has no place for of the caps of data: a codec's headers, lists, long texts.
+ * It is packed, and travels in events, EVENT_CAPS, of which each has a part. The extra field
+ * MEDIA_REST of the media is its hash, so that both are known to belong together, and other headers
+ * make another media. */
+#define MEDIA_REST "gpudirect-caps"
+#define CAPS_PART_SIZE 1984
+#define CAPS_PARTS_MAX 8
+#define CAPS_REST_MAX (CAPS_PART_SIZE * CAPS_PARTS_MAX)
+
+struct caps_rest {
+    guint32 hash; /* 0: there is none */
+    gsize size;
+    guint parts; /* a receiver's: bits of those that are there */
+    uint8_t data[CAPS_REST_MAX];
+};
+
+/* The hash of what belongs to a media; 0: nothing does. */
+guint32 media_rest_hash(const struct gpud_media *media);
+
+/* Adds what has come to the caps. FALSE: it is not whole, or malformed. */
+gboolean caps_add_rest(GstCaps *caps, const struct caps_rest *rest, struct names *names);
+
+static inline guint caps_rest_parts(const struct caps_rest *rest)
+{
+    return (guint)((rest->size + CAPS_PART_SIZE - 1) / CAPS_PART_SIZE);
+}
+
+/* Whether all of its parts are there, or it needs none. */
+static inline gboolean caps_rest_is_whole(const struct caps_rest *rest)
+{
+    return rest->hash == 0 || (rest->size > 0 && rest->parts == (1u << caps_rest_parts(rest)) - 1);
+}
+
+/* All that the caps say of a stream, except a picture's layout (see layout_from_info()). Of data
+ * all fields are taken: what does not fit goes to *rest. Of pictures and sound fields that are not
+ * plain values are dropped silently; others are dropped, the longest first, until the others fit,
+ * and counted in *left_out, as are parts of data's fields that cannot be sent. FALSE: these are not
+ * caps that can be sent, or (*left_out is not 0) too much of them does not fit. */
+gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, struct caps_rest *rest,
+                         guint *left_out);
 
 /* The caps, and their info, of a peer's stream. names: the account for new names; fields beyond it
  * are left out. NULL: no element accepts that, or the peer's media contradicts itself; *reason
@@ -402,11 +445,13 @@ enum event_kind {
     EVENT_FLUSH,
     EVENT_CUSTOM,
     EVENT_CUSTOM_STICKY,
+    EVENT_CAPS,
 };
 
 /* A late receiver gets the last sticky event of each kind. If several of a kind are in force at
- * once, each has an index: tags by scope, custom events by name. The kind of a user event combines
- * both numbers. The sender keeps 16: a segment, two lists of tags, and these. */
+ * once, each has an index: tags by scope, custom events by name, parts of caps. The kind of a user
+ * event combines both numbers. The sender keeps 24: a segment, two lists of tags, eight parts of
+ * caps, and these. */
 #define EVENT_STICKY_NAMES_MAX 13
 
 static inline uint32_t event_make_kind(enum event_kind kind, guint index)
@@ -418,6 +463,14 @@ static inline gboolean event_is_sticky(enum event_kind kind)
 {
     return kind == EVENT_SEGMENT || kind == EVENT_TAGS || kind == EVENT_CUSTOM_STICKY;
 }
+
+/* Serialises a part of the rest of caps; returns the number of bytes. */
+size_t event_encode_caps(const struct caps_rest *rest, guint index, const struct wire_head *head,
+                         uint8_t bytes[GPUD_EVENT_SIZE_MAX]);
+
+/* Takes such a part, if it belongs to *rest, whose hash says what is waited for. said: the kind of
+ * the user event. FALSE: it is another event. */
+gboolean event_take_caps(uint32_t said, const void *bytes, size_t size, struct caps_rest *rest);
 
 GstTagScope event_tag_scope(GstEvent *event);
 

@@ -17,7 +17,8 @@
  *     gap     = u64 running time, u64 duration
  *     tags    = u8 scope, structure; a tag with several values has a list of them
  *     custom  = structure, sticky or not
- *     flush   = nothing */
+ *     flush   = nothing
+ *     caps    = u32 hash and u32 size of the whole, then a part of it */
 
 GstClockTime event_running_duration(const GstSegment *segment, GstClockTime duration)
 {
@@ -126,7 +127,43 @@ size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wir
     return pack.used;
 }
 
+size_t event_encode_caps(const struct caps_rest *rest, guint index, const struct wire_head *head,
+                         uint8_t bytes[GPUD_EVENT_SIZE_MAX])
+{
+    struct pack pack = {.data = bytes, .size = GPUD_EVENT_SIZE_MAX};
+    gsize from = index * (gsize)CAPS_PART_SIZE;
+
+    wire_head_pack(&pack, head);
+    pack_u32(&pack, rest->hash);
+    pack_u32(&pack, (uint32_t)rest->size);
+    pack_bytes(&pack, rest->data + from, MIN(rest->size - from, CAPS_PART_SIZE));
+    return pack.used;
+}
+
 /* --- reading ------------------------------------------------------------------------------ */
+
+gboolean event_take_caps(uint32_t said, const void *bytes, size_t size, struct caps_rest *rest)
+{
+    struct unpack unpack = {.data = bytes, .left = size};
+    guint index = said >> 8;
+    struct wire_head head;
+
+    if ((said & 0xff) != EVENT_CAPS)
+        return FALSE;
+    gboolean read = wire_head_unpack(&unpack, &head);
+    guint32 hash = unpack_u32(&unpack), whole = unpack_u32(&unpack);
+    if (!read || unpack.bad || hash == 0 || hash != rest->hash || whole > CAPS_REST_MAX)
+        return TRUE;
+    if (rest->size != whole) /* the first one, or of a sender that contradicts itself */
+        rest->parts = 0;
+    rest->size = whole;
+    gsize from = index * (gsize)CAPS_PART_SIZE;
+    if (index < caps_rest_parts(rest) && unpack.left == MIN(whole - from, CAPS_PART_SIZE)) {
+        memcpy(rest->data + from, unpack.data, unpack.left);
+        rest->parts |= 1u << index;
+    }
+    return TRUE;
+}
 
 /* Accepts only tags that are registered here, with values of their type, and several of one that
  * may have several. */
