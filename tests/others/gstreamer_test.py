@@ -91,8 +91,8 @@ def run(name, suite, archive, folder):
         sender = subprocess.Popen(["gst-launch-1.0", "-q", "videotestsrc", "is-live=true", "!", "gpudirectsink",
                                    "address=others"], env=os.environ | {"XDG_RUNTIME_DIR": str(folder)})
     try:
-        done = subprocess.run([program], env=env, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", timeout=LIMIT)
+        done = subprocess.run([program], env=env, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace", timeout=LIMIT)
     finally:
         if sender:
             sender.kill()

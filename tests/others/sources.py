@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""Sources of other projects, for their own tests: of a folder that GPUD_SOURCES names, else of Debian's source packages,
-which apt fetches into a temporary folder. Nothing of theirs is in this repository."""
+"""Sources of other projects, for their own tests: of a folder that GPUD_SOURCES names, else of Debian's source
+packages, which apt fetches into a temporary folder. Nothing of theirs is in this repository."""
 
 import os
 import pathlib
@@ -45,8 +45,8 @@ class Archive:
                               timeout=MINUTES)
         if done.returncode:
             reason = [line for line in done.stderr.splitlines() if line.startswith("E:")]
-            raise Missing(f"apt-get {arguments[0]}: {(reason or ['no answer'])[0]}; unpack the sources into a folder and "
-                          "set GPUD_SOURCES to it")
+            raise Missing(f"apt-get {arguments[0]}: {(reason or ['no answer'])[0]}; unpack the sources into a folder "
+                          "and set GPUD_SOURCES to it")
 
     def prepare(self):
         release = dict(line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines()
@@ -84,6 +84,6 @@ class Archive:
             return given(name, path)
         found = self.source(package) / path
         if not found.is_file():
-            raise Missing(f"{found.parents[len(pathlib.Path(path).parts) - 1].name} has no {path}: a newer version may, "
-                          "in a folder that GPUD_SOURCES names")
+            raise Missing(f"{self.unpacked[package].name} has no {path}: a newer version may, in a folder that "
+                          "GPUD_SOURCES names")
         return found
