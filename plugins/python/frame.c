@@ -383,6 +383,8 @@ enum {
 };
 
 #define DL_FLAG_READ_ONLY UINT64_C(1)
+#define DL_FLAG_COPIED UINT64_C(2)
+#define DL_ALIGNMENT 256 /* of the data that a producer allocates */
 
 struct dl_device {
     int32_t type;
@@ -429,7 +431,8 @@ struct export
         struct dl_managed old;
         struct dl_managed_versioned versioned;
     };
-    struct hold *hold;
+    struct hold *hold; /* NULL: the tensor is a copy */
+    char *copy;
     int64_t shape[ARRAY_DIMENSIONS_MAX];
     int64_t strides[ARRAY_DIMENSIONS_MAX];
 };
@@ -437,7 +440,9 @@ struct export
 /* Consumers call these on any thread, with or without the GIL. */
 static void free_export(struct export *export)
 {
-    hold_unref_array(export->hold);
+    if (export->hold)
+        hold_unref_array(export->hold);
+    free(export->copy);
     free(export);
 }
 
@@ -469,36 +474,83 @@ static const int32_t device_types[] = {[HOLD_HOST] = DL_CPU,
                                        [HOLD_OPENCL] = DL_OPENCL,
                                        [HOLD_VULKAN] = DL_VULKAN};
 
-static void fill_tensor(struct export *export, struct dl_tensor *tensor, const struct array *array)
+/* Copies an array's outer dimensions, from one on, in runs of bytes. Returns where the copy ends.
+ */
+static char *copy_runs(char *to, const char *from, const struct array *array, int dimension,
+                       int outer, size_t run)
 {
-    for (int i = 0; i < array->dimensions; i++) {
-        export->shape[i] = array->shape[i];
-        export->strides[i] = array->strides[i] / (int64_t)array->bytes;
+    if (dimension == outer) {
+        memcpy(to, from, run);
+        return to + run;
     }
-    tensor->data = export->hold->native + array->offset;
-    tensor->device = (struct dl_device){device_types[export->hold->kind], export->hold->number};
+    for (int64_t i = 0; i < array->shape[dimension]; i++)
+        to = copy_runs(to, from + i * array->strides[dimension], array, dimension + 1, outer, run);
+    return to;
+}
+
+/* The elements of an array of the host, without gaps. NULL with an exception. */
+static char *copy_array(const struct hold *hold, const struct array *array)
+{
+    size_t run = array->bytes;
+    int outer = array->dimensions;
+    while (outer > 0 && array->strides[outer - 1] == (int64_t)run)
+        run *= (size_t)array->shape[--outer];
+    size_t size = run;
+    for (int i = 0; i < outer; i++)
+        size *= (size_t)array->shape[i];
+    char *copy = aligned_alloc(DL_ALIGNMENT, (size / DL_ALIGNMENT + 1) * DL_ALIGNMENT);
+    if (!copy) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    copy_runs(copy, hold->native + array->offset, array, 0, outer, run);
+    Py_END_ALLOW_THREADS
+    return copy;
+}
+
+static void fill_tensor(struct export *export, struct dl_tensor *tensor, const struct hold *hold,
+                        const struct array *array)
+{
+    int64_t packed = 1;
+    for (int i = array->dimensions - 1; i >= 0; i--) {
+        export->shape[i] = array->shape[i];
+        export->strides[i] = export->copy ? packed : array->strides[i] / (int64_t)array->bytes;
+        packed *= array->shape[i];
+    }
+    tensor->data = export->copy ? export->copy : hold->native + array->offset;
+    tensor->device = (struct dl_device){device_types[hold->kind], hold->number};
     tensor->dimensions = array->dimensions;
     tensor->type = (struct dl_type){(uint8_t)array->kind, (uint8_t)(8 * array->bytes), 1};
     tensor->shape = export->shape;
     tensor->strides = export->strides;
 }
 
-static PyObject *make_capsule(struct hold *hold, const struct array *array, bool versioned)
+static PyObject *make_capsule(struct hold *hold, const struct array *array, bool versioned,
+                              bool copied)
 {
     struct export *export = calloc(1, sizeof(*export));
     if (!export)
         return PyErr_NoMemory();
-    export->hold = hold_ref_array(hold);
+    if (copied) {
+        export->copy = copy_array(hold, array);
+        if (!export->copy) {
+            free(export);
+            return NULL;
+        }
+    } else {
+        export->hold = hold_ref_array(hold);
+    }
     if (versioned) {
         export->versioned.major = 1;
         export->versioned.manager = export;
         export->versioned.deleter = delete_versioned;
-        export->versioned.flags = hold->read_only ? DL_FLAG_READ_ONLY : 0;
-        fill_tensor(export, &export->versioned.tensor, array);
+        export->versioned.flags = copied ? DL_FLAG_COPIED : hold->read_only ? DL_FLAG_READ_ONLY : 0;
+        fill_tensor(export, &export->versioned.tensor, hold, array);
     } else {
         export->old.manager = export;
         export->old.deleter = delete_old;
-        fill_tensor(export, &export->old.tensor, array);
+        fill_tensor(export, &export->old.tensor, hold, array);
     }
     PyObject *capsule = PyCapsule_New(export, versioned ? VERSIONED : OLD, destroy_capsule);
     if (!capsule)
@@ -563,6 +615,12 @@ static int dlpack_join(struct hold *hold, PyObject *object)
     case HOLD_HIP:
         return join_hip(hold, stream);
     default:
+        if (object != Py_None && stream != -1) {
+            PyErr_Format(PyExc_ValueError,
+                         "there is no stream %lld: frames on the host have none, stream is None",
+                         stream);
+            return -1;
+        }
         return hold_map(hold);
     }
 }
@@ -623,11 +681,11 @@ static PyObject *dlpack_export(struct hold *hold, const struct array *array, PyO
     int copied = copy == Py_None ? 0 : PyObject_IsTrue(copy);
     if (copied < 0)
         return NULL;
-    if (copied) {
-        PyErr_SetString(PyExc_BufferError, "a frame is never copied here: copy the tensor");
+    if (copied && hold->kind != HOLD_HOST) {
+        PyErr_SetString(PyExc_BufferError, "a frame on a GPU is not copied here: copy the tensor");
         return NULL;
     }
-    if (hold->read_only && !hold->allow_old_dlpack && major < 1) {
+    if (hold->read_only && !hold->allow_old_dlpack && major < 1 && !copied) {
         PyErr_SetString(PyExc_BufferError,
                         "the frame is shared with others and DLPack before 1.0 cannot say that it "
                         "may not be written: use a consumer that asks for version 1, the buffer "
@@ -637,7 +695,7 @@ static PyObject *dlpack_export(struct hold *hold, const struct array *array, PyO
     hold_ref_array(hold); /* from before the check to the capsule's own */
     PyObject *capsule = NULL;
     if (hold_check(hold) == 0 && dlpack_join(hold, stream) == 0)
-        capsule = make_capsule(hold, array, major >= 1);
+        capsule = make_capsule(hold, array, major >= 1, copied);
     hold_unref_array(hold);
     return capsule;
 }

@@ -195,6 +195,7 @@ class Cuda(Case):
         frame = self.receiver.acquire(timeout=DEADLINE)
         self.refuses(BufferError, "cuda:0", memoryview, frame)
         self.refuses(BufferError, "not copied to another device", frame.__dlpack__, dl_device=(1, 0))
+        self.refuses(BufferError, "copy the tensor", frame.__dlpack__, copy=True)
         self.assertEqual(frame.device, "cuda:0")
 
 
