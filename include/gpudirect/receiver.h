@@ -13,8 +13,8 @@
  * @endverbatim
  *
  * Thread-safety: acquire and count_frames come from one thread at a time; frames may be released
- * from any thread; get_fd, get_info, set_slots, request_key and interrupt may be called from any
- * thread.
+ * from any thread; get_fd, get_info, set_slots, request_key, switch and interrupt may be called from
+ * any thread.
  */
 /* clang-format on */
 #ifndef GPUDIRECT_RECEIVER_H
@@ -38,6 +38,9 @@ enum gpud_event {
      * gpud_user_event
      */
     GPUD_EVENT_REPEATED,
+    /** a switch is over; data: struct gpud_switch_event. What is new of the new sender follows:
+     * GPUD_EVENT_FORMAT, GPUD_EVENT_CONNECTED, and what it said before its first frame */
+    GPUD_EVENT_SWITCHED,
 };
 
 /** The data of GPUD_EVENT_FORMAT. */
@@ -54,6 +57,38 @@ struct gpud_user_event {
     uint32_t kind;    /**< as given to gpud_sender_send_event() */
     const void *data; /**< valid during the call */
     size_t size;      /**< bytes of data */
+};
+
+/** The data of GPUD_EVENT_SWITCHED. */
+struct gpud_switch_event {
+    const char *address; /**< given to gpud_receiver_switch(); valid during the call */
+    /** GPUD_OK: the next frame is the new sender's. Else the receiver stays with its sender:
+     * GPUD_TIMEOUT, no frame came in time; GPUD_UNSUPPORTED, there is no route, or the stream is
+     * one of something else; GPUD_NO_ACCESS; and the other failures of gpud_receiver_acquire() */
+    enum gpud_status status;
+    const char *reason; /**< why not, a sentence; "" with GPUD_OK; valid during the call */
+};
+
+/** Where gpud_receiver_switch() goes. */
+struct gpud_switch_params {
+    size_t size;         /**< sizeof(the struct), as the caller knows it */
+    const char *address; /**< required: as the sender's, on this host or another one */
+    /** how long it may take, in ns, from the next acquire on, until the receiver stays with its
+     * sender; 0: until another switch */
+    int64_t timeout_ns;
+    /** Called with gpud_receiver_params.user inside gpud_receiver_acquire(), when the new sender's
+     * first frame is here, with what its frames are. GPUD_OK: they are next. GPUD_AGAIN: not yet;
+     * it is called again at each turn of the new link, whose newest frame is kept, and the old
+     * sender's frames go on: so several receivers switch together. Everything else, with its
+     * reason: the receiver stays with its sender. It must not call this receiver. NULL: GPUD_OK */
+    enum gpud_status (*admit)(void *user, const struct gpud_media *media, struct gpud_error *error);
+    /** For an address over a network: as gpud_receiver_params. If one of these four is given, they
+     * replace the receiver's own, for later switches, too. NULL: the receiver's own, which are not
+     * used for an address on this host */
+    const char *psk_file;
+    const char *tls_certificate; /**< likewise */
+    const char *tls_key;         /**< likewise */
+    const char *tls_ca;          /**< likewise */
 };
 
 /** How a receiver is made. */
@@ -167,6 +202,10 @@ struct gpud_receiver_info {
     /** how the connection is encrypted, as gpud_link_info.encrypted has it; "" while not connected
      */
     char encrypted[64];
+    /** of the sender that the frames come from, or are waited for from, as it was given; cut off at
+     * 119 characters */
+    char address[120];
+    uint64_t switches; /**< to other senders; each is one of `connects` and `disconnects`, too */
 };
 
 /** Creates a receiver. It connects in gpud_receiver_acquire(), not here.
@@ -266,6 +305,30 @@ GPUD_API void gpud_receiver_request_key(struct gpud_receiver *receiver,
  * @param latency_ns  from submit to acquire, in ns
  */
 GPUD_API void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency_ns);
+
+/** Changes to another sender while frames flow: make before break. Calls of gpud_receiver_acquire()
+ * connect to the new sender beside the old one, whose frames they return meanwhile. When the new
+ * sender's first frame is here, they return those of the old one that were there before it, then
+ * that frame (GPUD_FRAME_DISCONTINUITY), and none of the old sender any more; so the two join with
+ * a gap or an overlap of one frame at most, if the application takes frames as they come. Frames of
+ * the old sender that are still held stay valid. GPUD_EVENT_SWITCHED tells the outcome.
+ *
+ * The new link has what the receiver was made with: the device, slots, policy, route, access; with
+ * `alloc`, memory is asked for while that of the old link is in use. The descriptor stays the same,
+ * counters go on, and gpud_receiver_info.address changes. If the old sender dies or ends its stream
+ * meanwhile, acquire goes on waiting for either of them, and reports that only if the new one does
+ * not come. A second call replaces a switch that is under way, of which nothing is told any more;
+ * the address that frames come from only ends it. Any thread, also in on_event.
+ *
+ * @param receiver  the receiver; not one of a group
+ * @param params  copied
+ * @param error  says why not; may be NULL; written on failure only
+ * @return GPUD_OK: it is on its way; or a failure, which changes nothing:
+ * @retval GPUD_INVALID  a parameter is wrong, or the receiver is in a group
+ */
+GPUD_API enum gpud_status gpud_receiver_switch(struct gpud_receiver *receiver,
+                                               const struct gpud_switch_params *params,
+                                               struct gpud_error *error);
 
 /** The state and counters of a receiver. Any thread.
  *

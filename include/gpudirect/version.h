@@ -48,7 +48,7 @@
  *   library sets the fields that it does not know to 0. What a pointer in an `_info` leads to has
  *   its own `size`, which says how much of it the library knows.
  * - A new field at the end of a struct that only a callback is given: gpud_peer_info,
- *   gpud_format_event, gpud_user_event.
+ *   gpud_format_event, gpud_user_event, gpud_switch_event.
  * - A new constant in an enum, or a new bit: a program must expect some that it does not know in
  *   what it is given.
  */

@@ -832,6 +832,7 @@ static enum gpud_status use_session(struct gpud_receiver *receiver, struct gpud_
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a format");
     known->epoch = offer->epoch;
     known->media = offer->media;
+    receiver->kind = offer->media.kind;
     gpud_print(known->device, "%s", receiver->sender_device);
     gpud_print(known->pci, "%s", receiver->sender_pci);
     const struct gpud_layout *layout = &session->layout;

@@ -50,6 +50,13 @@ static void receiver_poll_wake(struct gpud_receiver *receiver)
         gpud_event_raise(receiver->poll.loop.event);
 }
 
+void gpud_receiver_rouse(struct gpud_receiver *receiver)
+{
+    receiver_poll_wake(receiver); /* for an acquire, which arms it again */
+    if (receiver->session)
+        gpud_page_rouse(&receiver->session->view.end);
+}
+
 void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver)
 {
     struct gpud_receiver_poll *poll = &receiver->poll;
@@ -106,6 +113,37 @@ static enum gpud_status receiver_read_params(struct gpud_receiver_params *own,
                              : status;
 }
 
+static struct gpud_receiver *receiver_alloc(void)
+{
+    struct gpud_receiver *made = calloc(1, sizeof(*made));
+    if (!made)
+        return NULL;
+    gpud_lock_init(&made->lock, GPUD_RANK_RECEIVER);
+    made->poll =
+        (struct gpud_receiver_poll){.loop = GPUD_LOOP_NONE, .watched = -1, .watched_peer = -1};
+    made->discontinuity = true; /* of the first frame */
+    made->deadline = INT64_MAX;
+    made->kind = -1;
+    gpud_print(made->info.path, "none");
+    return made;
+}
+
+struct gpud_receiver *gpud_receiver_make_like(struct gpud_receiver *receiver)
+{
+    struct gpud_receiver *made = receiver_alloc();
+    if (!made)
+        return NULL;
+    memcpy(made, receiver, offsetof(struct gpud_receiver, own));
+    made->own = (struct gpud_own_memory){receiver->own.alloc, receiver->own.user, false};
+    gpud_device_ref(made->device);
+    gpud_device_ref(made->host);
+    gpud_lock_take(&receiver->lock);
+    made->slots_wished = receiver->slots_wished;
+    made->rule = receiver->rule;
+    gpud_lock_release(&receiver->lock);
+    return made;
+}
+
 enum gpud_status gpud_receiver_create(struct gpud_context *context,
                                       const struct gpud_receiver_params *params,
                                       struct gpud_receiver **receiver, struct gpud_error *error)
@@ -115,18 +153,14 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     params = &own;
     if (status != GPUD_OK)
         return status;
-    struct gpud_receiver *made = calloc(1, sizeof(*made));
+    struct gpud_receiver *made = receiver_alloc();
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a receiver");
-    gpud_lock_init(&made->lock, GPUD_RANK_RECEIVER);
     made->context = context;
-    made->poll =
-        (struct gpud_receiver_poll){.loop = GPUD_LOOP_NONE, .watched = -1, .watched_peer = -1};
     made->picture_slots = params->picture_slots ? params->picture_slots : GPUD_SLOTS_DEFAULT;
     made->slots = params->slots || !params->alloc ? params->slots : made->picture_slots;
     made->busy_poll = params->busy_poll_ns ? params->busy_poll_ns : BUSY_POLL;
     made->slow_receiver = params->slow_receiver;
-    made->discontinuity = true; /* of the first frame */
     made->require_direct = params->require_direct;
     made->by_lines = params->by_lines;
     made->max_frame_size = params->max_frame_size;
@@ -137,8 +171,6 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     made->user = params->user;
     made->own.alloc = params->alloc;
     made->own.user = params->user;
-    made->deadline = INT64_MAX;
-    gpud_print(made->info.path, "none");
     gpud_print(made->route, "%s", params->route ? params->route : "");
     struct gpud_endpoint self;
 
@@ -159,6 +191,8 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
         gpud_endpoint_describe(&self, made->device, params->name);
         memcpy(made->name, self.name, sizeof(made->name));
         gpud_print(made->info.device, "%s", made->device->info.name);
+        gpud_print(made->info.address, "%s", made->address.text);
+        made->rule = made->access;
         status = gpud_device_open(context, "host", &made->host, error);
     }
     if (status == GPUD_OK)
@@ -173,12 +207,9 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     return GPUD_OK;
 }
 
-void gpud_receiver_destroy(struct gpud_receiver **receiver)
+void gpud_receiver_end(struct gpud_receiver *gone)
 {
-    if (!receiver || !*receiver)
-        return;
-    struct gpud_receiver *gone = *receiver;
-    *receiver = NULL;
+    gpud_switch_end(gone);
     gpud_receiver_disconnect(gone, 0, "the receiver stopped");
     gpud_await_end(&gone->waiting);
     gpud_loop_close(&gone->poll.loop);
@@ -186,8 +217,17 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
     gpud_device_close(&gone->host);
     gpud_device_close(&gone->device);
     gpud_lock_destroy(&gone->lock);
-    gpud_context_drain(gone->context);
     free(gone);
+}
+
+void gpud_receiver_destroy(struct gpud_receiver **receiver)
+{
+    if (!receiver || !*receiver)
+        return;
+    struct gpud_context *context = (*receiver)->context;
+    gpud_receiver_end(*receiver);
+    *receiver = NULL;
+    gpud_context_drain(context);
 }
 
 /* --- one turn of the stream ---------------------------------------------------------------- */
@@ -262,8 +302,7 @@ static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gp
     return status;
 }
 
-/* Adds to a word that only this thread writes; returns the new value. */
-static uint64_t receiver_add(atomic_uint_fast64_t *word, uint64_t more)
+uint64_t gpud_receiver_add(atomic_uint_fast64_t *word, uint64_t more)
 {
     more += atomic_load_explicit(word, memory_order_relaxed);
     atomic_store_explicit(word, more, memory_order_relaxed);
@@ -327,10 +366,10 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     tell_latency(receiver, latency);
     gpud_pace_learn(&receiver->pace, now);
 
-    receiver_add(&receiver->frames, 1);
-    info->dropped = receiver_add(&receiver->dropped, gap);
+    gpud_receiver_add(&receiver->frames, 1);
+    info->dropped = gpud_receiver_add(&receiver->dropped, gap);
     if (info->flags & GPUD_FRAME_CORRUPTED)
-        receiver_add(&receiver->corrupted, 1);
+        gpud_receiver_add(&receiver->corrupted, 1);
     if (latency && latency <= UINT32_MAX) {
         count_latency(&receiver->stats, latency);
         uint64_t place = atomic_load_explicit(&receiver->latency_count, memory_order_relaxed);
@@ -426,7 +465,8 @@ static bool has_something(void *arg)
     const struct gpud_page_rx *view = &receiver->session->view;
     if (gpud_session_has_work(receiver->session) ||
         gpud_page_messages(view) != receiver->messages ||
-        atomic_load_explicit(&receiver->interrupted, memory_order_relaxed))
+        atomic_load_explicit(&receiver->interrupted, memory_order_relaxed) ||
+        atomic_load_explicit(&receiver->wish, memory_order_relaxed))
         return true;
     /* Whether a message is due, or the next session: a void entry, or one taken back, can make
      * them.
@@ -468,7 +508,8 @@ static bool has_test_frame(void *arg)
 {
     struct gpud_receiver *receiver = arg;
     return gpud_session_has_work(receiver->session) ||
-           atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
+           atomic_load_explicit(&receiver->interrupted, memory_order_relaxed) ||
+           atomic_load_explicit(&receiver->wish, memory_order_relaxed);
 }
 
 /* Whether a device waits for the peer, or may begin to: for the bytes of a held frame. */
@@ -518,7 +559,7 @@ static void arm_poll(struct gpud_receiver *receiver)
         else if (look == INT64_MAX && may_stall(session))
             look = gpud_now() + DEVICE_LOOK;
     }
-    gpud_loop_set_timer(&poll->loop, look);
+    gpud_loop_set_timer(&poll->loop, gpud_switch_look(receiver, look));
     bool streaming = receiver->state == GPUD_RECEIVER_STREAMING;
     bool by_page = streaming || receiver->state == GPUD_RECEIVER_TESTING;
     if (by_page) { /* asks the sender to announce frames in the page over the channel */
@@ -527,7 +568,7 @@ static void arm_poll(struct gpud_receiver *receiver)
         if (gpud_page_flush_pending_wake(&session->view.end))
             atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
     }
-    if (atomic_load(&receiver->interrupted))
+    if (atomic_load(&receiver->interrupted) || atomic_load(&receiver->wish))
         gpud_event_raise(poll->loop.event);
     /* Once more after asking. */
     if (by_page && (streaming ? has_something(receiver) : has_test_frame(receiver)))
@@ -587,7 +628,8 @@ static void wait_for_sender(struct gpud_receiver *receiver, int64_t deadline)
 {
     if (receiver->state == GPUD_RECEIVER_OFFLINE) {
         int64_t until = receiver->retry < deadline ? receiver->retry : deadline;
-        while (gpud_now() < until && !atomic_load(&receiver->interrupted)) {
+        while (gpud_now() < until && !atomic_load(&receiver->interrupted) &&
+               !atomic_load(&receiver->wish)) {
             int64_t left = until - gpud_now();
             struct timespec nap = gpud_timespec(left < 20 * GPUD_MSEC ? left : 20 * GPUD_MSEC);
             clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
@@ -648,10 +690,18 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
                 return gpud_fail(error, GPUD_AGAIN, "interrupted");
         }
 
-        bool streaming = receiver->state == GPUD_RECEIVER_STREAMING;
-        enum gpud_status status =
-            streaming ? take_next(receiver, &got, &why) : gpud_receiver_step(receiver, &why);
+        bool switching = gpud_receiver_is_switching(receiver), streaming = false;
+        enum gpud_status status = GPUD_AGAIN;
+        if (switching)
+            status = gpud_switch_step(receiver, &got, &why);
+        if (status == GPUD_AGAIN) { /* the turn of the link, which a switch leaves alone so far */
+            streaming = receiver->state == GPUD_RECEIVER_STREAMING;
+            status =
+                streaming ? take_next(receiver, &got, &why) : gpud_receiver_step(receiver, &why);
+        }
         if (got) {
+            if (switching)
+                gpud_switch_note_old(receiver, GPUD_OK, NULL);
             *frame = got;
             GPUD_STOP_POINT("receiver: frame handed out");
             return GPUD_OK;
@@ -665,23 +715,26 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
         }
         if (status == GPUD_OK && gpud_now() < deadline)
             continue; /* a message; the deadline also bounds a flood of them */
-        if (status != GPUD_OK && status != GPUD_AGAIN) {
-            if (gpud_process_is_ending())
-                return gpud_fail(error, GPUD_CLOSED,
-                                 "this process is ending, and said goodbye to the sender");
-            if (streaming && status != GPUD_CLOSED)
-                gpud_receiver_disconnect(receiver, gpud_receiver_retry_in(receiver, status),
-                                         why.reason);
+        bool failed = status != GPUD_OK && status != GPUD_AGAIN;
+        if (failed && gpud_process_is_ending())
+            return gpud_fail(error, GPUD_CLOSED,
+                             "this process is ending, and said goodbye to the sender");
+        if (failed && streaming && status != GPUD_CLOSED)
+            gpud_receiver_disconnect(receiver, gpud_receiver_retry_in(receiver, status),
+                                     why.reason);
+        if (switching && status != GPUD_OK && gpud_switch_note_old(receiver, status, &why))
+            continue;
+        if (failed)
             return gpud_fail_native(error, status, why.origin, why.native, "%s", why.reason);
-        }
         if (gpud_now() >= deadline) {
             arm_poll(receiver);
             return timed_out(receiver, error);
         }
+        int64_t until = gpud_switch_look(receiver, deadline);
         if (streaming)
-            wait_for_frames(receiver, deadline);
+            wait_for_frames(receiver, until);
         else
-            wait_for_sender(receiver, deadline);
+            wait_for_sender(receiver, until);
     }
 }
 
@@ -696,9 +749,7 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
 {
     atomic_store(&receiver->interrupted, interrupted);
     gpud_lock_take(&receiver->lock);
-    receiver_poll_wake(receiver); /* for an acquire, which arms it again */
-    if (interrupted && receiver->session)
-        gpud_page_rouse(&receiver->session->view.end);
+    gpud_receiver_rouse(receiver);
     if (receiver->on_interrupt)
         receiver->on_interrupt(receiver->on_interrupt_user);
     gpud_lock_release(&receiver->lock);

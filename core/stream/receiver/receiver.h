@@ -97,7 +97,8 @@ struct gpud_session {
  *     frames.c    all frames of a session
  *     join.c      from OFFLINE to a tested session, which it makes: a state machine over messages;
  *                 and its end
- *     receiver.c  the public object, its counters, waiting */
+ *     switch.c    from one sender to another: a second receiver, whose link the first one takes
+ * over receiver.c  the public object, its counters, waiting */
 
 #define GPUD_CONNECT_DEADLINE (5 * GPUD_SEC)
 #define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
@@ -146,11 +147,9 @@ struct gpud_receiver_poll {
 };
 
 struct gpud_receiver {
+    /* How it was made: a receiver that is made like this one has the same. */
     struct gpud_context *context;
     struct gpud_device *device, *host;
-    struct gpud_queue *queue;
-    struct gpud_address address;
-    struct gpud_access_rule access;
     char name[64], route[32];
     uint32_t slots;         /* 0: as many as the sender gives */
     uint32_t picture_slots; /* in memory of its own, if that is 0 */
@@ -160,6 +159,7 @@ struct gpud_receiver {
     uint64_t max_frame_size; /* 0: what is reasonable */
     uint64_t modifiers[GPUD_MODIFIERS_MAX];
     uint32_t modifier_count; /* of images that the application can read */
+    int64_t busy_poll;       /* the longest spin for a frame, in ns; negative: never */
     struct gpud_own_memory own;
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;
@@ -169,6 +169,10 @@ struct gpud_receiver {
     void (*on_interrupt)(void *user);
     void *on_interrupt_user;
 
+    /* The link, from `address` to `stats`: a switch exchanges it as a whole. */
+    struct gpud_address address;
+    struct gpud_access_rule access;
+    struct gpud_queue *queue; /* under the lock, like `session` */
     enum gpud_receiver_state state;
     int64_t deadline;          /* of the state; INT64_MAX: none */
     int64_t retry;             /* no new try before */
@@ -196,17 +200,21 @@ struct gpud_receiver {
     struct gpud_format_event *reported_format; /* on this connection; NULL: none yet */
     struct gpud_spin spin;
     struct gpud_pace pace;
-    int64_t busy_poll; /* the longest spin for a frame, in ns; negative: never */
+    struct gpud_link_stats stats; /* for the sender; the acquiring thread's */
+
+    int kind;                           /* enum gpud_media_kind, as last reported; -1: none yet */
+    struct gpud_switch *switching;      /* NULL: it stays with its sender */
+    _Atomic(struct gpud_switch *) wish; /* a switch that is to begin; any thread sets it */
     struct gpud_receiver_poll poll;
 
-    /* For what get_info reads, except per-frame counters, and for the wish. */
+    /* For what get_info reads, except per-frame counters, and for the wishes. */
     struct gpud_lock lock;
-    uint32_t slots_wished; /* by gpud_receiver_set_slots(); 0: `slots` are enough */
+    struct gpud_access_rule rule; /* for any address; see gpud_receiver_switch() */
+    uint32_t slots_wished;        /* by gpud_receiver_set_slots(); 0: `slots` are enough */
     struct gpud_receiver_info info;
     atomic_uint_fast64_t frames, dropped, corrupted; /* written only by the acquiring thread */
     _Atomic uint32_t latency[GPUD_LATENCIES];
     atomic_uint_fast64_t latency_count;
-    struct gpud_link_stats stats; /* for the sender; the acquiring thread's */
 };
 
 /* === frames.c ================================================================================ */
@@ -265,7 +273,44 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
 
 /* === receiver.c ============================================================================== */
 
+/* Another receiver, made like this one and for no address yet. NULL: out of memory. Any thread. */
+struct gpud_receiver *gpud_receiver_make_like(struct gpud_receiver *receiver);
+
+/* Ends it without waiting for what its devices still do. */
+void gpud_receiver_end(struct gpud_receiver *receiver);
+
+/* Adds to a word that only the acquiring thread writes; returns the new value. */
+uint64_t gpud_receiver_add(atomic_uint_fast64_t *word, uint64_t more);
+
+/* Wakes the acquiring thread, and a loop that polls. Under receiver->lock. */
+void gpud_receiver_rouse(struct gpud_receiver *receiver);
+
 /* Call before releasing the channel; held frames may keep its descriptor open. */
 void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver);
+
+/* === switch.c ================================================================================ */
+/* In the acquiring thread. */
+
+static inline bool gpud_receiver_is_switching(const struct gpud_receiver *receiver)
+{
+    return receiver->switching || atomic_load_explicit(&receiver->wish, memory_order_relaxed);
+}
+
+/* Goes on with the switch, without waiting. GPUD_OK: the new sender's first frame, which is the
+ * caller's, and the old link is over. GPUD_AGAIN: the old link's frames are next. Every other
+ * status: the switch has failed, and the old link has ended so meanwhile. */
+enum gpud_status gpud_switch_step(struct gpud_receiver *receiver, struct gpud_frame **frame,
+                                  struct gpud_error *error);
+
+/* While it is switching: the old link gave a frame (GPUD_OK), has none now (GPUD_AGAIN), or has
+ * ended. true: the acquire goes on, because the new sender is on its way. */
+bool gpud_switch_note_old(struct gpud_receiver *receiver, enum gpud_status status,
+                          const struct gpud_error *why);
+
+/* When to look again, at the latest. */
+int64_t gpud_switch_look(const struct gpud_receiver *receiver, int64_t deadline);
+
+/* Ends what is under way, and what is wished for. */
+void gpud_switch_end(struct gpud_receiver *receiver);
 
 #endif
