@@ -214,8 +214,10 @@ void settings_copy(struct settings *to, const struct settings *from)
 void settings_install(GObjectClass *klass, const struct setting_texts *texts)
 {
     const GParamFlags ready = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY;
+    const GParamFlags at_address = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | texts->address_when;
     GParamSpec *const pspecs[SETTING_COUNT] = {
-        [SETTING_ADDRESS] = g_param_spec_string("address", "Address", texts->address, NULL, ready),
+        [SETTING_ADDRESS] =
+            g_param_spec_string("address", "Address", texts->address, NULL, at_address),
         [SETTING_DEVICE] = g_param_spec_string("device", "Device", texts->device, "auto", ready),
         [SETTING_SLOTS] = g_param_spec_uint("slots", "Slots", texts->slots, 1, GPUD_SLOTS_MAX,
                                             SLOTS_DEFAULT, ready),
@@ -227,21 +229,21 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
                                                         texts->require_direct, FALSE, ready),
         [SETTING_ACCESS] = g_param_spec_string("access", "Access", texts->access, "user", ready),
         [SETTING_PSK_FILE] =
-            g_param_spec_string("psk-file", "Pre-shared key", texts->psk_file, NULL, ready),
+            g_param_spec_string("psk-file", "Pre-shared key", texts->psk_file, NULL, at_address),
         [SETTING_TLS_CERTIFICATE] = g_param_spec_string(
             "tls-certificate", "Certificate",
             "Between hosts, by tcp://, instead of a psk-file: a PEM file with this end's "
             "certificate; set tls-key and tls-ca, too. The files are read at each connection",
-            NULL, ready),
+            NULL, at_address),
         [SETTING_TLS_KEY] = g_param_spec_string(
             "tls-key", "Certificate's key",
             "A PEM file with the private key of tls-certificate, readable by its owner only", NULL,
-            ready),
+            at_address),
         [SETTING_TLS_CA] = g_param_spec_string(
             "tls-ca", "Certificate authority",
             "A PEM file with the certificates of the authorities that the other end's certificate "
             "must be from",
-            NULL, ready),
+            NULL, at_address),
         [SETTING_ALLOW_UNAUTHENTICATED] =
             texts->allow_unauthenticated
                 ? g_param_spec_boolean("allow-unauthenticated", "Allow unauthenticated",

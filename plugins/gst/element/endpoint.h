@@ -68,6 +68,7 @@ struct setting_texts {
     const gchar *address, *device, *slots, *slow_receiver, *require_direct, *access, *psk_file;
     const gchar *allow_unauthenticated; /* NULL: the element has no such property */
     GParamFlags slow_receiver_when;     /* GST_PARAM_MUTABLE_… */
+    GParamFlags address_when;           /* of the address, keys and certificates; likewise */
     const gchar *active_path, *stats;   /* of the reports, see endpoint.h */
     const gchar *pad;                   /* its name and direction */
     GstPadDirection direction;

@@ -321,6 +321,7 @@ static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *kl
         .slow_receiver = "What happens when a stream's receiver does not keep up; block works only "
                          "with a sender that blocks itself",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
+        .address_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
         .require_direct = "Fail rather than receive by a copy through host memory",
         .access = "Senders whose streams are accepted, besides root's: user (this user's only), "
                   "group:NAME (and those of that group's members) or all",

@@ -871,6 +871,7 @@ static void install_properties(GstElementClass *sink_class)
                          "upstream drops the oldest, so that nothing stalls; others block, so "
                          "that nothing is lost)",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_PLAYING,
+        .address_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
         .require_direct = "Refuse a receiver that only a copy through host memory can reach",
         .access = "Users that may receive, besides root: user (this user only), group:NAME (and "
                   "that group's members) or all; the latter two with address=unix:/path in a "

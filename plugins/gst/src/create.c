@@ -812,6 +812,7 @@ static GstFlowReturn cut_link(GstGpudirectSrc *self)
         return GST_FLOW_ERROR;
     }
     updates_clear(&self->updates);
+    gst_gpudirect_src_follow_address(self, TRUE);
     GstFlowReturn flow = self->link.linked ? sender_lost(self, &why) : not_connected(self, &why);
     if (flow == GST_FLOW_OK)
         self->link.held_off_until = g_get_monotonic_time() + HOLD_OFF_CUT;
@@ -1168,8 +1169,10 @@ static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_i
     /* A pair holds frames of one sender while the other's are still in its ring, so that their
      * number does not say which is the newest. */
     gboolean in_pause = info->submitted_ns > 0 && info->submitted_ns < self->beginning.resumed_at;
-    /* A newer block does not replace the one before it. */
-    gboolean counts = !self->blocks.expected || info->submitted_ns == 0;
+    /* A newer block does not replace the one before it; nor does a newer frame the one that is next
+     * to the last one of the sender before. */
+    gboolean counts =
+        (!self->blocks.expected || info->submitted_ns == 0) && !self->beginning.switched;
     guint rings = is_pair ? 2 : 1;
 
     /* A codec's pictures before the start are needed for those after it. */
@@ -1214,8 +1217,10 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
         /* A driver without a clock has at most as many of these as it has buffers. */
         beginning->pending =
             !self->times.waited && beginning->skipped_in_row++ < self->endpoint.running.slots + 2;
-    if (!beginning->pending)
+    if (!beginning->pending) {
         beginning->skipped_in_row = 0;
+        beginning->switched = FALSE;
+    }
     return beginning->pending;
 }
 

@@ -258,6 +258,7 @@ static enum gpud_status open_input(void *user, const gchar *device, struct input
         .card_input = card_input,
         .card_controls = controls,
         .on_event = gst_gpudirect_src_on_event,
+        .admit = gst_gpudirect_src_admit,
         .on_notice = warn,
         .user = self,
     };
@@ -366,6 +367,49 @@ static gboolean restart_card(GstGpudirectSrc *self)
     return FALSE;
 }
 
+void gst_gpudirect_src_keep_sender(GstGpudirectSrc *self, const gchar *address,
+                                   const struct gpud_error *why)
+{
+    gchar **property = &self->endpoint.settings.address;
+
+    GST_OBJECT_LOCK(self);
+    g_autofree gchar *now = g_strdup(self->endpoint.running.address);
+    gboolean shown = g_strcmp0(*property, address) == 0; /* else it has been set again */
+    if (shown) {
+        g_free(*property);
+        *property = g_strdup(now);
+    }
+    GST_OBJECT_UNLOCK(self);
+    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, why,
+                        "The address was not changed to \"%s\", and \"%s\" goes on", address, now);
+    if (shown)
+        g_object_notify(G_OBJECT(self), "address");
+}
+
+void gst_gpudirect_src_follow_address(GstGpudirectSrc *self, gboolean if_other)
+{
+    gint64 timeout = src_options_read(&self->options, self).connection_timeout * GPUD_SEC;
+    struct settings wanted = {0};
+    struct gpud_error error;
+    enum gpud_status status = GPUD_OK;
+
+    GST_OBJECT_LOCK(self);
+    gboolean same = g_strcmp0(self->endpoint.settings.address, self->endpoint.running.address) == 0;
+    gboolean started = self->endpoint.started;
+    settings_copy(&wanted, &self->endpoint.settings);
+    GST_OBJECT_UNLOCK(self);
+    if (started && !(same && if_other)) {
+        const gchar *address = wanted.address ? wanted.address : "";
+        if (!g_utf8_validate(address, -1, NULL))
+            status = gpud_gst_error_fill(&error, GPUD_INVALID, "it is not valid UTF-8");
+        else
+            status = feed_switch(&self->feed, address, &wanted, timeout, &error);
+        if (status != GPUD_OK && !same)
+            gst_gpudirect_src_keep_sender(self, address, &error);
+    }
+    settings_clear(&wanted);
+}
+
 /* === stats =================================================================================== */
 /* The property "stats" of gpudirectsrc. */
 
@@ -431,7 +475,8 @@ static GstStructure *make_stats(GstElement *element)
     feed_get_info(&self->feed, &info);
     GstStructure *stats = gst_structure_new(
         "gpudirect-stats", "active-path", G_TYPE_STRING, info.path, "encrypted", G_TYPE_STRING,
-        info.encrypted, "device", G_TYPE_STRING, info.device, "connected", G_TYPE_BOOLEAN,
+        info.encrypted, "address", G_TYPE_STRING, info.address, "switches", G_TYPE_UINT64,
+        info.switches, "device", G_TYPE_STRING, info.device, "connected", G_TYPE_BOOLEAN,
         info.connected, "frames", G_TYPE_UINT64, info.frames - MIN(skipped, info.frames), "dropped",
         G_TYPE_UINT64, info.dropped + skipped, "corrupted", G_TYPE_UINT64, info.corrupted,
         "connects", G_TYPE_UINT64, info.connects, "disconnects", G_TYPE_UINT64, info.disconnects,
@@ -617,6 +662,8 @@ static void property_changed(GstElement *element, guint id)
         gst_element_post_message(element, gst_message_new_latency(GST_OBJECT(self)));
     else if (id == PROP_EXTRA_CONTROLS)
         apply_controls(self);
+    else if (id == SETTING_ADDRESS)
+        gst_gpudirect_src_follow_address(self, FALSE);
 }
 
 static const struct endpoint_ops endpoint_ops = {
@@ -656,6 +703,7 @@ static gboolean src_start(GstBaseSrc *base)
     const gchar *group = src_options_read(&self->options, self).group;
     feed_set_group(&self->feed, group && group[0] ? group : NULL, GST_ELEMENT(self));
     endpoint_note_stats(&self->endpoint);
+    gst_gpudirect_src_follow_address(self, TRUE); /* it may have been set since the beginning */
     return TRUE;
 }
 
@@ -809,6 +857,7 @@ static void install_properties(GstElementClass *src_class)
         .slow_receiver = "What happens when this element does not keep up; block works only with a "
                          "sender that blocks itself",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
+        .address_when = (GParamFlags)GST_PARAM_MUTABLE_PLAYING,
         .require_direct = "Fail rather than receive by a copy through host memory, a card's, too",
         .access = "Senders whose pictures are accepted, besides root's: user (this user's only), "
                   "group:NAME (and those of that group's members) or all",

@@ -42,6 +42,7 @@ void updates_clear(struct updates *updates)
     g_clear_pointer(&updates->format, g_free);
     g_clear_pointer(&updates->peer, g_free);
     g_clear_pointer(&updates->unusable, g_free);
+    g_clear_pointer(&updates->switched, g_free);
     updates->flooded = updates->yielding = FALSE;
 }
 
@@ -786,6 +787,7 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
     GstGpudirectSrc *self = user;
     struct updates *updates = &self->updates;
     const struct gpud_format_event *format;
+    const struct gpud_switch_event *over;
     const struct gpud_fraction *rate;
     const struct gpud_user_event *said;
 
@@ -819,7 +821,46 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
         said = data;
         event_take_caps(said->kind & ~GPUD_EVENT_STICKY, said->data, said->size, &updates->rest);
         break;
+    case GPUD_EVENT_SWITCHED:
+        over = data;
+        g_free(updates->switched);
+        updates->switched = g_strdup(over->address);
+        if (over->status == GPUD_OK)
+            updates->not_switched.status = GPUD_OK;
+        else
+            gpud_gst_error_fill(&updates->not_switched, over->status, "%s", over->reason);
+        break;
     }
+}
+
+enum gpud_status gst_gpudirect_src_admit(void *user, const struct gpud_media *media,
+                                         struct gpud_error *error)
+{
+    GstGpudirectSrc *self = user;
+    GstVideoInfo info;
+    struct gpu *gpu;
+    g_autofree gchar *reason = NULL;
+    GstCaps *caps = media_to_caps(media, self->names, &info, &reason);
+    g_autofree gchar *text = caps ? gst_caps_to_string(caps) : NULL;
+
+    if (!caps)
+        return gpud_gst_error_fill(error, GPUD_UNSUPPORTED, "its format cannot be used: %s",
+                                   reason);
+    g_autoptr(GstCaps) agreed = agree_on_caps(self, caps, &gpu);
+    return agreed ? GPUD_OK
+                  : gpud_gst_error_fill(error, GPUD_UNSUPPORTED,
+                                        "the elements downstream do not accept %s", text);
+}
+
+/* The sender is another one from here on. */
+static void take_sender(GstGpudirectSrc *self, const gchar *address)
+{
+    GST_OBJECT_LOCK(self);
+    g_free(self->endpoint.running.address);
+    self->endpoint.running.address = g_strdup(address);
+    GST_OBJECT_UNLOCK(self);
+    self->names = names_of(address);
+    self->beginning.switched = TRUE;
 }
 
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info *info)
@@ -842,11 +883,15 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     struct input_info info;
 
     feed_get_info(&self->feed, &info);
-    GstStructure *structure = on_pair
-                                  ? gst_structure_new("gpudirect-switched", "active", G_TYPE_STRING,
-                                                      input->ops->get_active(input), NULL)
-                                  : gst_structure_new("gpudirect-sender-connected", "device",
-                                                      G_TYPE_STRING, info.device, NULL);
+    gboolean switched = self->beginning.switched;
+    GstStructure *structure = gst_structure_new_empty(
+        on_pair || switched ? "gpudirect-switched" : "gpudirect-sender-connected");
+    if (on_pair)
+        gst_structure_set(structure, "active", G_TYPE_STRING, input->ops->get_active(input), NULL);
+    else
+        gst_structure_set(structure, "device", G_TYPE_STRING, info.device, NULL);
+    if (switched)
+        gst_structure_set(structure, "address", G_TYPE_STRING, info.address, NULL);
     gst_structure_set(structure, "id", G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid,
                       "host", G_TYPE_STRING, peer->host, "name", G_TYPE_STRING, peer->name, "path",
                       G_TYPE_STRING, peer->path, NULL);
@@ -876,13 +921,20 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *yi
     struct gpud_format_event *format =
         updates_have_caps(&self->updates) ? g_steal_pointer(&self->updates.format) : NULL;
     struct gpud_peer_info *peer = g_steal_pointer(&self->updates.peer);
+    g_autofree gchar *switched = g_steal_pointer(&self->updates.switched);
     GstFlowReturn flow = GST_FLOW_OK;
 
+    if (switched && self->updates.not_switched.status == GPUD_OK)
+        take_sender(self, switched);
+    else if (switched)
+        gst_gpudirect_src_keep_sender(self, switched, &self->updates.not_switched);
     *yielded = self->updates.yielding;
     if (*yielded)
         feed_resume(&self->feed);
     self->updates.yielding = FALSE;
     *moved = format && !self->updates.flooded && follow_sender(self, format);
+    if (*moved)
+        gst_gpudirect_src_follow_address(self, TRUE);
     if (format && !*moved && !self->updates.flooded)
         flow = take_format(self, format);
     if (peer && !*moved && flow == GST_FLOW_OK && !self->updates.unusable)

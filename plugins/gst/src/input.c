@@ -16,6 +16,7 @@
 struct link_input {
     struct input parent;                /* first */
     struct gpud_receiver *receivers[2]; /* the second one is a pair's */
+    enum gpud_status (*admit)(void *user, const struct gpud_media *media, struct gpud_error *error);
 };
 
 /* All but the address, and what is a kind's own. */
@@ -66,6 +67,8 @@ static void add_receiver(struct input_info *info, struct gpud_receiver *receiver
     g_strlcpy(info->path, from.path, sizeof(info->path));
     g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
     g_strlcpy(info->encrypted, from.encrypted, sizeof(info->encrypted));
+    g_strlcpy(info->address, from.address, sizeof(info->address));
+    info->switches = from.switches;
 }
 
 static enum gpud_status link_open(const struct input_params *params, struct input **input,
@@ -88,8 +91,28 @@ static enum gpud_status link_open(const struct input_params *params, struct inpu
         return status;
     }
     link->parent.ops = &link_input_ops;
+    link->admit = params->admit;
     *input = &link->parent;
     return GPUD_OK;
+}
+
+static enum gpud_status link_switch_to(struct input *input, const gchar *address,
+                                       const struct settings *settings, gint64 timeout,
+                                       struct gpud_error *error)
+{
+    struct link_input *link = (struct link_input *)input;
+    struct gpud_switch_params params = GPUD_PARAMS_INIT(params);
+
+    params.address = address;
+    params.timeout_ns = timeout;
+    params.admit = link->admit;
+    if (gpud_address_get_host(address)) { /* others need none */
+        params.psk_file = settings->psk_file;
+        params.tls_certificate = settings->tls_certificate;
+        params.tls_key = settings->tls_key;
+        params.tls_ca = settings->tls_ca;
+    }
+    return gpud_receiver_switch(link->receivers[0], &params, error);
 }
 
 static void link_close(struct input *input)
@@ -152,6 +175,7 @@ const struct input_ops link_input_ops = {
     .interrupt = link_interrupt,
     .want_slots = link_want_slots,
     .request_key = link_request_key,
+    .switch_to = link_switch_to,
     .get_info = link_get_info,
 };
 
@@ -770,6 +794,7 @@ static void add_counters(struct input_info *info, const struct input_info *more,
     info->waits_cpu += sign * more->waits_cpu;
     info->waits_device += sign * more->waits_device;
     info->kicks += sign * more->kicks;
+    info->switches += sign * more->switches;
 }
 
 void feed_get_info(struct feed *feed, struct input_info *info)
@@ -860,6 +885,24 @@ gboolean feed_replace(struct feed *feed, const gchar *device, struct gpud_error 
     old->ops->close(old);
     feed->dropped_seen = 0; /* the new one counts from 0 */
     return TRUE;
+}
+
+enum gpud_status feed_switch(struct feed *feed, const gchar *address,
+                             const struct settings *settings, gint64 timeout,
+                             struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_OK;
+
+    g_mutex_lock(&feed->lock);
+    if (feed->input && feed->input->ops->switch_to && input_ops_for(address) == &link_input_ops)
+        status = feed->input->ops->switch_to(feed->input, address, settings, timeout, error);
+    else if (feed->input)
+        status = gpud_gst_error_fill(
+            error, GPUD_INVALID,
+            "while the element runs it changes from one sender to another alone, without a "
+            "backup-address: stop it (READY) for a card, a target or a pair of senders");
+    g_mutex_unlock(&feed->lock);
+    return status;
 }
 
 void feed_set_group(struct feed *feed, const gchar *name, GstElement *element)

@@ -181,6 +181,8 @@ struct input_params {
     const GstStructure *card_controls; /* NULL: none */
     /* Events of a link, called inside acquire; a capture card has none. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
+    /* Whether a link may switch to a sender of such frames; likewise. */
+    enum gpud_status (*admit)(void *user, const struct gpud_media *media, struct gpud_error *error);
     /* The application is to be warned; called inside acquire. */
     void (*on_notice)(void *user, const gchar *text);
     void *user;
@@ -192,8 +194,10 @@ struct input_info {
     gchar device[32]; /* the device that frames arrive on; filled by the element */
     gchar fallback_reason[GPUD_REASON_MAX];
     gchar encrypted[64]; /* how the connection is; "": it crosses no network */
+    gchar address[120];  /* of the sender whose frames come; filled by a link */
     guint64 frames, dropped, corrupted, connects, disconnects;
     guint64 copies_cpu, copies_gpu, waits_cpu, waits_device, kicks;
+    guint64 switches;
     guint64 latency_p50, latency_p99, latency_max;
     gboolean no_signal; /* at a card's input, and why */
     gchar signal_reason[160];
@@ -238,6 +242,11 @@ struct input_ops {
     void (*want_slots)(struct input *input, guint slots);
     /* Asks the sender for a key unit; from any thread. A pair asks both, and at once. */
     void (*request_key)(struct input *input, const struct gpud_key_request *request);
+
+    /* LINK: changes to the sender at that address while frames flow; from any thread. */
+    enum gpud_status (*switch_to)(struct input *input, const gchar *address,
+                                  const struct settings *settings, gint64 timeout,
+                                  struct gpud_error *error);
 
     /* PAIR. place puts a frame on the time line that both senders share; get_active: "main",
      * "backup", or "none" yet. */
@@ -333,6 +342,12 @@ void feed_set_group(struct feed *feed, const gchar *name, GstElement *element);
 
 /* Makes acquire and waiting for the group return at once, until FALSE is set. From any thread. */
 void feed_interrupt(struct feed *feed, gboolean interrupted);
+
+/* Changes to the sender at that address, if the input is a link; settings: with their keys. From
+ * any thread. */
+enum gpud_status feed_switch(struct feed *feed, const gchar *address,
+                             const struct settings *settings, gint64 timeout,
+                             struct gpud_error *error);
 
 /* Asks the sender for so many slots, now and whenever the input is replaced. From any thread. */
 void feed_want_slots(struct feed *feed, guint slots);
@@ -609,6 +624,8 @@ struct updates {
     struct gpud_format_event *format; /* the last one; NULL: it was applied */
     struct caps_rest rest;            /* what belongs to the caps of the last format */
     struct gpud_peer_info *peer;      /* a sender that connected; NULL: that was handled */
+    gchar *switched;                  /* an address that was switched to; NULL: none */
+    struct gpud_error not_switched;   /* why it was not, to that address; GPUD_OK: it was */
     GQueue events;                    /* of struct update_event */
     gsize event_bytes;                /* their total size */
     gboolean flooded;                 /* more events arrived than may wait: cut the link */
@@ -654,6 +671,7 @@ struct src_beginning {
     gint resumed;            /* atomic: PLAYING again, and create() has not noticed yet */
     GstClockTime resumed_at; /* monotonic: frames captured earlier are stale */
     gboolean pending;        /* the next frame is the first one, or the first after a pause */
+    gboolean switched;       /* it is the first one of another sender, which followed at once */
     guint skipped_in_row;    /* since then */
 };
 
@@ -698,6 +716,14 @@ gboolean gst_gpudirect_src_keeps_card(const GstGpudirectSrc *self);
 /* Another stream follows, or the pipeline was paused. */
 void gst_gpudirect_src_break_stream(GstGpudirectSrc *self);
 
+/* Switches to the sender at the property `address`; if_other: unless its frames come already. From
+ * any thread. */
+void gst_gpudirect_src_follow_address(GstGpudirectSrc *self, gboolean if_other);
+
+/* It stays with its sender: posts a warning, and sets the property back. From any thread. */
+void gst_gpudirect_src_keep_sender(GstGpudirectSrc *self, const gchar *address,
+                                   const struct gpud_error *why);
+
 /* What create.c offers: GstPushSrc's method. */
 GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer);
 
@@ -705,6 +731,10 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer);
 
 /* Receives the link's events, inside acquire. user is the element. */
 void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data);
+
+/* Whether the elements downstream take such frames, likewise. */
+enum gpud_status gst_gpudirect_src_admit(void *user, const struct gpud_media *media,
+                                         struct gpud_error *error);
 
 /* After acquire: applies a format or a connection noted since the last call. *yielded: the event
  * callback interrupted it, and it may be called again. *moved: the input was replaced. */
