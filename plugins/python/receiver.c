@@ -8,6 +8,7 @@
 #include <gpudirect/receiver.h>
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -261,6 +262,12 @@ static PyObject *next_result(PyObject *made, enum gpud_status status)
 /* === receiver ================================================================================ */
 /* gpudirect._gpudirect.Receiver, which the package's own class extends. */
 
+/* A switch that is over and to be told; address "": there is none. */
+struct switched {
+    char address[120];
+    struct gpud_error error;
+};
+
 struct receiver {
     struct guarded base;
     struct gpud_receiver *receiver;
@@ -268,11 +275,13 @@ struct receiver {
     struct gpud_device *device;     /* of alloc's memory; NULL: there is no alloc */
     PyObject *on_event, *alloc;     /* or NULL */
     PyObject *on_disconnect;        /* called by a loop that waits; NULL: it raises */
+    PyObject *on_switch;            /* or NULL */
     int64_t timeout_ns;             /* of a step of the iteration */
     bool allow_old_dlpack;
     /* guarded by guard.turn: the library calls on_event() inside an acquire */
     struct stream stream;
     struct events events;
+    struct switched switched;
     bool ended;                 /* by EOS: that its sender leaves is no loss */
     char loss[GPUD_REASON_MAX]; /* last told, and no frame came since; "": none */
 };
@@ -283,10 +292,17 @@ static void receiver_on_event(void *user, enum gpud_event event, const void *dat
 {
     struct receiver *self = user;
     stream_note(&self->stream, event, data);
-    if (event == GPUD_EVENT_CONNECTED)
+    if (event == GPUD_EVENT_CONNECTED) {
         self->ended = false;
-    else if (event == GPUD_EVENT_USER && self->on_event)
+    } else if (event == GPUD_EVENT_USER && self->on_event) {
         events_note(&self->events, 0, data);
+    } else if (event == GPUD_EVENT_SWITCHED) {
+        const struct gpud_switch_event *over = data;
+        struct switched *switched = &self->switched;
+        snprintf(switched->address, sizeof(switched->address), "%s", over->address);
+        switched->error = (struct gpud_error){.status = over->status};
+        snprintf(switched->error.reason, sizeof(switched->error.reason), "%s", over->reason);
+    }
 }
 
 /* Asks alloc(slot, bytes) for the memory of a slot: a writable buffer, which is kept as long as the
@@ -318,6 +334,7 @@ struct receiver_call {
     struct gpud_frame *frame;
     struct stream stream;
     struct events events;
+    struct switched switched;
     struct gpud_error loss; /* to be told; GPUD_OK: none */
 };
 
@@ -342,17 +359,37 @@ static enum gpud_status receiver_acquire_slice(void *user, int64_t timeout_ns,
     }
     call->stream = stream_copy(&self->stream, status == GPUD_OK);
     call->events = events_take(&self->events);
+    call->switched = self->switched;
+    self->switched.address[0] = '\0';
     return status;
 }
 
 /* --- with the GIL -------------------------------------------------------------------------- */
+
+/* Calls handler(address, None), or with the exception that says why the sender has stayed. */
+static int switched_deliver(const struct switched *switched, PyObject *handler)
+{
+    PyObject *error =
+        switched->error.status == GPUD_OK ? Py_NewRef(Py_None) : error_new(&switched->error);
+    if (!error)
+        return -1;
+    Py_INCREF(handler);
+    PyObject *done = PyObject_CallFunction(handler, "NN", convert_text(switched->address), error);
+    Py_DECREF(handler);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
 
 static int receiver_finish_slice(void *user)
 {
     struct receiver_call *call = user;
     struct events events = call->events;
     call->events = (struct events){NULL, NULL};
+    struct switched switched = call->switched;
+    call->switched.address[0] = '\0';
     bool raised = PyErr_Occurred() != NULL; /* by alloc() */
+    if (switched.address[0] && call->self->on_switch && !raised)
+        raised = switched_deliver(&switched, call->self->on_switch) < 0;
     if (events_deliver(events, raised ? NULL : call->self->on_event, false) < 0)
         return -1;
     struct gpud_error loss = call->loss;
@@ -438,6 +475,28 @@ static PyObject *receiver_next(PyObject *object)
     return next_result(frame, status);
 }
 
+static PyObject *receiver_method_switch(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"address", "timeout", "psk_file", "tls_certificate",
+                               "tls_key", "tls_ca",  NULL};
+    struct receiver *self = (struct receiver *)object;
+    struct gpud_switch_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_error error;
+    enum gpud_status status;
+    int64_t timeout_ns = INT64_MAX;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "s|O&$zzzz:switch", keywords, &params.address,
+                                     guard_parse_timeout, &timeout_ns, &params.psk_file,
+                                     &params.tls_certificate, &params.tls_key, &params.tls_ca) ||
+        !guard_enter(&self->base))
+        return NULL;
+    params.timeout_ns = timeout_ns ? timeout_ns : 1; /* 0 would be without end */
+    Py_BEGIN_ALLOW_THREADS
+    status = gpud_receiver_switch(self->receiver, &params, &error);
+    Py_END_ALLOW_THREADS
+    guard_leave(&self->base);
+    return status == GPUD_OK ? Py_NewRef(Py_None) : error_raise(&error);
+}
+
 static PyObject *receiver_get_info(PyObject *object, void *closure)
 {
     struct receiver *self = (struct receiver *)object;
@@ -445,7 +504,8 @@ static PyObject *receiver_get_info(PyObject *object, void *closure)
         return NULL;
     struct gpud_receiver_info info = self->info;
     return Py_BuildValue(
-        "{s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:N,s:N,s:N,s:N}",
+        "{s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:N,s:N,s:N,s:N,s:N,"
+        "s:K}",
         "connected", PyBool_FromLong(info.connected), "path", convert_text(info.path),
         "fallback_reason", convert_text(info.fallback_reason), "frames", info.frames, "dropped",
         info.dropped, "corrupted", info.corrupted, "connects", info.connects, "disconnects",
@@ -454,22 +514,38 @@ static PyObject *receiver_get_info(PyObject *object, void *closure)
         info.latency_p50_ns, "latency_p99_ns", info.latency_p99_ns, "latency_max_ns",
         info.latency_max_ns, "slots", info.slots, "device", convert_text(info.device),
         "device_reason", convert_text(info.device_reason), "whole_reason",
-        convert_text(info.whole_reason), "encrypted", convert_text(info.encrypted));
+        convert_text(info.whole_reason), "encrypted", convert_text(info.encrypted), "address",
+        convert_text(info.address), "switches", info.switches);
 }
 
 /* --- the type ------------------------------------------------------------------------------ */
 
 static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *names)
 {
-    static char *keywords[] = {"address",        "device",        "timeout",
-                               "name",           "slots",         "slow_receiver",
-                               "require_direct", "route",         "access",
-                               "psk_file",       "busy_poll",     "on_event",
-                               "alloc",          "by_lines",      "allow_old_dlpack",
-                               "max_frame_size", "on_disconnect", "tls_certificate",
-                               "tls_key",        "tls_ca",        NULL};
+    static char *keywords[] = {"address",
+                               "device",
+                               "timeout",
+                               "name",
+                               "slots",
+                               "slow_receiver",
+                               "require_direct",
+                               "route",
+                               "access",
+                               "psk_file",
+                               "busy_poll",
+                               "on_event",
+                               "alloc",
+                               "by_lines",
+                               "allow_old_dlpack",
+                               "max_frame_size",
+                               "on_disconnect",
+                               "tls_certificate",
+                               "tls_key",
+                               "tls_ca",
+                               "on_switch",
+                               NULL};
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    PyObject *handler = NULL, *allocator = NULL, *on_disconnect = NULL;
+    PyObject *handler = NULL, *allocator = NULL, *on_disconnect = NULL, *on_switch = NULL;
     int64_t timeout_ns = INT64_MAX;
     int direct = 0, by_lines = 0, allow_old = 0;
     unsigned long long max_frame_size = 0;
@@ -478,13 +554,13 @@ static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *name
     enum gpud_status status;
     params.device = "auto";
     if (!PyArg_ParseTupleAndKeywords(
-            args, names, "s|O&$O&zIO&pzzzO&O&O&ppKO&zzz:Receiver", keywords, &params.address,
+            args, names, "s|O&$O&zIO&pzzzO&O&O&ppKO&zzzO&:Receiver", keywords, &params.address,
             convert_parse_device, &params.device, guard_parse_timeout, &timeout_ns, &params.name,
             &params.slots, convert_parse_policy, &params.slow_receiver, &direct, &params.route,
             &params.access, &params.psk_file, parse_busy_poll, &params.busy_poll_ns,
             events_parse_handler, &handler, events_parse_handler, &allocator, &by_lines, &allow_old,
             &max_frame_size, events_parse_handler, &on_disconnect, &params.tls_certificate,
-            &params.tls_key, &params.tls_ca))
+            &params.tls_key, &params.tls_ca, events_parse_handler, &on_switch))
         return NULL;
     params.max_frame_size = max_frame_size;
     params.require_direct = direct;
@@ -498,6 +574,7 @@ static PyObject *receiver_make(PyTypeObject *own, PyObject *args, PyObject *name
     self->on_event = Py_XNewRef(handler);
     self->alloc = Py_XNewRef(allocator);
     self->on_disconnect = Py_XNewRef(on_disconnect);
+    self->on_switch = Py_XNewRef(on_switch);
     params.on_event = receiver_on_event;
     params.alloc = allocator ? receiver_alloc : NULL;
     params.user = self;
@@ -520,6 +597,7 @@ static int receiver_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(((struct receiver *)object)->on_event);
     Py_VISIT(((struct receiver *)object)->alloc);
     Py_VISIT(((struct receiver *)object)->on_disconnect);
+    Py_VISIT(((struct receiver *)object)->on_switch);
     return 0;
 }
 
@@ -528,6 +606,7 @@ static int receiver_clear(PyObject *object)
     Py_CLEAR(((struct receiver *)object)->on_event);
     Py_CLEAR(((struct receiver *)object)->alloc);
     Py_CLEAR(((struct receiver *)object)->on_disconnect);
+    Py_CLEAR(((struct receiver *)object)->on_switch);
     return 0;
 }
 
@@ -551,6 +630,14 @@ static PyMethodDef receiver_methods[] = {
     {"poll", receiver_method_poll, METH_NOARGS,
      "poll($self, /)\n--\n\n"
      "The next frame, or None if no frame is waiting. Does not wait. Raises as acquire() does."},
+    {"switch", (PyCFunction)(void (*)(void))receiver_method_switch, METH_VARARGS | METH_KEYWORDS,
+     "switch($self, /, address, timeout=None, *, psk_file=None, tls_certificate=None, "
+     "tls_key=None,\ntls_ca=None)\n--\n\n"
+     "Changes to another sender, from any thread. Does not wait: acquire(), poll() and loops\n"
+     "connect to it beside the old one, and give that one's frames until the first one of the new\n"
+     "sender is here. If it does not come within so many seconds, the old one goes on. "
+     "on_switch()\n"
+     "is told; info has the address. A key or certificates replace the receiver's own."},
     {"_poll_loop", method_poll_loop, METH_NOARGS, "poll(), as a step of `async for`."},
     {"fileno", guard_method_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\nA descriptor to poll, readable when poll() may return a frame."},

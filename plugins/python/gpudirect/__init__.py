@@ -73,7 +73,8 @@ class _Source:
 class Receiver(_Source, _gpudirect.Receiver):
     """Receiver(address, device="auto", *, timeout=None, name=None, slots=0, slow_receiver=None, require_direct=False,
     route=None, access=None, psk_file=None, busy_poll=0, on_event=None, alloc=None, by_lines=False,
-    allow_old_dlpack=False, max_frame_size=0, on_disconnect="wait", tls_certificate=None, tls_key=None, tls_ca=None)
+    allow_old_dlpack=False, max_frame_size=0, on_disconnect="wait", tls_certificate=None, tls_key=None, tls_ca=None,
+    on_switch=None)
 
     Receives the frames of a sender: an iterator, also for `async for`, and a context manager. It connects with the
     first frame, in either start order. The loop ends with the stream, when the sender has ended it (EOS); another loop
@@ -102,11 +103,13 @@ class Receiver(_Source, _gpudirect.Receiver):
     tls_certificate, tls_key, tls_ca
                      for an address "tcp://…", instead of a key: PEM files with this end's certificate, its key, and
                      the authorities that the sender's certificate must be from; all three
+    on_switch        called when a switch() is over, with the address, and None or an exception that says why the old
+                     sender goes on; None: that is logged as a warning
     """
 
     __slots__ = ("__weakref__", "_waiting")
 
-    def __new__(cls, address, *arguments, on_disconnect="wait", **named):
+    def __new__(cls, address, *arguments, on_disconnect="wait", on_switch=None, **named):
         if on_disconnect == "wait":
             on_disconnect = functools.partial(_warn, address)
         elif on_disconnect == "raise":
@@ -114,7 +117,8 @@ class Receiver(_Source, _gpudirect.Receiver):
         elif not callable(on_disconnect):
             kind = ValueError if isinstance(on_disconnect, str) else TypeError
             raise kind(f'on_disconnect is "wait", "raise" or a function, not {on_disconnect!r}')
-        return super().__new__(cls, address, *arguments, on_disconnect=on_disconnect, **named)
+        return super().__new__(cls, address, *arguments, on_disconnect=on_disconnect,
+                               on_switch=on_switch or _warn_of_switch, **named)
 
     def __init__(self, *arguments, **named):
         self._waiting = None
@@ -122,6 +126,11 @@ class Receiver(_Source, _gpudirect.Receiver):
 
     def __aiter__(self):
         return Frames(self, self._poll_loop)
+
+
+def _warn_of_switch(address, error):
+    if error:
+        logging.getLogger("gpudirect").warning("no switch to %s: %s", address, error)
 
 
 def _warn(address, error):

@@ -127,7 +127,10 @@ class Receiver(_Source):
                  allow_old_dlpack: bool = False, max_frame_size: int = 0,
                  on_disconnect: Literal["wait", "raise"] | Callable[[PeerLost], object] = "wait",
                  tls_certificate: str | None = None, tls_key: str | None = None, tls_ca: str | None = None,
-                 announce: bool = True) -> None: ...
+                 on_switch: Callable[[str, Error | None], object] | None = None) -> None: ...
+    def switch(self, address: str, timeout: float | None = None, *, psk_file: str | None = None,
+               tls_certificate: str | None = None, tls_key: str | None = None,
+               tls_ca: str | None = None) -> None: ...
 
 class Capture(_Source):
     def __init__(self, address: str, format: str | None = None, width: int = 0, height: int = 0,
@@ -186,8 +189,8 @@ class Sender:
                  name: str | None = None, slots: int = 0, slow_receiver: _Policy = None, require_direct: bool = False,
                  route: str | None = None, access: str | None = None, psk_file: str | None = None,
                  allow_unauthenticated: bool = False, standby: bool = False, large_meta_max: int = 0,
-                 tls_certificate: str | None = None,
-                 tls_key: str | None = None, tls_ca: str | None = None) -> None: ...
+                 tls_certificate: str | None = None, tls_key: str | None = None, tls_ca: str | None = None,
+                 announce: bool = True) -> None: ...
     @property
     def info(self) -> dict[str, Any]: ...
     @property
