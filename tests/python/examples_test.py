@@ -7,6 +7,8 @@ import importlib.util
 import os
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 import support
 from support import DEADLINE, Case
@@ -65,6 +67,52 @@ print(elapsed)
                 gpudirect.Receiver(self.address, device="host", timeout=DEADLINE) as receiver:
             self.assertEqual(sum(1 for _ in receiver), 91)
             self.assertAlmostEqual(float(support.finish(child)), 90 / 30, delta=0.01)
+
+    def test_router_panel(self):
+        """Buttons are pressed, and the output follows; a camera that is not there changes nothing."""
+        inputs = [f"{self.address}-{camera}" for camera in range(3)]
+        senders = [gpudirect.Sender(address, media=support.RGBA, device="host", slow_receiver="drop-oldest")
+                   for address in inputs[:2]]
+        child = subprocess.Popen([sys.executable, f"{PIPELINES}/router-panel.py", "0", self.address, *inputs],
+                                 stdout=subprocess.PIPE, text=True)
+        self.addCleanup(child.stdout.close)
+        self.addCleanup(child.wait, DEADLINE)
+        self.addCleanup(child.kill)
+        receiver = gpudirect.Receiver(self.address, device="host")
+        for end in (receiver, *senders):
+            self.addCleanup(end.close)
+        panel = child.stdout.readline().strip()
+        shown = None
+
+        def shows(camera):
+            nonlocal shown
+            for number, sender in enumerate(senders):
+                with sender.acquire(timeout=DEADLINE) as frame:
+                    np.asarray(frame)[:] = 50 * number
+            try:
+                shown = int(np.asarray(receiver.acquire(timeout=0.02))[0, 0, 0]) // 50
+            except gpudirect.Timeout:
+                pass
+            return shown == camera
+
+        def on_air(name):
+            with urllib.request.urlopen(panel, timeout=DEADLINE) as page:
+                return f'red">{name}<' in page.read().decode()
+
+        support.until("the first camera", lambda: shows(0))
+        def press(name):
+            urllib.request.urlopen(urllib.request.Request(panel + name, method="POST"), timeout=DEADLINE).close()
+
+        for camera in (1, 0, 1):
+            press(inputs[camera])
+            support.until("the switch", lambda: shows(camera))
+            self.assertTrue(on_air(inputs[camera]))
+        press(inputs[2])
+        for _ in range(20):
+            shows(1)
+        self.assertTrue(shown == 1 and on_air(inputs[1]))
+        with self.assertRaises(urllib.error.HTTPError):
+            press("other")
 
     def check_missing(self, name, module):
         """What it says in an interpreter that does not have the module."""
