@@ -32,7 +32,8 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     for (size_t i = 0; i + 1 < sizeof(endpoint->pci) && device->info.pci[i]; i++)
         endpoint->pci[i] = (char)tolower((unsigned char)device->info.pci[i]); /* CUDA's capitals */
     endpoint->host_rate = device->host_rate;
-    if (endpoint->host_rate == 0) /* the driver does not say; the kernel does for AMD's GPUs */
+    /* Where the driver does not say, the kernel does for AMD's GPUs. */
+    if (endpoint->host_rate == 0 && device->info.pci[0])
         endpoint->host_rate = gpud_kfd_host_rate(gpud_kfd_get(), device->info.pci);
     endpoint->reach_count = device->reach_count;
     memcpy(endpoint->reach, device->reach, sizeof(endpoint->reach));

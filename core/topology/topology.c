@@ -65,9 +65,8 @@ static bool is_host(const struct gpud_device *device)
 
 hwloc_obj_t gpud_topology_find(const char *pci)
 {
-    pthread_once(&once, topology_load);
-    return machine_topology && pci[0] ? hwloc_get_pcidev_by_busidstring(machine_topology, pci)
-                                      : NULL;
+    hwloc_topology_t machine = pci[0] ? gpud_topology_hwloc() : NULL;
+    return machine ? hwloc_get_pcidev_by_busidstring(machine, pci) : NULL;
 }
 
 hwloc_topology_t gpud_topology_hwloc(void)
