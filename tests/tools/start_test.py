@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """Every stage of the start of two programs by gst-launch-1.0 is found in their logs; a program that cannot start says
-why. How long it takes is shown and not judged."""
+why. The lives of receivers of one picture are measured beside those of GStreamer's own. How long it takes is shown and
+not judged."""
 
 import os
 import shutil
 import subprocess
 
-from starting import STAGES, measure
+from starting import STAGES, element_exists, measure, measure_lives
 from tool import check, skip
 
 if not os.environ.get("GST_PLUGIN_PATH") or not shutil.which("gst-launch-1.0"):
@@ -29,6 +30,12 @@ for side, times in zip(("sender", "receiver"), sides):
     own = total - times["process"] - times["gstreamer"] - times["devices"]
     check(abs(times["own"] - own) < 0.01, f"{side}: {times['own']} ms of our own, should be {own} ms")
 check(sides[1]["offer"] > 0 and sides[1]["link"] > 0, "a connection took no time")
+
+lives = measure_lives(runs=2, caps=SMALL)
+print(lives)
+check("gpudirectsrc" in lives and all(life > 0 for life in lives.values()), f"lives are {lives}")
+for name in ("fakesrc", "shmsrc", "unixfdsrc"):
+    check((name in lives) == element_exists(name), f"{name} is measured, or not, among {sorted(lives)}")
 
 for ends, text in ((("nonsense:0", "host"), "the sender ended before its first picture"),
                    (("host", "nonsense:0"), "the receiver ended before its first picture")):

@@ -4,12 +4,14 @@
 
 """Where the time from gst-launch-1.0 to the first picture goes: of a sender for which a receiver waits, and of a
 receiver that joins a running sender. Each stage ends with a line of the program's log, whose stamp is the time since
-GStreamer's start; that start is known from when the lines arrive here.
+GStreamer's start; that start is known from when the lines arrive here. Then, beside what GStreamer's own sources of
+other processes' pictures take: the whole life of a receiver that ends with its first picture.
 
     GST_PLUGIN_PATH=build/plugins/gst tests/tools/starting.py --from cuda:0 --to cuda:0
 """
 
 import argparse
+import contextlib
 import ctypes
 import os
 import re
@@ -35,6 +37,7 @@ STAGES = {
 }
 STAMP = re.compile(r"(\d+):(\d\d):(\d\d\.\d+) +(\d+) ")
 DEVICE = re.compile(r"device: \S+ driver in ([\d.]+) ms, opened in ([\d.]+) ms")
+LARGE = "video/x-raw,format=UYVY,width=3840,height=2160,framerate=60/1"
 PATIENCE = 60
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
@@ -43,10 +46,10 @@ LIBC = ctypes.CDLL(None)
 class Program:
     """gst-launch-1.0 at work. ends: the stamps of the stages; offset: of stamps to this process's clock; both in s."""
 
-    def __init__(self, side, *words):
+    def __init__(self, side, *words, debug=DEBUG):
         self.side, self.ends, self.offset, self.devices_ms, self.last, self.rest = side, {}, float("inf"), 0, "", b""
         env = {key: value for key, value in os.environ.items() if key != "GST_DEBUG_FILE"}
-        env |= {"GST_DEBUG": DEBUG, "GST_DEBUG_NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
+        env |= {"GST_DEBUG": debug, "GST_DEBUG_NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
         self.begin = time.monotonic()
         self.process = subprocess.Popen(["gst-launch-1.0", "-q", *words], env=env, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, preexec_fn=self.end_with_parent)
@@ -121,7 +124,7 @@ def measure_once(source, to, caps, folder):
                 return first, second.times(second)
 
 
-def measure(source="host", to="host", runs=5, caps="video/x-raw,format=UYVY,width=3840,height=2160,framerate=60/1"):
+def measure(source="host", to="host", runs=5, caps=LARGE):
     """Medians over the runs, of the sender and of the receiver, and their sums."""
     with tempfile.TemporaryDirectory() as folder:
         all_runs = [measure_once(source, to, caps, folder) for _ in range(runs)]
@@ -131,6 +134,45 @@ def measure(source="host", to="host", runs=5, caps="video/x-raw,format=UYVY,widt
         times["all"] = sum(times[stage] for stage in STAGES)
         times["own"] = times["all"] - times["process"] - times["gstreamer"] - times["devices"]
     return sides
+
+
+# Sources of one picture, and the sink at the other end, by their names.
+OTHERS = {
+    "fakesrc": ("", "fakesrc num-buffers=1"),
+    "shmsrc": ("shmsink wait-for-connection=false shm-size=100000000 socket-path={}/shm",
+               "shmsrc num-buffers=1 socket-path={}/shm"),
+    "unixfdsrc": ("unixfdsink socket-path={}/fd", "unixfdsrc num-buffers=1 socket-path={}/fd"),
+}
+
+
+def element_exists(name):
+    return subprocess.run(["gst-inspect-1.0", name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          timeout=PATIENCE).returncode == 0
+
+
+def measure_lives(source="host", to="host", runs=5, caps=LARGE):
+    """Medians, in ms, of receivers from their start to their end, one of each kind after the other, by their source."""
+    pairs = {"gpudirectsrc": (f"gpudirectsink address=unix:{{}}/link device={source}",
+                              f"gpudirectsrc num-buffers=1 address=unix:{{}}/link device={to}")}
+    pairs |= {name: pair for name, pair in OTHERS.items() if element_exists(name)}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as senders:
+        for sink, _ in pairs.values():
+            if sink:
+                senders.enter_context(Program(0, *f"videotestsrc pattern=black is-live=true ! {caps} ! "
+                                              f"{sink.format(folder)}".split(), debug=""))
+        lives = {name: [] for name in pairs}
+        # A sender that is not there yet ends an shmsrc; of each, the first that works is not counted.
+        deadline = time.monotonic() + PATIENCE
+        while min(map(len, lives.values())) <= runs:
+            for name, (_, receiving) in pairs.items():
+                begin = time.monotonic()
+                done = subprocess.run(["gst-launch-1.0", "-q", *receiving.format(folder).split(), "!", "fakesink"],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+                if done.returncode == 0:
+                    lives[name].append((time.monotonic() - begin) * 1000)
+                elif lives[name] or time.monotonic() > deadline:
+                    raise RuntimeError(f"a receiver by {name} ended before its first picture: {done.stderr}")
+    return {name: statistics.median(times[1:]) for name, times in lives.items()}
 
 
 def main():
@@ -146,6 +188,9 @@ def main():
                "own": "without GStreamer's own, drivers, devices"}
     for key, label in labels.items():
         print(f"  {label:42}{sender[key]:10.1f}{receiver[key]:12.1f}")
+    print("receivers from their start to their end, with the first picture, ms")
+    for name, life in measure_lives(options.source, options.to, options.runs).items():
+        print(f"  {name:42}{life:22.1f}")
 
 
 if __name__ == "__main__":
