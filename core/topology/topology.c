@@ -545,7 +545,10 @@ static void find_link(const struct devices *devices, const struct gpud_part_info
 static void note_gaps(struct gpud_topology *topology)
 {
     const struct gpud_kfd *kfd = gpud_kfd_get();
-    if (!gpud_topology_hwloc())
+    struct gpud_error why;
+    if (gpud_library_need(&gpud_library_hwloc, &why) != GPUD_OK)
+        gpud_print(topology->info.reason, "places are not known: %s", why.reason);
+    else if (!gpud_topology_hwloc())
         gpud_print(
             topology->info.reason,
             "hwloc cannot read this machine, so that places are not known: is /sys mounted?");
