@@ -122,8 +122,8 @@ TEST(test_metadata)
 /* Which of these formats is the sink's first one, in the filter's order or in its own. */
 static void expect_choice(const gchar *formats, gboolean own_order, const gchar *expected)
 {
-    g_autoptr(GstElement) sink = gst_element_factory_make("gpudirectsink", NULL);
-    g_autoptr(GstPad) pad = gst_element_get_static_pad(sink, "sink");
+    g_autoptr(EndsPipeline) pipeline = ends_pipeline("identity ! gpudirectsink name=sink");
+    g_autoptr(GstPad) pad = gst_element_get_static_pad(ends_in(pipeline, "sink"), "sink");
     g_autofree gchar *text = g_strdup_printf("video/x-raw,format={%s}", formats);
     g_autoptr(GstCaps) filter = gst_caps_from_string(text);
     g_autoptr(GstCaps) all = gst_pad_query_caps(pad, own_order ? NULL : filter);
@@ -299,8 +299,11 @@ TEST(test_no_driver)
     gboolean driver = dlopen("libcuda.so.1", RTLD_LAZY) != NULL;
 
     for (guint i = 0; i < G_N_ELEMENTS(elements) && !driver; i++) {
-        g_autoptr(GstElement) element = gst_element_factory_make(elements[i], NULL);
-        g_autoptr(GstPad) pad = gst_element_get_static_pad(element, i == 0 ? "sink" : "src");
+        g_autoptr(EndsPipeline) pipeline =
+            i == 0 ? ends_pipeline("identity ! gpudirectsink name=element")
+                   : ends_pipeline("gpudirectsrc name=element ! identity");
+        g_autoptr(GstPad) pad =
+            gst_element_get_static_pad(ends_in(pipeline, "element"), i == 0 ? "sink" : "src");
         g_autoptr(GstCaps) caps = gst_pad_query_caps(pad, NULL);
         fail_if(gst_caps_can_intersect(caps, cuda), "%s offers CUDA memory", elements[i]);
         fail_if(gst_caps_is_empty(caps));

@@ -134,17 +134,17 @@ TEST(test_an_application_reads_caps)
     gpud_context_destroy(&context);
 }
 
-/* Data of a type that GStreamer has no caps for here is refused. */
+/* Data of a type that is one of raw pictures or sound, as GStreamer once named them, are refused.
+ */
 TEST(test_unknown_data)
 {
     struct gpud_media media;
 
     open_sender();
     g_autoptr(GstBus) bus = ends_bus(src);
-    WORKS(gpud_media_from_string(&media, "application/x-lidar, max-size=(guint64)480", &e));
+    WORKS(gpud_media_from_string(&media, "audio/x-raw-int, max-size=(guint64)480", &e));
     WORKS(gpud_sender_configure(sender, &media, &e));
-    expect_told(bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING,
-                "type that the elements do not support");
+    expect_told(bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING, "type that is not one of data");
     close_sender();
 }
 

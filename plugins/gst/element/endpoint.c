@@ -552,13 +552,14 @@ GstCaps *endpoint_known_caps(void)
     return caps;
 }
 
-GstCaps *endpoint_filter_caps(GstCaps *caps, GstCaps *filter)
+GstCaps *endpoint_filter_caps(GstCaps *caps, GstCaps *filter, gboolean any_data)
 {
     if (!filter)
         return caps;
     GstCaps *both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
     gst_caps_unref(caps);
-    return both;
+    return any_data && !gst_caps_is_any(filter) ? gst_caps_merge(both, blocks_pick_data(filter))
+                                                : both;
 }
 
 /* === picture ================================================================================= */

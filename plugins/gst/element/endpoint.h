@@ -215,12 +215,13 @@ void endpoint_post_stats(struct endpoint *endpoint);
  * with g_free(). */
 gchar *endpoint_find_pipeline_name(GstElement *element);
 
-/* The caps of all that is known: pictures, sound and some types of data. Those of other data are
- * any. The caller unrefs them. */
+/* The caps of all that is known: pictures, sound and types of data, which are not all. The caller
+ * unrefs them. */
 GstCaps *endpoint_known_caps(void);
 
-/* Intersects caps with the filter, in the filter's order; NULL: no filter. Takes the caps. */
-GstCaps *endpoint_filter_caps(GstCaps *caps, GstCaps *filter);
+/* Intersects caps with the filter, in the filter's order; NULL: no filter. any_data: the filter's
+ * caps of data follow. Takes the caps. */
+GstCaps *endpoint_filter_caps(GstCaps *caps, GstCaps *filter, gboolean any_data);
 
 /* === picture ================================================================================= */
 

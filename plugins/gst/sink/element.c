@@ -431,14 +431,14 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
 
 /* --- caps and contexts -------------------------------------------------------------------- */
 
-/* Caps of the kinds that are known come first, in the order of preference: whoever makes several
- * makes one of these. */
+/* All caps may be linked. Later those that are known come first, in the order of preference: an
+ * element that can make several makes one of these. */
 static GstCaps *sink_get_caps(GstBaseSink *base, GstCaps *filter)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
     gint number;
 
-    if (!filter || gst_caps_is_any(filter))
+    if (!filter && !gst_pad_is_linked(GST_BASE_SINK_PAD(base)))
         return gst_caps_new_any();
     GstCaps *caps = endpoint_known_caps();
     enum gpu_use use = device_choice_get_use(&self->endpoint.device, &number);
@@ -446,8 +446,7 @@ static GstCaps *sink_get_caps(GstBaseSink *base, GstCaps *filter)
     caps = caps_filter_dmabufs(gpu_filter_caps(caps, use, number), filter);
     if (use == GPU_USE_NAMED)
         caps = gpu_put_first(caps, gpu_get_vendor(number));
-    caps = endpoint_filter_caps(caps, filter);
-    return gst_caps_merge(gst_caps_make_writable(caps), blocks_pick_data(filter));
+    return endpoint_filter_caps(caps, filter, TRUE);
 }
 
 /* Without a filter all caps would seem to be accepted. */

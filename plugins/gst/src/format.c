@@ -557,10 +557,11 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     g_mutex_unlock(&self->feed.lock);
     /* A pad that appears with sound, as in a programme, is not linked to what shows pictures. */
     g_autoptr(GstCaps) current = gst_pad_get_current_caps(GST_BASE_SRC_PAD(base));
+    gboolean of_sender = !caps;
     if (caps)
         caps = offer_card(self, caps);
-    else if (!current) /* what a sender sends is known when it is connected */
-        return filter ? gst_caps_ref(filter) : gst_caps_new_any();
+    else if (!filter && !current && !gst_pad_is_linked(GST_BASE_SRC_PAD(base)))
+        return gst_caps_new_any(); /* what a sender sends is known when it is connected */
     else
         caps = offer_link(self, endpoint_known_caps());
     if (current)
@@ -570,7 +571,7 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
             gst_structure_new_empty(gst_structure_get_name(gst_caps_get_structure(current, 0)));
         caps = gst_caps_merge_structure(caps, any);
     }
-    return endpoint_filter_caps(caps_filter_dmabufs(caps, filter), filter);
+    return endpoint_filter_caps(caps_filter_dmabufs(caps, filter), filter, of_sender && !current);
 }
 
 /* A third-party writer cannot be asked for its format, so the caps must state it. */

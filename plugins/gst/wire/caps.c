@@ -249,17 +249,29 @@ const gchar *video_media_type(const gchar *format)
 
 /* === blocks ================================================================================== */
 
-#define BLOCK_CAPS                                                                        \
-    "audio/x-raw, format = (string) " GST_AUDIO_FORMATS_ALL                               \
-    ", layout = (string) { interleaved, non-interleaved }, rate = (int) [ 1, max ]"       \
-    ", channels = (int) [ 1, 64 ]; meta/x-st-2038; meta/x-klv; closedcaption/x-cea-608; " \
-    "closedcaption/x-cea-708; text/x-raw; application/x-json; application/octet-stream"
+#define SOUND_CAPS                                                                  \
+    "audio/x-raw, format = (string) " GST_AUDIO_FORMATS_ALL                         \
+    ", layout = (string) { interleaved, non-interleaved }, rate = (int) [ 1, max ]" \
+    ", channels = (int) [ 1, 64 ]"
+
+/* Other data travel as well; an element that asks for caps without a filter of its own, as v4l2src
+ * does, finds these. */
+#define DATA_CAPS                                                                             \
+    "meta/x-st-2038; meta/x-klv; closedcaption/x-cea-608; closedcaption/x-cea-708; "          \
+    "text/x-raw; application/x-json; application/octet-stream; "                              \
+    "video/x-h264; video/x-h265; video/x-av1; video/x-vp8; video/x-vp9; video/mpeg; "         \
+    "video/x-theora; video/x-prores; video/x-dnxhd; video/x-dv; video/x-h263; video/x-fwht; " \
+    "image/jpeg; image/x-jpc; image/png; "                                                    \
+    "audio/mpeg; audio/x-opus; audio/x-vorbis; audio/x-flac; audio/x-ac3; audio/x-alaw; "     \
+    "audio/x-mulaw; "                                                                         \
+    "application/x-rtp; application/x-rtcp; video/mpegts; video/x-matroska; video/webm; "     \
+    "video/quicktime; application/ogg"
 
 G_STATIC_ASSERT(GPUD_AUDIO_CHANNELS_MAX == 64);
 
 GstCaps *blocks_known_caps(void)
 {
-    return gst_caps_from_string(BLOCK_CAPS);
+    return gst_caps_from_string(SOUND_CAPS "; " DATA_CAPS);
 }
 
 /* Raw formats have their own caps, and those of GStreamer 0.10 are no formats any more. */
