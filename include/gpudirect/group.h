@@ -17,9 +17,10 @@
  * The members belong to the application and may be of different contexts, devices and hosts. While
  * they are in the group, a thread of the group's acquires from each of them, so that a member that
  * connects, changes its format or fails costs no other a frame. The application then calls only
- * gpud_receiver_get_info(), gpud_receiver_request_key() and gpud_receiver_interrupt() of a member, and their own on_event is not
- * called; their alloc is called in the group's thread. A receiver may be connected already, and
- * stays so when the group ends. gpud_receiver_interrupt() of any member interrupts the group, too.
+ * gpud_receiver_get_info(), gpud_receiver_request_key() and gpud_receiver_interrupt() of a member,
+ * and their own on_event is not called; their alloc is called in the group's thread. A receiver may
+ * be connected already, and stays so when the group ends. gpud_receiver_interrupt() of any member
+ * interrupts the group, too.
  *
  * Nothing is copied: a frame stays in its sender's slot until the group and the application have
  * released it.
