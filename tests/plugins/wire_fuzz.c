@@ -85,25 +85,45 @@ static void read_event(uint32_t kind, const uint8_t *bytes, size_t size)
 {
     struct wire_event event;
 
+    struct caps_rest rest = {.hash = 1};
+
+    if (event_take_caps(kind, bytes, size, &rest)) {
+        GstCaps *caps = gst_caps_new_empty_simple("video/x-h264");
+        caps_add_rest(caps, &rest, NULL);
+        g_free(gst_caps_to_string(caps));
+        gst_caps_unref(caps);
+    }
     if (event_decode(kind, bytes, size, NULL, &event))
         wire_use_event(&event);
     wire_event_clear(&event);
 }
 
-/* Extra fields of a picture; the rest of what a peer says of its media are checked numbers. */
-static void read_media(const uint8_t *bytes, size_t size)
+static void read_caps(const struct gpud_media *media)
 {
-    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
     GstVideoInfo info;
     gchar *reason = NULL;
+    GstCaps *caps = media_to_caps(media, NULL, &info, &reason);
 
-    gpud_layout_init(&media.picture.layout, "UYVY", 64, 16, 0, NULL);
-    memcpy(media.extra, bytes, MIN(size, sizeof(media.extra) - 1));
-    GstCaps *caps = media_to_caps(&media, NULL, &info, &reason);
+    media_rest_hash(media);
     if (caps)
         g_free(gst_caps_to_string(caps));
     g_clear_pointer(&caps, gst_caps_unref);
     g_free(reason);
+}
+
+/* Extra fields of a picture and of data; the rest of what a peer says of its media are checked
+ * numbers. */
+static void read_media(const uint8_t *bytes, size_t size)
+{
+    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
+    struct gpud_media data = {.kind = GPUD_MEDIA_DATA,
+                              .data = {.type = "video/x-h264", .max_size = 1}};
+
+    gpud_layout_init(&media.picture.layout, "UYVY", 64, 16, 0, NULL);
+    memcpy(media.extra, bytes, MIN(size, sizeof(media.extra) - 1));
+    memcpy(data.extra, bytes, MIN(size, sizeof(data.extra) - 1));
+    read_caps(&media);
+    read_caps(&data);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
