@@ -5,6 +5,7 @@
  * is lost runs to the next one that does not, and both ends ask the sender for it. One thread plays
  * the sender and the receiver, so that nothing depends on time; over any kind of connection. */
 #include "actor.h"
+#include "support/copies.h"
 
 #define SLOTS 4
 #define DEADLINE (20 * GPUD_SEC)
@@ -180,7 +181,8 @@ static void test_newcomer(void)
 /* A receiver that takes nothing. */
 static void test_run(enum gpud_slow_receiver policy)
 {
-    bool here = !getenv("GPUD_TEST_ADDRESS"), oldest = policy == GPUD_SLOW_DROP_OLDEST;
+    bool here = !getenv("GPUD_TEST_ADDRESS") && !getenv("GPUD_TEST_COPIES"),
+         oldest = policy == GPUD_SLOW_DROP_OLDEST;
     open_scene(policy);
     connect_receiver();
     send_frames("Kddd");
@@ -300,6 +302,7 @@ static void test_requests(void)
 
 int main(int argc, char **argv)
 {
+    copies_install_if_asked();
     peer_main(argc, argv);
     test_alarm(100);
     runtime_make();
