@@ -132,6 +132,8 @@ def refused(name, value, what, *path):
         place = place[part]
     what(place, path[-1])
     check(schemas.explain(name, changed), f"{name}: {path} is changed, and still fits")
+    check(what is add or not schemas.fastjsonschema or schemas.explain_again(name, changed),
+          f"{name}: {path} is changed, and still fits for fastjsonschema")
 
 
 def add(place, key):
