@@ -317,13 +317,16 @@ static bool may_come(enum gpud_status status)
 }
 
 /* The new link's next steps, until its newest frame is here (GPUD_OK): what waits for others, or
- * for this thread, must not make the new stream begin behind the old one. */
+ * for this thread, must not make the new stream begin behind the old one. Of data, the first frame:
+ * those after it may depend on it. */
 static enum gpud_status step_new(struct gpud_switch *own, struct gpud_error *why)
 {
     enum gpud_status status = GPUD_OK;
     for (int steps = 0; steps < STEPS_A_CALL; steps++) {
         enum gpud_receiver_state before = own->to->state;
         struct gpud_frame *frame = NULL;
+        if (own->first && own->to->kind == GPUD_MEDIA_DATA)
+            break;
         if (before == GPUD_RECEIVER_STREAMING && gpud_channel_is_dead(own->to->channel))
             own->to->unread = true; /* an acquire that does not wait does not look */
         status = gpud_receiver_acquire(own->to, 0, &frame, why);
