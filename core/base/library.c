@@ -15,15 +15,15 @@ bool gpud_library_open(struct gpud_library *library, char *why, size_t size)
         return true;
     void *handle = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        snprintf(why, size, "%s cannot be loaded, which is in %s: %s", library->file,
-                 library->package, dlerror());
+        snprintf(why, size, "%s cannot be loaded (%.200s): install it (Debian: apt install %s)",
+                 library->file, dlerror(), library->package);
         return false;
     }
     for (const struct gpud_library_function *each = library->functions; each->name; each++) {
         void *function = dlsym(handle, each->name);
         if (!function) {
-            snprintf(why, size, "%s has no %s: install a newer %s", library->file, each->name,
-                     library->package);
+            snprintf(why, size, "%s has no %s: install a newer one (Debian: apt install %s)",
+                     library->file, each->name, library->package);
             return false;
         }
         /* Two threads may do so at a time: they store the same. */

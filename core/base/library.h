@@ -12,7 +12,7 @@
  * address, and the library counts as open.
  *
  *     #define OPENCL(FUNCTION) FUNCTION(clCreateBuffer) FUNCTION(clCreateContext)
- *     GPUD_STUBS(opencl, OPENCL, "libOpenCL.so.1", "Debian: ocl-icd-libopencl1")
+ *     GPUD_STUBS(opencl, OPENCL, "libOpenCL.so.1", "ocl-icd-libopencl1")
  *
  * Uses nothing else of the core, because the plugin builds it too. */
 #ifndef GPUD_BASE_LIBRARY_H
@@ -29,7 +29,7 @@ struct gpud_library_function {
 
 struct gpud_library {
     const char *file;    /* "libOpenCL.so.1" */
-    const char *package; /* that has it, for the user */
+    const char *package; /* of Debian, that has it */
     const struct gpud_library_function *functions;
     atomic_bool is_open;
 };
