@@ -38,6 +38,7 @@ STAGES = {
 STAMP = re.compile(r"(\d+):(\d\d):(\d\d\.\d+) +(\d+) ")
 DEVICE = re.compile(r"device: \S+ driver in ([\d.]+) ms, opened in ([\d.]+) ms")
 LARGE = "video/x-raw,format=UYVY,width=3840,height=2160,framerate=60/1"
+MIDDLE = "video/x-raw,format=UYVY,width=1280,height=720,framerate=60/1"  # of several senders at a time
 PATIENCE = 60
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
@@ -150,10 +151,13 @@ def element_exists(name):
                           timeout=PATIENCE).returncode == 0
 
 
-def measure_lives(source="host", to="host", runs=5, caps=LARGE):
+def measure_lives(source="host", to="host", runs=5, caps=MIDDLE):
     """Medians, in ms, of receivers from their start to their end, one of each kind after the other, by their source."""
-    pairs = {"gpudirectsrc": (f"gpudirectsink address=unix:{{}}/link device={source}",
-                              f"gpudirectsrc num-buffers=1 address=unix:{{}}/link device={to}")}
+    receiving = f"num-buffers=1 address=unix:{{}}/link device={to}"
+    # The first picture that comes, as of the others; by default, the first that belongs after the receiver's start.
+    pairs = {"gpudirectsrc start=oldest": (f"gpudirectsink address=unix:{{}}/link device={source}",
+                                           f"gpudirectsrc start=oldest {receiving}"),
+             "gpudirectsrc": ("", f"gpudirectsrc {receiving}")}
     pairs |= {name: pair for name, pair in OTHERS.items() if element_exists(name)}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as senders:
         for sink, _ in pairs.values():
