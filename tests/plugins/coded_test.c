@@ -261,6 +261,26 @@ TEST(test_lists)
         take_unit(src, i, TRUE);
 }
 
+/* More packets of one time than the ring has slots, where slow receivers lose some: all come. */
+TEST(test_bursts)
+{
+    src = ends_src(NULL);
+    sink = ends_sink("slow-receiver=drop-oldest");
+    ends_start(sink, "application/x-rtp,media=video,clock-rate=90000,payload=96");
+    push_units(sink, "K", 0);
+    take_unit(src, 0, TRUE);
+    for (guint i = 1; i <= 1000; i++) {
+        GstBuffer *packet = make_unit(i, TRUE);
+        GST_BUFFER_PTS(packet) = GST_BUFFER_DTS(packet) = began + (1 + i / 100) * FRAME;
+        fail_unless_equals_int(gst_harness_push(sink, packet), GST_FLOW_OK);
+        if (i % 100 == 99) /* the next time begins when these have come */
+            ENDS_UNTIL(ENDS_WAIT, gst_harness_buffers_received(src) > i);
+    }
+    for (guint i = 1; i <= 1000; i++)
+        take_unit(src, i, TRUE);
+    fail_unless_equals_uint64(ends_stat(sink, "dropped-slow-receiver"), 0);
+}
+
 /* --- key units ---------------------------------------------------------------------------- */
 
 TEST(test_newcomer)

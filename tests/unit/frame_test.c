@@ -147,7 +147,7 @@ int main(void)
     /* A received frame's info may be passed on with another frame: that the first was shared does
      * not apply to the second. */
     info.meta_size = 0;
-    info.flags = GPUD_FRAME_READ_ONLY | UINT32_C(1) << 15 | UINT32_C(1) << 7;
+    info.flags = GPUD_FRAME_READ_ONLY | UINT32_C(1) << 15 | UINT32_C(1) << 8;
     WORKS(gpud_frame_set_info(frame, &info, &e));
     gpud_frame_get_info(frame, &got);
     CHECK(got.flags == 0, "flags that are the library's own were set by the application: %x",

@@ -962,6 +962,36 @@ static void begin_patience(GstGpudirectSink *self, GstClockTime most)
     shared_sender_set_slow_receiver(self->sender, GPUD_SLOW_BLOCK);
 }
 
+static void end_patience(GstGpudirectSink *self)
+{
+    if (!self->patience.until)
+        return;
+    gst_gpudirect_sink_apply_policy(self);
+    self->patience.until = 0;
+    self->patience.in_vain = 0;
+}
+
+/* For how long packets of one time wait, if it is not known how soon the next ones come. */
+#define BURST_DEFAULT (40 * GST_MSECOND)
+#define BURST_MAX (100 * GST_MSECOND)
+
+/* Packets of one time, as those of a picture by RTP, come at once, and may be more than the ring
+ * has slots: they wait like the parts of a buffer, as long as it was from the time before. */
+static void wait_for_bursts(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    GstClockTime time = GST_BUFFER_DTS_OR_PTS(buffer), before = self->patience.burst;
+    gboolean both = GST_CLOCK_TIME_IS_VALID(time) && GST_CLOCK_TIME_IS_VALID(before);
+
+    if (both && time == before) {
+        if (!self->patience.until)
+            begin_patience(self, self->patience.spacing);
+        return;
+    }
+    end_patience(self);
+    self->patience.spacing = both && time > before ? MIN(time - before, BURST_MAX) : BURST_DEFAULT;
+    self->patience.burst = time;
+}
+
 /* How long the core may wait. */
 static gint64 get_timeout(const GstGpudirectSink *self)
 {
@@ -1073,11 +1103,7 @@ static GstFlowReturn submit_sound(GstGpudirectSink *self, GstBuffer *buffer,
             begin_patience(self, running_time_of(self, total));
         first += samples;
     }
-    if (self->patience.until) {
-        gst_gpudirect_sink_apply_policy(self);
-        self->patience.until = 0;
-        self->patience.in_vain = 0;
-    }
+    end_patience(self);
     return flow;
 }
 
@@ -1088,6 +1114,7 @@ static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
     struct gpud_media *media = &self->format.media;
     struct gpud_error error;
 
+    wait_for_bursts(self, buffer);
     if (part.bytes > DATA_LARGEST) {
         blocks_refuse(self, buffer, "a block of data can have 16 MiB");
         return GST_FLOW_OK;
@@ -1154,6 +1181,7 @@ static void reset_stream(GstGpudirectSink *self)
     gst_clear_object(&self->copies.pool);
     self->format.configured = FALSE;
     self->format.gpu = NULL;
+    self->patience.burst = GST_CLOCK_TIME_NONE;
     self->reported.lack = FALSE;
     self->frames = 0;
 }

@@ -90,6 +90,8 @@ struct sink_patience {
     gint64 since, until; /* 0: not waiting */
     gint64 none_until;   /* because it was in vain */
     guint in_vain;       /* how often in a row */
+    /* The time of the last buffer of data, or NONE, and how long after the one before that was. */
+    GstClockTime burst, spacing;
 };
 
 struct sink_standby {
