@@ -305,6 +305,105 @@ TEST(test_stream_appears_later)
     MORE(receiver, "src", 30);
 }
 
+/* The address that a stream's frames come from. */
+static gboolean comes_from(GstElement *source, const gchar *pad, const gchar *address)
+{
+    g_autoptr(GstStructure) stats = NULL, one = NULL;
+
+    g_object_get(source, "stats", &stats, NULL);
+    return gst_structure_get(stats, pad, GST_TYPE_STRUCTURE, &one, NULL) &&
+           g_strcmp0(gst_structure_get_string(one, "address"), address) == 0;
+}
+
+static GstElement *send_other(const gchar *format, const gchar *address)
+{
+    g_autoptr(GString) line = g_string_new(format);
+
+    g_string_replace(line, "OTHER", address, 0);
+    return pipe_play_line(line->str);
+}
+
+#define OTHER_PICTURES                                                                          \
+    "videotestsrc is-live=true ! video/x-raw,format=UYVY,width=128,height=16,framerate=25/1 ! " \
+    "gpudirectsink address=OTHER KEY "
+
+/* All streams go over to another channel, on the pads that are there; and back. */
+TEST(test_another_channel)
+{
+    g_autofree gchar *other = ends_address(), *own_sound = NULL, *other_sound = NULL;
+    g_autoptr(EndsPipeline) receiver = receive("");
+    g_autoptr(EndsPipeline) sender = pipe_play_line(PICTURES TONE);
+    g_autoptr(EndsPipeline) second =
+        send_other(OTHER_PICTURES BEEPS "address=OTHER/audio KEY", other);
+    GstElement *source = pipe_part(receiver, "p");
+
+    own_sound = g_strconcat(ends_own(), "/audio", NULL);
+    other_sound = g_strconcat(other, "/audio", NULL);
+    more_of_both(receiver, 5, 5);
+    for (guint i = 0; i < 3; i++) {
+        g_object_set(source, "address", other, NULL);
+        WAIT_FOR(receiver, "src", pad->width == 128);
+        ENDS_UNTIL(ENDS_WAIT, comes_from(source, "src", other) &&
+                                  comes_from(source, "src_audio", other_sound));
+        more_of_both(receiver, 5, 20);
+        g_object_set(source, "address", ends_own(), NULL);
+        WAIT_FOR(receiver, "src", pad->width == 64);
+        ENDS_UNTIL(ENDS_WAIT, comes_from(source, "src", ends_own()) &&
+                                  comes_from(source, "src_audio", own_sound));
+        more_of_both(receiver, 5, 20);
+    }
+    expect_two_streams();
+    WAIT_FOR(receiver, "src", !pad->ended && !pad->removed);
+    WAIT_FOR(receiver, "src_audio", !pad->ended && !pad->removed);
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
+    expect_no_complaint(bus);
+}
+
+/* What the other channel does not send falls silent; what it has beside is found; and both are
+ * there again when it is left. */
+TEST(test_a_channel_with_other_streams)
+{
+    g_autofree gchar *other = ends_address();
+    g_autoptr(EndsPipeline) receiver = receive("");
+    g_autoptr(EndsPipeline) sender = pipe_play_line(PICTURES TONE);
+    g_autoptr(EndsPipeline) second =
+        send_other(OTHER_PICTURES BYTES "address=OTHER/text KEY", other);
+    GstElement *source = pipe_part(receiver, "p");
+    g_autofree gchar *sound = g_strconcat(other, "/audio", NULL);
+
+    more_of_both(receiver, 5, 5);
+    g_object_set(source, "address", other, NULL);
+    WAIT_FOR(receiver, "src", pad->width == 128);
+    ENDS_UNTIL(ENDS_WAIT, comes_from(source, "src_audio", sound));
+    MORE(receiver, "src_text", 5);
+    guint64 before = buffers_of("src_audio");
+    MORE(receiver, "src", 10);
+    fail_unless_equals_uint64(buffers_of("src_audio"), before);
+    g_object_set(source, "address", ends_own(), NULL);
+    WAIT_FOR(receiver, "src", pad->width == 64);
+    more_of_both(receiver, 5, 5);
+}
+
+/* A channel that is not there changes nothing, of any stream. */
+TEST(test_no_other_channel)
+{
+    g_autofree gchar *other = ends_address(), *sound = g_strconcat(ends_own(), "/audio", NULL);
+    g_autoptr(EndsPipeline) receiver = receive("connection-timeout=1");
+    g_autoptr(EndsPipeline) sender = pipe_play_line(PICTURES TONE);
+    GstElement *source = pipe_part(receiver, "p");
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
+
+    more_of_both(receiver, 5, 5);
+    g_object_set(source, "address", other, NULL);
+    expect_told(bus, GST_MESSAGE_WARNING, "goes on");
+    ENDS_UNTIL(ENDS_WAIT, g_str_equal(ends_text(source, "address"), ends_own()));
+    more_of_both(receiver, 10, 10);
+    fail_unless(comes_from(source, "src", ends_own()) && comes_from(source, "src_audio", sound));
+    g_object_set(source, "address", "target:x", NULL);
+    expect_text(source, "address", ends_own());
+    more_of_both(receiver, 5, 5);
+}
+
 /* Sound alone is a programme, too: no timeout waits for a picture. */
 TEST(test_sound_alone, .only_if = &runs_all)
 {

@@ -211,6 +211,18 @@ void settings_copy(struct settings *to, const struct settings *from)
     to->common_clock = g_strdup(from->common_clock);
 }
 
+void settings_copy_keys(struct settings *to, const struct settings *from)
+{
+    g_free(to->psk_file);
+    g_free(to->tls_certificate);
+    g_free(to->tls_key);
+    g_free(to->tls_ca);
+    to->psk_file = g_strdup(from->psk_file);
+    to->tls_certificate = g_strdup(from->tls_certificate);
+    to->tls_key = g_strdup(from->tls_key);
+    to->tls_ca = g_strdup(from->tls_ca);
+}
+
 void settings_install(GObjectClass *klass, const struct setting_texts *texts)
 {
     const GParamFlags ready = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY;

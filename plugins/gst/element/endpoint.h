@@ -77,6 +77,7 @@ struct setting_texts {
 void settings_init(struct settings *settings);
 void settings_clear(struct settings *settings);
 void settings_copy(struct settings *to, const struct settings *from);
+void settings_copy_keys(struct settings *to, const struct settings *from); /* and certificates */
 void settings_install(GObjectClass *klass, const struct setting_texts *texts);
 
 /* Whether an element can start with these. FALSE: an error was posted. */

@@ -88,6 +88,26 @@ static void on_notify(GObject *source, GParamSpec *pspec, GObject *self)
     g_object_notify(self, pspec->name);
 }
 
+/* The channel's own stream has stayed with its sender, and so has the programme. */
+static void on_address(GObject *source, GParamSpec *pspec, GstGpudirectProgramSrc *self)
+{
+    struct finder *finder = g_atomic_pointer_get(&self->finder);
+    g_autofree gchar *address = NULL;
+
+    g_object_get(source, "address", &address, NULL);
+    GST_OBJECT_LOCK(self);
+    gboolean stays = self->started && g_strcmp0(address, self->settings.address) != 0;
+    if (stays) {
+        g_free(self->settings.address);
+        self->settings.address = g_strdup(address);
+    }
+    GST_OBJECT_UNLOCK(self);
+    if (stays && finder)
+        finder_follow(finder, address);
+    if (stays)
+        g_object_notify(G_OBJECT(self), "address");
+}
+
 static GstElement *make_source(void *user, const gchar *address, const GstCaps *caps, gboolean main)
 {
     static const gchar *const reports[] = {"notify::active-path", "notify::fallback-reason",
@@ -112,6 +132,8 @@ static GstElement *make_source(void *user, const gchar *address, const GstCaps *
         for (guint i = 0; i < G_N_ELEMENTS(reports); i++)
             g_signal_connect_object(source, reports[i], G_CALLBACK(on_notify), self,
                                     (GConnectFlags)0);
+        g_signal_connect_object(source, "notify::address", G_CALLBACK(on_address), self,
+                                (GConnectFlags)0);
     }
     g_free(pspecs);
     return source;
@@ -190,6 +212,67 @@ static void hand_over_to(const GValue *child, gpointer user)
         programme_hand_over(G_OBJECT(bin), G_OBJECT(source), pspec->name);
 }
 
+static gboolean plays(gpointer source)
+{
+    gboolean signal = FALSE;
+
+    g_object_get(source, "signal", &signal, NULL);
+    return signal;
+}
+
+/* Gives each stream its address in the other channel; those whose frames come change together. */
+static void move_streams(GstGpudirectProgramSrc *self, const gchar *from, const gchar *to)
+{
+    gint64 timeout = src_options_read(&self->options, self).connection_timeout * GPUD_SEC;
+    g_autoptr(GObject) main = g_weak_ref_get(&self->main);
+    GList *sources = NULL;
+    guint playing = 0;
+
+    GST_OBJECT_LOCK(self);
+    for (GList *at = GST_BIN_CHILDREN(self); at; at = at->next)
+        sources = g_list_prepend(sources, gst_object_ref(at->data));
+    GST_OBJECT_UNLOCK(self);
+    for (GList *at = sources; at; at = at->next)
+        playing += plays(at->data);
+    struct gate *gate = gate_new(playing, main && plays(main), timeout);
+    for (GList *at = sources; at; at = at->next) {
+        g_autofree gchar *address = NULL;
+        g_object_get(at->data, "address", &address, NULL);
+        g_autofree gchar *moved = finder_move_address(address, from, to);
+        gst_gpudirect_src_set_gate(at->data, plays(at->data) ? gate : NULL, at->data == main);
+        g_object_set(at->data, "address", moved, NULL);
+    }
+    gate_unref(gate);
+    g_list_free_full(sources, gst_object_unref);
+}
+
+/* Changes the channel while the element runs, or posts a warning. */
+static void change_channel(GstGpudirectProgramSrc *self, const gchar *to)
+{
+    struct finder *finder = g_atomic_pointer_get(&self->finder);
+    gchar **address = &self->settings.address;
+
+    GST_OBJECT_LOCK(self);
+    g_autofree gchar *from = g_strdup(*address);
+    gboolean has_backup = src_options_have_backup(&self->options);
+    GST_OBJECT_UNLOCK(self);
+    if (!finder || has_backup || !g_utf8_validate(to, -1, NULL) || !finder_follow(finder, to)) {
+        g_autofree gchar *shown = g_utf8_make_valid(to, -1);
+        GST_ELEMENT_WARNING(
+            self, RESOURCE, SETTINGS,
+            ("The address was not changed to \"%s\", and \"%s\" goes on: while the element runs it "
+             "changes from one channel with a name to another, without a backup-address.",
+             shown, from),
+            (NULL));
+        return;
+    }
+    GST_OBJECT_LOCK(self);
+    g_free(*address);
+    *address = g_strdup(to);
+    GST_OBJECT_UNLOCK(self);
+    move_streams(self, from, to);
+}
+
 static void programme_set_property(GObject *object, guint id, const GValue *value,
                                    GParamSpec *pspec)
 {
@@ -197,6 +280,13 @@ static void programme_set_property(GObject *object, guint id, const GValue *valu
 
     GST_OBJECT_LOCK(self);
     gboolean started = self->started, may = settings_may_set(pspec, started);
+    GST_OBJECT_UNLOCK(self);
+    if (id == SETTING_ADDRESS && started) {
+        const gchar *to = g_value_get_string(value);
+        change_channel(self, to ? to : "");
+        return;
+    }
+    GST_OBJECT_LOCK(self);
     gboolean known = !may || src_options_set(&self->options, id, value) ||
                      settings_set(&self->settings, id, value);
     GST_OBJECT_UNLOCK(self);
@@ -321,7 +411,7 @@ static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *kl
         .slow_receiver = "What happens when a stream's receiver does not keep up; block works only "
                          "with a sender that blocks itself",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
-        .address_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
+        .address_when = (GParamFlags)GST_PARAM_MUTABLE_PLAYING,
         .require_direct = "Fail rather than receive by a copy through host memory",
         .access = "Senders whose streams are accepted, besides root's: user (this user's only), "
                   "group:NAME (and those of that group's members) or all",

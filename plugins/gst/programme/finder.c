@@ -315,10 +315,12 @@ struct finder {
     gchar *address, *prefix; /* prefix: of the addresses of its streams; NULL: there are none */
     gchar *folder;           /* of its channels, or their port on another host; NULL: bare names */
     gboolean remote;         /* only names are known, and formats from the connections */
-    struct device_watch *watch;
-    GThread *thread; /* NULL: there is one stream */
-    gint stopping;   /* atomic */
-    gint changed;    /* atomic: a stream has changed, or there may be another one */
+    struct device_watch *watch; /* replaced under the lock, by the thread */
+    GThread *thread;            /* NULL: there is one stream */
+    GMutex lock;
+    gchar *wanted; /* under the lock: another channel that is to be searched; NULL: none */
+    gint stopping; /* atomic */
+    gint changed;  /* atomic: a stream has changed, or there may be another one */
     /* The thread's, while it runs. */
     GPtrArray *found;
     gboolean polls;
@@ -570,12 +572,100 @@ static gint until_next_search(const struct finder *finder)
     return (gint)MAX(PERIOD - passed, 0);
 }
 
+/* What follows the address of another host, "/cam1"; NULL: nothing, or it is of this host. */
+static const gchar *find_remote_name(const gchar *address)
+{
+    const gchar *host = gpud_address_get_host(address);
+    const gchar *name = host ? strchr(host, '/') : NULL;
+
+    return name && name[1] ? name : NULL;
+}
+
+/* A channel with a name may have streams. */
+static gboolean may_have_streams(const gchar *address)
+{
+    return address[0] && !blocks_is_stream(address) &&
+           (g_str_has_prefix(address, UNIX_PREFIX) || !strchr(address, ':') ||
+            find_remote_name(address));
+}
+
+/* NULL: there is no descriptor for it. */
+static struct device_watch *set_channel(struct finder *finder, const gchar *address)
+{
+    gboolean is_path = g_str_has_prefix(address, UNIX_PREFIX);
+    const gchar *name = find_remote_name(address);
+    g_autofree gchar *directory = NULL;
+
+    g_free(finder->address);
+    g_free(finder->prefix);
+    g_clear_pointer(&finder->folder, g_free);
+    finder->address = g_strdup(address);
+    finder->prefix = g_strconcat(address, is_path ? "!" : "/", NULL);
+    finder->remote = name != NULL;
+    if (finder->remote) {
+        finder->folder = g_strndup(address, (gsize)(name + 1 - address));
+    } else if (is_path) {
+        g_autofree gchar *folder = g_path_get_dirname(address + strlen(UNIX_PREFIX));
+        finder->folder = g_strconcat(UNIX_PREFIX, folder, "/", NULL);
+    }
+    /* The watch comes first, so that changes during the search are events. */
+    g_ptr_array_unref(channels_ask(finder->folder, 0, &directory));
+    return device_watch_new(directory, FALSE);
+}
+
+gchar *finder_move_address(const gchar *address, const gchar *from, const gchar *to)
+{
+    const gchar *name = strlen(address) > strlen(from) ? address + strlen(from) + 1 : NULL;
+
+    return g_strconcat(to, name ? (g_str_has_prefix(to, UNIX_PREFIX) ? "!" : "/") : "", name, NULL);
+}
+
+/* Goes on with the channel that is wanted, whose streams those that are there are, or are to be. */
+static void take_wanted(struct finder *finder)
+{
+    g_mutex_lock(&finder->lock);
+    g_autofree gchar *wanted = g_steal_pointer(&finder->wanted);
+    g_mutex_unlock(&finder->lock);
+    if (!wanted || g_str_equal(wanted, finder->address))
+        return;
+    for (guint i = finder->found->len; i-- > 0;) {
+        struct found *found = finder->found->pdata[i];
+        gchar *moved = finder_move_address(found->address, finder->address, wanted);
+        g_free(found->address);
+        found->address = moved;
+        found->pid = 0;
+        if (!found->stream) /* it is the old channel's that had ended */
+            g_ptr_array_remove_index(finder->found, i);
+    }
+    struct device_watch *watch = set_channel(finder, wanted);
+    g_mutex_lock(&finder->lock);
+    struct device_watch *before = watch ? finder->watch : NULL;
+    finder->watch = watch ? watch : finder->watch;
+    g_mutex_unlock(&finder->lock);
+    g_clear_pointer(&before, device_watch_free);
+    finder->period = PERIOD;
+    finder->searched_at = 0;
+}
+
+gboolean finder_follow(struct finder *finder, const gchar *address)
+{
+    if (!finder->watch || !may_have_streams(address))
+        return FALSE;
+    g_mutex_lock(&finder->lock);
+    g_free(finder->wanted);
+    finder->wanted = g_strdup(address);
+    g_mutex_unlock(&finder->lock);
+    finder_wake(finder);
+    return TRUE;
+}
+
 static gpointer finder_run(gpointer data)
 {
     struct finder *finder = data;
     g_autoptr(GPtrArray) gone = g_ptr_array_new_with_free_func(g_free);
 
     for (gboolean first = TRUE; !g_atomic_int_get(&finder->stopping); first = FALSE) {
+        take_wanted(finder);
         if (first || until_next_search(finder) == 0)
             search(finder);
         gint wait = sooner(finder_publish(finder, first), finder->polls ? finder->period : -1);
@@ -588,34 +678,10 @@ static gpointer finder_run(gpointer data)
 
 /* --- beginning and end -------------------------------------------------------------------- */
 
-/* What follows the address of another host, "/cam1"; NULL: nothing, or it is of this host. */
-static const gchar *find_remote_name(const gchar *address)
-{
-    const gchar *host = gpud_address_get_host(address);
-    const gchar *name = host ? strchr(host, '/') : NULL;
-
-    return name && name[1] ? name : NULL;
-}
-
 /* FALSE: an error was posted. */
 static gboolean start_search(struct finder *finder)
 {
-    gboolean is_path = g_str_has_prefix(finder->address, UNIX_PREFIX);
-    const gchar *name = find_remote_name(finder->address);
-    gchar *directory;
-
-    finder->prefix = g_strconcat(finder->address, is_path ? "!" : "/", NULL);
-    finder->remote = name != NULL;
-    if (finder->remote) {
-        finder->folder = g_strndup(finder->address, (gsize)(name + 1 - finder->address));
-    } else if (is_path) {
-        g_autofree gchar *folder = g_path_get_dirname(finder->address + strlen(UNIX_PREFIX));
-        finder->folder = g_strconcat(UNIX_PREFIX, folder, "/", NULL);
-    }
-    /* The watch comes first, so that changes during the search are events. */
-    g_ptr_array_unref(channels_ask(finder->folder, 0, &directory));
-    finder->watch = device_watch_new(directory, FALSE);
-    g_free(directory);
+    finder->watch = set_channel(finder, finder->params.address);
     if (!finder->watch) {
         GST_ELEMENT_ERROR(finder->params.programme->bin, RESOURCE, FAILED,
                           ("Streams cannot be noticed as they appear: raise "
@@ -636,10 +702,9 @@ struct finder *finder_start(const struct finder_params *params)
     finder->period = PERIOD;
     finder->address = g_strdup(address);
     finder->found = g_ptr_array_new_with_free_func(found_free);
+    g_mutex_init(&finder->lock);
     add_stream(finder, finder->address, NULL);
-    /* A channel with a name may have streams. */
-    if (blocks_is_stream(address) || (!g_str_has_prefix(address, UNIX_PREFIX) &&
-                                      strchr(address, ':') && !find_remote_name(address)))
+    if (!may_have_streams(address))
         collection_close(params->programme->collection); /* there is nothing to wait for */
     else if (!start_search(finder))
         g_clear_pointer(&finder, finder_free);
@@ -649,10 +714,13 @@ struct finder *finder_start(const struct finder_params *params)
 void finder_wake(struct finder *finder)
 {
     g_atomic_int_set(&finder->changed, TRUE);
-    if (finder->watch) {
-        device_watch_wake(finder->watch);
+    g_mutex_lock(&finder->lock);
+    struct device_watch *watch = finder->watch;
+    if (watch)
+        device_watch_wake(watch);
+    g_mutex_unlock(&finder->lock);
+    if (watch)
         return;
-    }
     /* Without a thread there is one stream, which stays. */
     struct found *only = finder->found->pdata[0];
     if (!finder->complete && g_atomic_int_get(&only->stream->exposed) &&
@@ -668,7 +736,7 @@ void finder_stop(struct finder *finder)
     collection_close(finder->params.programme->collection);
     if (!finder->thread)
         return;
-    device_watch_wake(finder->watch);
+    finder_wake(finder);
     g_thread_join(g_steal_pointer(&finder->thread));
 }
 
@@ -681,5 +749,7 @@ void finder_free(struct finder *finder)
     g_free(finder->names);
     g_free(finder->prefix);
     g_free(finder->address);
+    g_free(finder->wanted);
+    g_mutex_clear(&finder->lock);
     g_free(finder);
 }

@@ -81,6 +81,13 @@ struct finder_params {
  * no channel, or a single stream, has only that one. NULL: an error was posted. */
 struct finder *finder_start(const struct finder_params *params);
 
+/* Searches another channel, where the streams have those addresses now. FALSE: one of the two
+ * addresses names no channel, or a single stream. From any thread, while it runs. */
+gboolean finder_follow(struct finder *finder, const gchar *address);
+
+/* The address of a stream in another channel; g_free it. */
+gchar *finder_move_address(const gchar *address, const gchar *from, const gchar *to);
+
 /* Ends the search. The streams remain, so that the bin can stop them. */
 void finder_stop(struct finder *finder);
 void finder_free(struct finder *finder);

@@ -500,6 +500,9 @@ static gboolean push_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
 /* The longest wait, after which changed properties are noticed. Everything else wakes the wait. */
 #define MAX_WAIT (1 * GST_SECOND)
 
+/* How often a source whose new sender has not come looks whether the others have changed. */
+#define GATE_LOOK (20 * GST_MSECOND)
+
 /* How long to wait for answers of other channels, which the message lists in any case. */
 #define CHANNELS_TIMEOUT (GPUD_SEC / 4)
 
@@ -553,7 +556,7 @@ static gint64 get_max_wait(GstGpudirectSrc *self, GstClockTime now)
     /* The card's signal is checked until the silence has been reported. */
     if (card && !self->signal.silence_reported)
         due = MIN(due, now + SIGNAL_CHECK_INTERVAL);
-    due = MIN(due, now + MAX_WAIT);
+    due = MIN(due, now + (g_atomic_pointer_get(&self->gate) ? GATE_LOOK : MAX_WAIT));
     if (!self->link.linked && input_is_of_sender(self->feed.input->ops)) {
         /* When check_timeout() is due. The time without a sender begins with the first wait for
          * one. In µs. */
@@ -817,6 +820,49 @@ static GstFlowReturn cut_link(GstGpudirectSrc *self)
     if (flow == GST_FLOW_OK)
         self->link.held_off_until = g_get_monotonic_time() + HOLD_OFF_CUT;
     return flow;
+}
+
+/* The other streams have gone over to another channel, and this one's sender there has not come:
+ * what it has is of no use beside them. */
+static GstFlowReturn leave_channel(GstGpudirectSrc *self, const gchar *address)
+{
+    struct gpud_error error;
+
+    gst_gpudirect_src_take_address(self, address);
+    if (!feed_replace(&self->feed, NULL, &error)) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
+                            "Cannot receive from the sender at \"%s\"", address);
+        return GST_FLOW_ERROR;
+    }
+    updates_clear(&self->updates);
+    link_state_renew(&self->link);
+    self->link.wait_reported = FALSE;
+    signal_gone(self, "the channel was changed, and the new one does not send this stream yet");
+    return GST_FLOW_OK;
+}
+
+/* A source that waits for a sender looks how those are that change with it. */
+static GstFlowReturn look_at_gate(GstGpudirectSrc *self)
+{
+    struct gpud_error error;
+
+    if (!g_atomic_pointer_get(&self->gate))
+        return GST_FLOW_OK;
+    struct gate *gate = gst_gpudirect_src_get_gate(self);
+    enum gate_state state = gate ? gate_get_state(gate) : GATE_WAITS;
+    gboolean has_arrived = gate == self->arrived;
+    gate_unref(gate);
+    if (state == GATE_WAITS || has_arrived)
+        return GST_FLOW_OK;
+    GST_OBJECT_LOCK(self);
+    g_autofree gchar *address = g_strdup(self->endpoint.settings.address);
+    GST_OBJECT_UNLOCK(self);
+    if (state == GATE_OPEN)
+        return leave_channel(self, address);
+    gpud_gst_error_fill(&error, GPUD_PEER, "the channel's own stream was not changed");
+    gst_gpudirect_src_keep_sender(self, address, &error);
+    gst_gpudirect_src_follow_address(self, FALSE); /* which ends it */
+    return GST_FLOW_OK;
 }
 
 /* === create ================================================================================== */
@@ -1286,6 +1332,9 @@ static GstFlowReturn create_next(GstGpudirectSrc *self, GstClockTime now, GstBuf
             return GST_FLOW_OK;
         if (is_held_off(self))
             continue;
+        GstFlowReturn left = look_at_gate(self);
+        if (left != GST_FLOW_OK)
+            return left;
         enum gpud_status status = create_take(self, now, &frame, &error);
         gboolean yielded, moved;
         GstFlowReturn flow = gst_gpudirect_src_take_updates(self, &yielded, &moved);

@@ -379,11 +379,49 @@ void gst_gpudirect_src_keep_sender(GstGpudirectSrc *self, const gchar *address,
         g_free(*property);
         *property = g_strdup(now);
     }
+    struct gate *gate = shown ? g_steal_pointer(&self->gate) : NULL;
+    gboolean is_main = self->is_main;
     GST_OBJECT_UNLOCK(self);
+    if (gate && is_main)
+        gate_close(gate);
+    gate_unref(gate);
     gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, why,
                         "The address was not changed to \"%s\", and \"%s\" goes on", address, now);
     if (shown)
         g_object_notify(G_OBJECT(self), "address");
+}
+
+void gst_gpudirect_src_set_gate(GstGpudirectSrc *self, struct gate *gate, gboolean is_main)
+{
+    GST_OBJECT_LOCK(self);
+    struct gate *before = self->gate;
+    self->gate = gate_ref(gate);
+    self->is_main = is_main;
+    GST_OBJECT_UNLOCK(self);
+    gate_unref(before);
+}
+
+struct gate *gst_gpudirect_src_get_gate(GstGpudirectSrc *self)
+{
+    GST_OBJECT_LOCK(self);
+    struct gate *gate = gate_ref(self->gate);
+    GST_OBJECT_UNLOCK(self);
+    return gate;
+}
+
+void gst_gpudirect_src_take_address(GstGpudirectSrc *self, const gchar *address)
+{
+    struct settings *running = &self->endpoint.running;
+
+    GST_OBJECT_LOCK(self);
+    settings_copy_keys(running, &self->endpoint.settings);
+    g_free(running->address);
+    running->address = g_strdup(address);
+    struct gate *gate = g_steal_pointer(&self->gate);
+    GST_OBJECT_UNLOCK(self);
+    gate_unref(gate);
+    g_clear_pointer(&self->arrived, gate_unref);
+    self->names = names_of(address);
 }
 
 void gst_gpudirect_src_follow_address(GstGpudirectSrc *self, gboolean if_other)
@@ -398,6 +436,10 @@ void gst_gpudirect_src_follow_address(GstGpudirectSrc *self, gboolean if_other)
     gboolean started = self->endpoint.started;
     settings_copy(&wanted, &self->endpoint.settings);
     GST_OBJECT_UNLOCK(self);
+    struct gate *gate = gst_gpudirect_src_get_gate(self);
+    if (gate)
+        timeout = gate_get_timeout(gate);
+    gate_unref(gate);
     if (started && !(same && if_other)) {
         const gchar *address = wanted.address ? wanted.address : "";
         if (!g_utf8_validate(address, -1, NULL))
@@ -911,6 +953,8 @@ static void src_finalize(GObject *object)
     g_clear_pointer(&self->card.controls, gst_structure_free);
     endpoint_clear(&self->endpoint);
     g_ptr_array_unref(self->sticky_names);
+    gate_unref(self->gate);
+    gate_unref(self->arrived);
     G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
 }
 

@@ -848,20 +848,23 @@ enum gpud_status gst_gpudirect_src_admit(void *user, const struct gpud_media *me
         return gpud_gst_error_fill(error, GPUD_UNSUPPORTED, "its format cannot be used: %s",
                                    reason);
     g_autoptr(GstCaps) agreed = agree_on_caps(self, caps, &gpu);
-    return agreed ? GPUD_OK
-                  : gpud_gst_error_fill(error, GPUD_UNSUPPORTED,
-                                        "the elements downstream do not accept %s", text);
-}
-
-/* The sender is another one from here on. */
-static void take_sender(GstGpudirectSrc *self, const gchar *address)
-{
-    GST_OBJECT_LOCK(self);
-    g_free(self->endpoint.running.address);
-    self->endpoint.running.address = g_strdup(address);
-    GST_OBJECT_UNLOCK(self);
-    self->names = names_of(address);
-    self->beginning.switched = TRUE;
+    if (!agreed)
+        return gpud_gst_error_fill(error, GPUD_UNSUPPORTED,
+                                   "the elements downstream do not accept %s", text);
+    struct gate *gate = gst_gpudirect_src_get_gate(self);
+    enum gate_state state = GATE_OPEN;
+    if (gate && gate != self->arrived) {
+        gate_unref(self->arrived);
+        self->arrived = gate_ref(gate);
+        gate_arrive(gate, self->is_main);
+    }
+    if (gate)
+        state = gate_get_state(gate);
+    gate_unref(gate);
+    return state == GATE_OPEN
+               ? GPUD_OK
+               : gpud_gst_error_fill(error, state == GATE_WAITS ? GPUD_AGAIN : GPUD_PEER,
+                                     "the channel's own stream was not changed");
 }
 
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info *info)
@@ -925,10 +928,13 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *yi
     g_autofree gchar *switched = g_steal_pointer(&self->updates.switched);
     GstFlowReturn flow = GST_FLOW_OK;
 
-    if (switched && self->updates.not_switched.status == GPUD_OK)
-        take_sender(self, switched);
-    else if (switched)
+    if (switched && self->updates.not_switched.status == GPUD_OK) {
+        gst_gpudirect_src_take_address(self, switched);
+        self->beginning.switched = TRUE;
+    } else if (switched) {
+        g_clear_pointer(&self->arrived, gate_unref);
         gst_gpudirect_src_keep_sender(self, switched, &self->updates.not_switched);
+    }
     *yielded = self->updates.yielding;
     if (*yielded)
         feed_resume(&self->feed);

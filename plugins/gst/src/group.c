@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Sources of this process that pass on pictures of the same instants. */
+/* Sources of this process that pass on pictures of the same instants, or change their senders
+ * together. */
 #include "src/src.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
@@ -277,4 +278,77 @@ void group_get_counts(const struct group_member *member, guint64 *dropped, guint
 {
     *dropped = __atomic_load_n(&member->dropped, __ATOMIC_RELAXED);
     *missed = __atomic_load_n(&member->missed, __ATOMIC_RELAXED);
+}
+
+/* === gate ==================================================================================== */
+
+/* For streams that are slower than the channel's own to come, or have no frames now. */
+#define GATE_WAIT (500 * GST_MSECOND)
+
+struct gate {
+    gint references; /* atomic */
+    gint64 timeout;
+    GMutex lock;
+    /* Under the lock. */
+    guint expected, arrived;
+    gboolean needs_main, is_closed;
+    GstClockTime opens_at; /* monotonic; GST_CLOCK_TIME_NONE: not known yet */
+};
+
+struct gate *gate_new(guint expected, gboolean needs_main, gint64 timeout)
+{
+    struct gate *gate = g_new0(struct gate, 1);
+
+    gate->references = 1;
+    g_mutex_init(&gate->lock);
+    gate->expected = expected;
+    gate->needs_main = needs_main;
+    gate->timeout = timeout;
+    gate->opens_at = GST_CLOCK_TIME_NONE;
+    return gate;
+}
+
+struct gate *gate_ref(struct gate *gate)
+{
+    if (gate)
+        g_atomic_int_inc(&gate->references);
+    return gate;
+}
+
+void gate_unref(struct gate *gate)
+{
+    if (!gate || !g_atomic_int_dec_and_test(&gate->references))
+        return;
+    g_mutex_clear(&gate->lock);
+    g_free(gate);
+}
+
+gint64 gate_get_timeout(const struct gate *gate)
+{
+    return gate->timeout;
+}
+
+void gate_arrive(struct gate *gate, gboolean main)
+{
+    g_mutex_lock(&gate->lock);
+    gate->arrived++;
+    if ((main || !gate->needs_main) && !GST_CLOCK_TIME_IS_VALID(gate->opens_at))
+        gate->opens_at = monotonic_now() + GATE_WAIT;
+    g_mutex_unlock(&gate->lock);
+}
+
+void gate_close(struct gate *gate)
+{
+    g_mutex_lock(&gate->lock);
+    gate->is_closed = TRUE;
+    g_mutex_unlock(&gate->lock);
+}
+
+enum gate_state gate_get_state(struct gate *gate)
+{
+    g_mutex_lock(&gate->lock);
+    gboolean opens = gate->arrived >= gate->expected || monotonic_now() >= gate->opens_at;
+    enum gate_state state = gate->is_closed ? GATE_CLOSED : opens ? GATE_OPEN : GATE_WAITS;
+    g_mutex_unlock(&gate->lock);
+    return state;
 }

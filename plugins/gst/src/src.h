@@ -683,7 +683,9 @@ struct _GstGpudirectSrc {
     struct card_settings card;  /* likewise */
     struct kept_card kept;
     struct feed feed;
-    gint ending; /* atomic: the application asked for EOS */
+    gint ending;       /* atomic: the application asked for EOS */
+    struct gate *gate; /* of a change of address; NULL: it changes alone; under the object lock */
+    gboolean is_main;  /* likewise: the gate is for streams of a channel, and this its own one */
 
     /* The streaming thread's. */
     struct updates updates;
@@ -695,9 +697,10 @@ struct _GstGpudirectSrc {
     struct latency latency;
     struct src_signal signal;
     struct src_beginning beginning;
-    struct names *names;     /* those accepted from the address's senders */
-    GPtrArray *sticky_names; /* interned names of custom events that the pad keeps */
-    gboolean discont;        /* of the next buffer */
+    struct names *names;          /* those accepted from the address's senders */
+    GPtrArray *sticky_names;      /* interned names of custom events that the pad keeps */
+    struct gate *arrived;         /* the gate that this has arrived at; NULL: none */
+    gboolean discont;             /* of the next buffer */
     enum { KEY_THERE, KEY_MISSING, KEY_ASKED } awaits_key; /* after a frame was skipped */
     gboolean follows_signal;      /* the caps follow a change of signal, and need no negotiation */
     GstClockTime slots_seen;      /* when the number of slots was looked up; monotonic */
@@ -719,6 +722,16 @@ void gst_gpudirect_src_break_stream(GstGpudirectSrc *self);
 /* Switches to the sender at the property `address`; if_other: unless its frames come already. From
  * any thread. */
 void gst_gpudirect_src_follow_address(GstGpudirectSrc *self, gboolean if_other);
+
+/* The next change of the property `address` is made with those of other sources. From any thread.
+ */
+void gst_gpudirect_src_set_gate(GstGpudirectSrc *self, struct gate *gate, gboolean is_main);
+
+/* The gate of the change that is under way; unref it. NULL: none. */
+struct gate *gst_gpudirect_src_get_gate(GstGpudirectSrc *self);
+
+/* That address's frames come from here on. The streaming thread's. */
+void gst_gpudirect_src_take_address(GstGpudirectSrc *self, const gchar *address);
 
 /* It stays with its sender: posts a warning, and sets the property back. From any thread. */
 void gst_gpudirect_src_keep_sender(GstGpudirectSrc *self, const gchar *address,
@@ -850,6 +863,27 @@ void group_interrupt(struct group_member *member, gboolean interrupted);
 /* How many frames the group has dropped, and how many instants went out without this source. From
  * any thread. */
 void group_get_counts(const struct group_member *member, guint64 *dropped, guint64 *missed);
+
+/* === gate ==================================================================================== */
+/* Sources that change to the streams of another channel together. Each arrives when its first frame
+ * of that channel is here; the gate opens when all have arrived, or GATE_WAIT after the channel's
+ * own stream has (if that is not one of them: after the first one): a channel may lack a stream. It
+ * is closed when the channel's own stream cannot change. From any thread. */
+
+struct gate;
+
+enum gate_state { GATE_WAITS, GATE_OPEN, GATE_CLOSED };
+
+/* Refers to the gate once. expected: sources that are to arrive; needs_main: the channel's own is
+ * one of them; timeout: how long each may take, ns, instead of its connection-timeout. */
+struct gate *gate_new(guint expected, gboolean needs_main, gint64 timeout);
+struct gate *gate_ref(struct gate *gate);
+void gate_unref(struct gate *gate);
+
+void gate_arrive(struct gate *gate, gboolean main);
+void gate_close(struct gate *gate);
+enum gate_state gate_get_state(struct gate *gate);
+gint64 gate_get_timeout(const struct gate *gate);
 
 /* === pairtime ================================================================================ */
 /* By which times frames of a main and a backup sender are matched. */
