@@ -562,6 +562,9 @@ static GstStructure *make_stats(GstElement *element)
  * On a CUDA device buffers are CUDA memory, if downstream accepts it, which GStreamer's CUDA
  * elements use in place; the GPU itself waits for the picture, without a waiting thread.
  *
+ * The address of a sender can be changed while the element plays: the new sender's first picture
+ * follows the old one's last, and if it does not come within connection-timeout the old one stays.
+ *
  * With an address that begins with v4l2:// the frames come from a capture card instead. Players
  * take both as URIs: gpudirect://cam1?slots=8 and gpudirect+v4l2:///dev/video0. With target:cam1
  * the element makes a ring for the caps downstream, which a third-party writer fills, such as an

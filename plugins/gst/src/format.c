@@ -834,10 +834,9 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
     }
 }
 
-enum gpud_status gst_gpudirect_src_admit(void *user, const struct gpud_media *media,
-                                         struct gpud_error *error)
+static enum gpud_status admit_media(GstGpudirectSrc *self, const struct gpud_media *media,
+                                    struct gpud_error *error)
 {
-    GstGpudirectSrc *self = user;
     GstVideoInfo info;
     struct gpu *gpu;
     g_autofree gchar *reason = NULL;
@@ -848,12 +847,23 @@ enum gpud_status gst_gpudirect_src_admit(void *user, const struct gpud_media *me
         return gpud_gst_error_fill(error, GPUD_UNSUPPORTED, "its format cannot be used: %s",
                                    reason);
     g_autoptr(GstCaps) agreed = agree_on_caps(self, caps, &gpu);
-    if (!agreed)
-        return gpud_gst_error_fill(error, GPUD_UNSUPPORTED,
-                                   "the elements downstream do not accept %s", text);
+    return agreed ? GPUD_OK
+                  : gpud_gst_error_fill(error, GPUD_UNSUPPORTED,
+                                        "the elements downstream do not accept %s", text);
+}
+
+enum gpud_status gst_gpudirect_src_admit(void *user, const struct gpud_media *media,
+                                         struct gpud_error *error)
+{
+    GstGpudirectSrc *self = user;
     struct gate *gate = gst_gpudirect_src_get_gate(self);
     enum gate_state state = GATE_OPEN;
-    if (gate && gate != self->arrived) {
+    enum gpud_status status = GPUD_OK;
+
+    /* Asked once a millisecond while it waits at the gate. */
+    if (!gate || gate != self->arrived)
+        status = admit_media(self, media, error);
+    if (status == GPUD_OK && gate && gate != self->arrived) {
         gate_unref(self->arrived);
         self->arrived = gate_ref(gate);
         gate_arrive(gate, self->is_main);
@@ -861,10 +871,10 @@ enum gpud_status gst_gpudirect_src_admit(void *user, const struct gpud_media *me
     if (gate)
         state = gate_get_state(gate);
     gate_unref(gate);
-    return state == GATE_OPEN
-               ? GPUD_OK
-               : gpud_gst_error_fill(error, state == GATE_WAITS ? GPUD_AGAIN : GPUD_PEER,
-                                     "the channel's own stream was not changed");
+    if (status != GPUD_OK || state == GATE_OPEN)
+        return status;
+    return gpud_gst_error_fill(error, state == GATE_WAITS ? GPUD_AGAIN : GPUD_PEER,
+                               "the channel's own stream was not changed");
 }
 
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info *info)
