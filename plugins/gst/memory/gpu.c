@@ -9,6 +9,7 @@
 #include "wire/codec.h"
 
 #include <string.h>
+#include <unistd.h>
 
 /* === vendors ================================================================================= */
 /* The vendors whose memory GStreamer knows here, in the order in which caps offer it. Each has a
@@ -118,11 +119,17 @@ GstCaps *gpu_caps_in_memory(const GstCaps *caps, const struct gpu_vendor *vendor
     return copy;
 }
 
-/* Whether the neighbours may want its memory. Those that make or take some have loaded its library;
- * where nothing has, no driver is loaded to find out. */
+/* Whether the neighbours may want its memory. Those that make or take some have loaded its library.
+ * Where nothing has, the driver is not loaded to find out: it is enough that the kernel has one. */
 static gboolean may_be_used(const struct gpu_vendor *vendor)
 {
-    return !gpud_library_is_loaded(vendor->library) || vendor->is_available();
+    gboolean has_driver = FALSE;
+
+    if (gpud_library_is_loaded(vendor->library))
+        return vendor->is_available();
+    for (guint i = 0; vendor->nodes[i]; i++)
+        has_driver |= access(vendor->nodes[i], F_OK) == 0;
+    return has_driver;
 }
 
 enum gpu_use gpu_use_of_device(const gchar *device, gint *number)

@@ -173,8 +173,10 @@ struct gpu_vendor {
      * that copy a picture to the GPU and to the CPU. */
     const gchar *memory, *maker, *driver, *upload, *download;
 
-    /* Its library of GStreamer, which is_available() opens; NULL: it is linked. */
+    /* Its library of GStreamer, which is_available() opens; NULL: it is linked. And where the
+     * kernel shows its driver. */
     struct gpud_library *library;
+    const gchar *const *nodes;
 
     const struct slot_kind *slot_kind; /* a slot as such memory: two ops of its own, see memory.h */
 

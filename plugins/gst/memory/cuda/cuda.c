@@ -318,6 +318,9 @@ static void cuda_init_pool(GstBufferPool *pool, const struct gpu *gpu)
     ((GstCudaBufferPool *)pool)->context = (GstCudaContext *)gst_object_ref(gpu->context);
 }
 
+/* On a PC, on Tegra, and in WSL. */
+static const gchar *const cuda_nodes[] = {"/dev/nvidiactl", "/dev/nvmap", "/dev/dxg", NULL};
+
 const struct gpu_vendor gpu_vendor_cuda = {
     .feature = "memory:CUDAMemory",
     .prefix = "cuda:",
@@ -328,6 +331,7 @@ const struct gpu_vendor gpu_vendor_cuda = {
     .upload = "cudaupload",
     .download = "cudadownload",
     .library = &gpud_library_gstcuda,
+    .nodes = cuda_nodes,
     .slot_kind = &cuda_slot_kind,
     .is_available = cuda_is_available,
     .wrap_context = cuda_wrap_context,
