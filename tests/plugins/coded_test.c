@@ -350,6 +350,33 @@ TEST(test_drop_runs_to_key_unit, .only_if = &here)
     fail_unless_equals_uint64(ends_stat(src, "dropped"), 7);
 }
 
+/* What came during a pause is skipped, and what depends on it. */
+TEST(test_pause, .only_if = &here)
+{
+    guint next;
+
+    src = ends_src(NULL);
+    sink = ends_sink("slow-receiver=drop-oldest");
+    ends_start(sink, H264);
+    next = push_units(sink, "K", 0);
+    take_unit(src, 0, TRUE);
+    gst_element_set_state(ends_element(src), GST_STATE_PAUSED);
+    next = push_units(sink, "dd", next);
+    gst_element_set_state(ends_element(src), GST_STATE_PLAYING);
+    next = push_units(sink, "d", next);
+    guint asked = 0;
+    for (guint tries = 0; !asked; tries++) { /* until the source has looked at them */
+        fail_unless(tries < 2000, "no key unit is asked for");
+        next = push_units(sink, "d", next);
+        asked = count_requests(sink, &(GstClockTime){0}, &(gboolean){0});
+        g_usleep(10000);
+    }
+    fail_unless_equals_int(gst_harness_buffers_in_queue(src), 0);
+    next = push_units(sink, "Kd", next);
+    take_unit(src, next - 2, TRUE);
+    take_unit(src, next - 1, FALSE);
+}
+
 static void request(GstHarness *end, GstClockTime time, gboolean all_headers)
 {
     fail_unless(gst_harness_push_upstream_event(
@@ -413,6 +440,30 @@ TEST(test_request_at_a_time)
 }
 
 /* --- two senders -------------------------------------------------------------------------- */
+
+/* A sender that takes over another one's address begins with a key unit, too. */
+TEST(test_standby, .only_if = &here)
+{
+    guint next;
+
+    src = ends_src("on-eos=wait");
+    sink = ends_sink("standby=true");
+    ends_start(sink, H264);
+    GstHarness *other = ends_sink("standby=true");
+    gst_harness_set_src_caps_str(other, H264);
+    push_units(sink, "Kd", 0);
+    take_unit(src, 0, TRUE);
+    take_unit(src, 1, FALSE);
+    push_units(other, "Kd", 0); /* dropped */
+    ends_close(sink);
+    ENDS_UNTIL(ENDS_WAIT, !ends_stat_true(ends_element(other), "stands-by"));
+    next = push_units(other, "d", 2); /* waits for the receiver */
+    next = push_units(other, "d", next);
+    check_requests(other, 1);
+    next = push_units(other, "Kd", next);
+    take_unit(src, next - 2, TRUE);
+    take_unit(src, next - 1, FALSE);
+}
 
 /* A change to the backup begins with a key unit of its own, under its own headers. */
 TEST(test_backup)
