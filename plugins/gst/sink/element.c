@@ -621,8 +621,8 @@ static GstStructure *make_stats(GstElement *element)
 /**
  * SECTION:element-gpudirectsink
  * @title: gpudirectsink
- * @short_description: Sends raw video, sound or data straight into another process's, or another
- * device's, memory
+ * @short_description: Sends raw video, sound or anything else straight into another process's, or
+ * another device's, memory
  * @see_also: gpudirectsrc
  *
  * gpudirectsink listens on an address; any number of gpudirectsrc elements (or applications that
@@ -664,6 +664,10 @@ static GstStructure *make_stats(GstElement *element)
  * gst-launch-1.0 audiotestsrc is-live=true ! gpudirectsink address=radio
  * ]|
  * Sends sound alone. The sound of a channel of pictures is a stream of its own: cam1/audio.
+ * |[
+ * gst-launch-1.0 videotestsrc is-live=true ! vp8enc deadline=1 ! gpudirectsink address=coded
+ * ]|
+ * Sends an encoded stream, and asks the encoder for a key frame whenever a receiver needs one.
  * |[
  * gst-launch-1.0 videotestsrc is-live=true ! gpudirectsink address=cam1 standby=true
  * ]|
