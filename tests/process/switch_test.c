@@ -517,10 +517,11 @@ static void across_a_network(void)
 }
 
 static enum gpud_status gate;
+static uint32_t offered; /* the width of what was to be admitted last */
 static enum gpud_status admit(void *user, const struct gpud_media *media, struct gpud_error *error)
 {
     (void)user;
-    CHECK_EQUAL(media->picture.layout.width, 64);
+    offered = media->picture.layout.width;
     if (gate != GPUD_OK)
         *error = (struct gpud_error){.status = gate, .reason = "not that one, please"};
     return gate;
@@ -552,6 +553,40 @@ static void admitted(void)
     CHECK_TEXT(told.reason, "not that one, please");
     run_ticks(3);
     CHECK_EQUAL(told.camera, 1);
+    /* Its format changes meanwhile: the frame is one of the format that is told. */
+    gate = GPUD_AGAIN;
+    SWITCH(cameras[0].address, .timeout_ns = PATIENCE, .admit = admit);
+    PEER_UNTIL("the new link", 20000,
+               (run_tick(), gpud_sender_wait(cameras[0].sender, 1, 0, NULL) == GPUD_OK));
+    for (uint32_t width = 256; width >= 64; width /= 2) {
+        cameras[0].layout = CONFIGURE(cameras[0].sender, "UYVY", width, 32);
+        PEER_UNTIL("the next format", 20000, (run_tick(), offered == width));
+    }
+    gate = GPUD_OK;
+    run_until_told(4);
+    CHECK_EQUAL(told.camera, 0);
+    CHECK_EQUAL(told.width, 64);
+}
+
+/* A sender that speaks and sends no frame is given up. */
+static void a_flood_of_events(void)
+{
+    struct gpud_sender *sender = cameras[1].sender;
+    cameras[1].sender = NULL; /* it sends no frames */
+    SWITCH(cameras[1].address, .timeout_ns = PATIENCE);
+    PEER_UNTIL("the new link", 20000,
+               (run_tick(), gpud_sender_wait(sender, 1, 0, NULL) == GPUD_OK));
+    int64_t until = gpud_test_now() + PATIENCE;
+    while (told.switches == 0) {
+        CHECK(gpud_test_now() < until, "no switch is told");
+        WORKS(gpud_sender_send_event(sender, 1, "again", 5, &e));
+        run_tick();
+    }
+    CHECK_EQUAL(told.status, GPUD_PEER);
+    CHECK_SAYS(told.reason, "1024 events");
+    run_ticks(3);
+    CHECK_EQUAL(told.camera, 0);
+    cameras[1].sender = sender;
 }
 
 /* Other threads switch while frames are taken: the last one's wish holds. */
@@ -611,6 +646,7 @@ int main(int argc, char **argv)
         {"to another format, and not to another kind", other_formats},
         {"across a network", across_a_network},
         {"admitted by the application", admitted},
+        {"events without a frame", a_flood_of_events},
         {"from other threads", from_threads},
         {"two hundred times", often},
     };

@@ -26,7 +26,7 @@
 
 #define AREA "receiver"
 
-/* How often to look at a sender that was found: its answers and its frame wake nobody here. */
+/* How often to look at a sender that was found: its answers and frames wake no thread here. */
 #define LOOK GPUD_MSEC
 
 /* Steps of the handshake, or newer frames, in one call: the old link's frames must not wait. */
@@ -95,6 +95,7 @@ static void switch_on_event(void *user, enum gpud_event event, const void *data)
     if (event == GPUD_EVENT_USER) {
         keep_event(own, data);
     } else if (event == GPUD_EVENT_FORMAT) {
+        gpud_frame_release(&own->first); /* of the format before */
         enum gpud_media_kind kind = ((const struct gpud_format_event *)data)->media.kind;
         if (before >= 0 && before != (int)kind)
             gpud_fail(&own->unusable, GPUD_UNSUPPORTED,
@@ -253,7 +254,7 @@ static struct gpud_frame *finish(struct gpud_receiver *receiver)
 {
     struct gpud_switch *own = receiver->switching;
     struct gpud_frame *frame = own->first;
-    struct gpud_switch_event told = {.address = receiver->address.text, .reason = ""};
+    struct gpud_switch_event told = {receiver->address.text, GPUD_OK, ""};
     own->first = NULL;
     receiver->switching = NULL;
     take_over(receiver, own->to);
@@ -360,7 +361,9 @@ enum gpud_status gpud_switch_step(struct gpud_receiver *receiver, struct gpud_fr
         bool here = status == GPUD_OK;
         if (here && own->admit)
             status = own->admit(receiver->user, &own->to->reported_format->media, &why);
-        if (status != GPUD_OK && (here ? status != GPUD_AGAIN : !may_come(status)))
+        bool fails = here ? status != GPUD_OK && status != GPUD_AGAIN
+                          : own->unusable.status != GPUD_OK || !may_come(status);
+        if (fails)
             return give_up(receiver, &why, error);
         if (status != GPUD_OK && gpud_now() >= own->deadline) {
             struct gpud_error late;
