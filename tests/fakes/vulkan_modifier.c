@@ -255,18 +255,30 @@ static VKAPI_ATTR void VKAPI_CALL get_format(VkPhysicalDevice physical, VkFormat
 {
     VkDrmFormatModifierPropertiesListEXT *list = (void *)find_in_chain(
         properties->pNext, VK_STRUCTURE_TYPE_DRM_FORMAT_MODIFIER_PROPERTIES_LIST_EXT);
+    VkDrmFormatModifierPropertiesList2EXT *list2 = (void *)find_in_chain(
+        properties->pNext, VK_STRUCTURE_TYPE_DRM_FORMAT_MODIFIER_PROPERTIES_LIST_2_EXT);
+    /* The driver may have modifiers of its own, as lavapipe from Mesa 25 on, and sets the counts.
+     */
+    const uint32_t room = list ? list->drmFormatModifierCount : 0;
+    const uint32_t room2 = list2 ? list2->drmFormatModifierCount : 0;
     next.GetPhysicalDeviceFormatProperties2(physical, format, properties);
-    if (!list)
-        return;
     const VkFormatFeatureFlags can = properties->formatProperties.linearTilingFeatures;
     const VkDrmFormatModifierPropertiesEXT all[] = {
         {BESIDE, 2, can}, {UPSIDE_DOWN, 1, can}, {0 /* rows */, 1, can}};
-    uint32_t has = texel_of(format) ? sizeof(all) / sizeof(all[0]) : 0;
-    for (uint32_t i = 0; list->pDrmFormatModifierProperties && i < has; i++)
-        if (i < list->drmFormatModifierCount)
+    const uint32_t has = texel_of(format) ? sizeof(all) / sizeof(all[0]) : 0;
+    if (list) {
+        bool counts = !list->pDrmFormatModifierProperties;
+        list->drmFormatModifierCount = counts || room > has ? has : room;
+        for (uint32_t i = 0; !counts && i < list->drmFormatModifierCount; i++)
             list->pDrmFormatModifierProperties[i] = all[i];
-    if (!list->pDrmFormatModifierProperties || has < list->drmFormatModifierCount)
-        list->drmFormatModifierCount = has;
+    }
+    if (list2) {
+        bool counts = !list2->pDrmFormatModifierProperties;
+        list2->drmFormatModifierCount = counts || room2 > has ? has : room2;
+        for (uint32_t i = 0; !counts && i < list2->drmFormatModifierCount; i++)
+            list2->pDrmFormatModifierProperties[i] = (VkDrmFormatModifierProperties2EXT){
+                all[i].drmFormatModifier, all[i].drmFormatModifierPlaneCount, can};
+    }
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL get_image_format(VkPhysicalDevice physical,
