@@ -21,10 +21,11 @@ static struct scene {
     bool began; /* a frame was taken */
 } scene;
 
+static const struct gpud_media media = {.kind = GPUD_MEDIA_DATA,
+                                        .data = {.type = "video/x-h264", .max_size = 1000}};
+
 static void open_scene(enum gpud_slow_receiver policy)
 {
-    const struct gpud_media media = {.kind = GPUD_MEDIA_DATA,
-                                     .data = {.type = "video/x-h264", .max_size = 1000}};
     memset(&scene, 0, sizeof(scene));
     scene.before = baseline_take();
     scene.contexts[0] = NEW_CONTEXT();
@@ -300,6 +301,43 @@ static void test_requests(void)
     close_scene();
 }
 
+/* Each sends a frame in turn; the receiver takes all, and switches to the second after some. */
+static void test_switch(void)
+{
+    static const char letters[] = "dKdddddd";
+    open_scene(GPUD_SLOW_DROP_OLDEST);
+    char address[120];
+    snprintf(address, sizeof(address), "%s", peer_address("keys2"));
+    struct gpud_sender *first = scene.sender,
+                       *second =
+                           NEW_SENDER(scene.contexts[0], .address = address, .psk_file = peer_key(),
+                                      .slots = SLOTS, .slow_receiver = GPUD_SLOW_DROP_OLDEST);
+    WORKS(gpud_sender_configure(second, &media, &e));
+    connect_receiver();
+    send_frames("K");
+    take_until(1);
+    WORKS(gpud_receiver_switch(
+        scene.receiver, WITH_SIZE(gpud_switch_params, .address = address, .psk_file = peer_key()),
+        &e));
+    int64_t deadline = gpud_deadline(DEADLINE);
+    uint64_t numbers[2] = {scene.number, 1000000}, taken = 0;
+    for (unsigned i = 0; taken < 20; i++) {
+        CHECK(gpud_now() < deadline, "no frame of the other sender");
+        for (int j = 0; j < 2; j++) {
+            scene.sender = j ? second : first;
+            scene.number = numbers[j];
+            try_send(letters[i % strlen(letters)], 0);
+            numbers[j] = scene.number;
+        }
+        while (take(GPUD_MSEC))
+            taken += scene.last > 1000000; /* take() says what may follow what */
+    }
+    CHECK_EQUAL(INFO(receiver, scene.receiver).switches, 1);
+    gpud_sender_destroy(&first);
+    scene.sender = second;
+    close_scene();
+}
+
 int main(int argc, char **argv)
 {
     copies_install_if_asked();
@@ -319,6 +357,8 @@ int main(int argc, char **argv)
     test_any_order(GPUD_SLOW_DROP_NEWEST);
     SAY("requests of the receiver");
     test_requests();
+    SAY("a switch to another sender begins with a key frame of its");
+    test_switch();
     runtime_done();
     return 0;
 }

@@ -117,7 +117,8 @@ static void on_event(void *user, enum gpud_event event, const void *data)
     case GPUD_EVENT_CONNECTED:
         reader->last = 0;
         break;
-    case GPUD_EVENT_SWITCHED: /* these stay with their sender */
+    case GPUD_EVENT_SWITCHED: /* these stay with their sender, */
+    case GPUD_EVENT_REPEATED: /* and are in no group */
         break;
     }
 }
