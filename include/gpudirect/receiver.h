@@ -13,8 +13,8 @@
  * @endverbatim
  *
  * Thread-safety: acquire and count_frames come from one thread at a time; frames may be released
- * from any thread; get_fd, get_info, set_slots, request_key, switch and interrupt may be called from
- * any thread.
+ * from any thread; get_fd, get_info, set_slots, request_key, switch and interrupt may be called
+ * from any thread.
  */
 /* clang-format on */
 #ifndef GPUDIRECT_RECEIVER_H
