@@ -1,9 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the shared libgpudirect opens on first need: library.h says how. The linker says what is
- * missing here, as an undefined symbol. Other libraries that one of these links are opened with it.
- * Compiled without link-time optimization, which does not see what assembler defines. */
+/* What the shared libgpudirect opens on first need: library.h says how. A library of which one
+ * function is missing here is linked, and loaded at every start: the test tools-lean notices that.
+ * Other libraries that one of these links are opened with it. Compiled without link-time
+ * optimization, which does not see what assembler defines. */
 #include "base/base.h"
 
 #ifdef GPUD_STUB_JUMP /* else they are linked */

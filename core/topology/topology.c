@@ -16,6 +16,8 @@
 /* The positions of devices on the machine's buses, from hwloc. Reading the machine takes 100 ms and
  * more, so it is done once, on first use: where two different cards are related to each other. */
 
+_Static_assert(HWLOC_API_VERSION >> 16 == 2, "libhwloc.so.15, which base/libraries.c opens");
+
 static hwloc_topology_t machine_topology; /* NULL: the machine cannot be read */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

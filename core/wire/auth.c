@@ -22,6 +22,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+_Static_assert(OPENSSL_VERSION_MAJOR == 3, "libssl.so.3, which base/libraries.c opens");
+
 enum gpud_status gpud_openssl_open(struct gpud_error *error)
 {
     enum gpud_status status = gpud_library_need(&gpud_library_openssl, error);
