@@ -150,6 +150,13 @@ TEST(test_offers)
     for (guint i = 0; i < G_N_ELEMENTS(kinds); i += 2) {
         g_autoptr(GstElement) element = gst_element_factory_make(kinds[i], NULL);
         g_autoptr(GstPad) pad = gst_element_get_static_pad(element, kinds[i + 1]);
+        gboolean is_sink = gst_pad_get_direction(pad) == GST_PAD_SINK;
+        /* Without a neighbour, and a filter, caps are any. */
+        g_autoptr(GstPad) peer =
+            gst_object_ref_sink(gst_pad_new(NULL, is_sink ? GST_PAD_SRC : GST_PAD_SINK));
+        fail_unless_equals_int(gst_pad_link_full(is_sink ? peer : pad, is_sink ? pad : peer,
+                                                 GST_PAD_LINK_CHECK_NOTHING),
+                               GST_PAD_LINK_OK);
         g_autoptr(GstCaps) all = gst_pad_query_caps(pad, NULL);
         const GstCapsFeatures *first = gst_caps_get_features(all, 0);
         gst_object_ref_sink(element);

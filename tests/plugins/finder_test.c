@@ -177,7 +177,7 @@ static void flooded(GstElement *bin)
 
 int main(int argc, char **argv)
 {
-    struct collection collection;
+    struct collection collection = {0}; /* as of a new object */
     gst_init(&argc, &argv);
     g_autoptr(GstPlugin) plugin = gst_plugin_load_file(PLUGINS "/libgstaudiotestsrc.so", NULL);
     CHECK(plugin, "no audiotestsrc in " PLUGINS);

@@ -232,7 +232,7 @@ TEST(test_another_kind)
         sound, "audio/x-raw,format=S16LE,layout=interleaved,rate=48000,channels=2");
     gst_harness_push(sound, gst_buffer_new_allocate(NULL, 1920, NULL));
     set_address(scene.addresses[1]);
-    expect_kept("sends sound, and this receiver has pictures");
+    expect_kept("sends sound, and this receiver gets a picture");
     close_scene();
 }
 

@@ -137,7 +137,19 @@ static struct gpud_frame *note_frame(struct gpud_frame *frame)
 
 static void take_frame(void)
 {
-    struct gpud_frame *frame = note_frame(ACQUIRE_FRAME(receiver, PATIENCE));
+    struct gpud_frame *frame = NULL;
+    int64_t until = gpud_test_now() + PATIENCE;
+    enum gpud_status status = GPUD_TIMEOUT;
+    while (status == GPUD_TIMEOUT && gpud_test_now() < until) {
+        struct gpud_error error = {.reason = ""};
+        status = gpud_receiver_acquire(receiver, GPUD_SEC / 2, &frame, &error);
+        CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "%s", error.reason);
+        /* The last one of all may be one that a link that is behind has dropped. */
+        if (status == GPUD_TIMEOUT && !is_in_step())
+            send_tick();
+    }
+    CHECK_EQUAL(status, GPUD_OK);
+    note_frame(frame);
     gpud_frame_release(&frame);
 }
 
@@ -471,7 +483,7 @@ static void other_formats(void)
     SWITCH(peer_address("sound"), .timeout_ns = PATIENCE);
     run_until_told(told.switches + 1);
     CHECK_EQUAL(told.status, GPUD_UNSUPPORTED);
-    CHECK_SAYS(told.reason, "sends sound, and this receiver has pictures");
+    CHECK_SAYS(told.reason, "sends sound, and this receiver gets a picture");
     run_ticks(3);
     CHECK_EQUAL(told.camera, 0);
 }

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* From one sender to another, while frames flow. */
+#include "frame/media/media.h"
 #include "stream/receiver/receiver.h"
 
 #include "base/base.h"
@@ -84,12 +85,6 @@ static void keep_event(struct gpud_switch *own, const struct gpud_user_event *sa
 /* The new link's, whose format and peer are in its receiver. */
 static void switch_on_event(void *user, enum gpud_event event, const void *data)
 {
-    static const char *const names[] = {
-        [GPUD_MEDIA_PICTURE] = "pictures",
-        [GPUD_MEDIA_AUDIO] = "sound",
-        [GPUD_MEDIA_ANCILLARY] = "ancillary data",
-        [GPUD_MEDIA_DATA] = "data",
-    };
     struct gpud_switch *own = user;
     int before = own->from->kind;
     if (event == GPUD_EVENT_USER) {
@@ -99,8 +94,9 @@ static void switch_on_event(void *user, enum gpud_event event, const void *data)
         enum gpud_media_kind kind = ((const struct gpud_format_event *)data)->media.kind;
         if (before >= 0 && before != (int)kind)
             gpud_fail(&own->unusable, GPUD_UNSUPPORTED,
-                      "%s sends %s, and this receiver has %s: switch to a stream of %s",
-                      own->to->address.text, names[kind], names[before], names[before]);
+                      "%s sends %s, and this receiver gets %s: switch to a sender of the same",
+                      own->to->address.text, gpud_media_find_kind(kind)->name,
+                      gpud_media_find_kind((uint32_t)before)->name);
     }
 }
 
