@@ -23,20 +23,20 @@ WITHOUT_THREADS = [
     "capture-cards*", "capture-load", "memory@cuda-room", "relay@cuda_0-cuda_0-cuda_0", "relay@cuda_0-cuda_1-cuda_1",
     "route@push-cuda-across",
 ]
-# Models of threads, arithmetic, and OpenCL: PoCL is slow here, and each route of its own kind has one.
+# The elements over TCP, models of threads, arithmetic, and OpenCL: PoCL is slow here, and each route of its own kind
+# has one.
 WITHOUT_MEMORY = [
     "unit-kfd", "unit-page-race", "unit-lock", "unit-pattern", "unit-pace", "unit-gpu-calls", "unit-*-headers",
     "process-kill-cuda-self", "process-storm-cuda", "process-crowd", "process-faults-cuda-[!p]*",
     "route@staged-down*", "route@staged-across*", "route@staged-cuda-opencl", "route@staged-opencl-cuda",
     "route@*-toy*", "relay@host-opencl_0-*", "relay@opencl_0-host-*", "late@host-opencl_0-*",
     "route@staged-vulkan-opencl", "route@staged-cuda-vulkan", "relay@host-vulkan_0-*", "late@host-vulkan_0-*",
-    "own@*vulkan_0*", "target*@opencl-copies", "dgma-layer-firepro-[!ot]*", "distance@*-hip",
+    "gst-*-tcp", "gst-*-tls", "own@*vulkan_0*", "target*@opencl-copies", "dgma-layer-firepro-[!ot]*", "distance@*-hip",
 ]
 
-# Without HIP, which runs CUDA's code with another table of calls, and the elements, which only the ordinary build runs.
+# Without HIP, which runs CUDA's code with another table of calls.
 ASAN = Build("build-asan", ["-Db_sanitize=address,undefined", *OPTIONS],
-             ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer", "tcp"],
-             without=["hip", "plugins"],
+             ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer", "tcp"], without=["hip"],
              with_long=VARIANTS + WITHOUT_MEMORY, slower=5, at_once=3)
 # Without OpenCL: its runtime is not built for this sanitizer, which then misses its locks and reports false races. What
 # computes takes ten times as long under it, so that fewer tests run at once.
