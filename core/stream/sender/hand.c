@@ -908,9 +908,10 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
     for (uint32_t i = 0; i < delivery->count; i++) {
         struct gpud_delivery_target *target = &delivery->target[i];
         const struct gpud_transport *transport = target->transport;
-        /* Whether the receiver asked for rows as they come, and the route can hand them over. */
+        /* Whether the receiver asked for rows as they come, and the route can hand them over; not
+         * ahead of a frame before this one, whose copy is not complete. */
         if (target->entry == GPUD_NO_ENTRY || gpud_transport_gives_slots(transport) ||
-            transport->place == GPUD_SIGNAL_MEMORY ||
+            transport->pending > 1 || transport->place == GPUD_SIGNAL_MEMORY ||
             !atomic_load_explicit(&transport->page.page->receiver.by_lines, memory_order_relaxed))
             continue;
         /* Whether the receiver reads the rows elsewhere than where they are written. Into a slot
