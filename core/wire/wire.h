@@ -715,7 +715,7 @@ int gpud_page_reap(struct gpud_page_tx *view, uint32_t *entry);
  * free again; 0 if there is none or the carrier cannot; −1 on a violation. */
 int gpud_page_revoke(struct gpud_page_tx *view, uint32_t *entry);
 
-/* The descriptor of that entry, which the receiver may be claiming now; NULL: there is none. */
+/* The descriptor of that entry, which the receiver may be claiming now; NULL: all are claimed. */
 const struct gpud_descriptor *gpud_page_peek_oldest(const struct gpud_page_tx *view);
 
 /* Whether the receiver has made a request since the one with *serial, which becomes that of the

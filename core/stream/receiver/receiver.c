@@ -224,9 +224,10 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
 {
     if (!receiver || !*receiver)
         return;
-    struct gpud_context *context = (*receiver)->context;
-    gpud_receiver_end(*receiver);
+    struct gpud_receiver *gone = *receiver;
+    struct gpud_context *context = gone->context;
     *receiver = NULL;
+    gpud_receiver_end(gone);
     gpud_context_drain(context);
 }
 

@@ -97,8 +97,8 @@ struct gpud_session {
  *     frames.c    all frames of a session
  *     join.c      from OFFLINE to a tested session, which it makes: a state machine over messages;
  *                 and its end
- *     switch.c    from one sender to another: a second receiver, whose link the first one takes
- * over receiver.c  the public object, its counters, waiting */
+ *     switch.c    from one sender to another, by a second receiver beside the first
+ *     receiver.c  the public object, its counters, waiting */
 
 #define GPUD_CONNECT_DEADLINE (5 * GPUD_SEC)
 #define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)

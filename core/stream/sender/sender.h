@@ -157,7 +157,7 @@ struct gpud_sender {
     struct gpud_pool *device_pool; /* on the device */
     struct gpud_pool *host_pool;   /* on the host; == device_pool there */
     struct gpud_user_message *sticky[GPUD_STICKY_MAX];
-    struct gpud_key_request key_request; /* not taken yet; size is 0 if there is none */
+    struct gpud_key_request key_request; /* not taken yet; size 0: no request */
     uint64_t sequence;
     int64_t submitted; /* time of the last frame; 0: none yet */
     struct gpud_rate rate;

@@ -862,7 +862,7 @@ static uint32_t snapshot(struct gpud_sender *sender, bool delta,
 }
 
 /* Takes back the oldest frame that the receiver has not taken, and those behind it that are of no
- * use without it. GPUD_AGAIN: there is none. */
+ * use without it. GPUD_AGAIN: it has taken all. */
 static enum gpud_status revoke_oldest(struct gpud_link *link)
 {
     const struct gpud_descriptor *next;

@@ -911,7 +911,7 @@ static void pass_key_requests(GstGpudirectSink *self)
     gint64 now = g_get_monotonic_time();
 
     if (gpud_sender_take_key_request(shared_sender_core(self->sender), &more)) {
-        more.at_once |= all->at_once; /* zeroed if there is none */
+        more.at_once |= all->at_once; /* zeroed without a request */
         more.all_headers |= all->all_headers;
         if (all->size)
             more.time_ns = MIN(more.time_ns, all->time_ns); /* NONE is later than all */

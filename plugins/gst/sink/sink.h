@@ -102,7 +102,7 @@ struct sink_standby {
 
 /* What receivers, or what this sink drops for them, need of upstream's encoder. */
 struct sink_keys {
-    struct gpud_key_request request; /* not passed on yet; size is 0 if there is none */
+    struct gpud_key_request request; /* not passed on yet; size 0: no request */
     gint64 passed_at;                /* the last one; monotonic µs */
 };
 

@@ -136,7 +136,7 @@ G_STATIC_ASSERT(GPUD_DIMENSION_MAX == 32768);
 #define CAPS_REST_MAX (CAPS_PART_SIZE * CAPS_PARTS_MAX)
 
 struct caps_rest {
-    guint32 hash; /* 0: there is none */
+    guint32 hash; /* 0: nothing is left over */
     gsize size;
     guint parts; /* a receiver's: bits of those that are there */
     uint8_t data[CAPS_REST_MAX];
