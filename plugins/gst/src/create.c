@@ -1337,7 +1337,7 @@ static GstFlowReturn create_next(GstGpudirectSrc *self, GstClockTime now, GstBuf
             return left;
         enum gpud_status status = create_take(self, now, &frame, &error);
         gboolean yielded, moved;
-        GstFlowReturn flow = gst_gpudirect_src_take_updates(self, &yielded, &moved);
+        GstFlowReturn flow = gst_gpudirect_src_take_updates(self, frame != NULL, &yielded, &moved);
 
         if (status == GPUD_OK && flow == GST_FLOW_OK && !moved &&
             !updates_end_link(&self->updates)) {

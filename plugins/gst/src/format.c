@@ -426,7 +426,7 @@ static GstFlowReturn take_format(GstGpudirectSrc *self, const struct gpud_format
 
     if (caps && !caps_add_rest(caps, &self->updates.rest, self->names)) {
         gst_clear_caps(&caps);
-        reason = g_strdup("the headers in its caps are malformed");
+        reason = g_strdup("the headers in its caps are malformed, or missing");
     }
     if (!caps && src_options_wait_for_senders(&self->options)) {
         g_free(self->updates.unusable); /* so that the link is cut, and another sender waited for */
@@ -929,11 +929,14 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     gst_gpudirect_src_note_slots(self, &info);
 }
 
-GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *yielded,
-                                             gboolean *moved)
+GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean has_frame,
+                                             gboolean *yielded, gboolean *moved)
 {
-    struct gpud_format_event *format =
-        updates_have_caps(&self->updates) ? g_steal_pointer(&self->updates.format) : NULL;
+    /* Behind the first frame of a link no part of its caps can come: take_format() says what is
+     * wrong with them. A pair's frame may be the other sender's. */
+    gboolean complete = updates_have_caps(&self->updates) ||
+                        (has_frame && self->feed.input->ops->kind != INPUT_PAIR);
+    struct gpud_format_event *format = complete ? g_steal_pointer(&self->updates.format) : NULL;
     struct gpud_peer_info *peer = g_steal_pointer(&self->updates.peer);
     g_autofree gchar *switched = g_steal_pointer(&self->updates.switched);
     GstFlowReturn flow = GST_FLOW_OK;

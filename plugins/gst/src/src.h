@@ -697,10 +697,10 @@ struct _GstGpudirectSrc {
     struct latency latency;
     struct src_signal signal;
     struct src_beginning beginning;
-    struct names *names;          /* those accepted from the address's senders */
-    GPtrArray *sticky_names;      /* interned names of custom events that the pad keeps */
-    struct gate *arrived;         /* the gate that this has arrived at; NULL: none */
-    gboolean discont;             /* of the next buffer */
+    struct names *names;     /* those accepted from the address's senders */
+    GPtrArray *sticky_names; /* interned names of custom events that the pad keeps */
+    struct gate *arrived;    /* the gate that this has arrived at; NULL: none */
+    gboolean discont;        /* of the next buffer */
     enum { KEY_THERE, KEY_MISSING, KEY_ASKED } awaits_key; /* after a frame was skipped */
     gboolean follows_signal;      /* the caps follow a change of signal, and need no negotiation */
     GstClockTime slots_seen;      /* when the number of slots was looked up; monotonic */
@@ -751,8 +751,8 @@ enum gpud_status gst_gpudirect_src_admit(void *user, const struct gpud_media *me
 
 /* After acquire: applies a format or a connection noted since the last call. *yielded: the event
  * callback interrupted it, and it may be called again. *moved: the input was replaced. */
-GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *yielded,
-                                             gboolean *moved);
+GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean has_frame,
+                                             gboolean *yielded, gboolean *moved);
 
 /* The ring has so many slots now. */
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info *info);
