@@ -26,8 +26,11 @@
 /* A sender's report of itself, from existing counters and from state read on request, so that it
  * costs frames nothing. */
 
-static void status_describe_link(const struct gpud_link *link, struct gpud_link_info *info)
+static void status_describe_link(struct gpud_link *link, struct gpud_link_info *info)
 {
+    /* What it gave back is seen with the next frame otherwise, which may never come. */
+    if (gpud_link_is_ready(link))
+        gpud_link_reap(link);
     const struct gpud_transport *transport = link->transport;
     *info = link->info;
     info->size = sizeof(*info);

@@ -439,6 +439,9 @@ void gpud_retired_destroy(struct gpud_transport *first);
 /* Frees entries that the receiver gave back. GPUD_PEER: it violated the protocol. */
 enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error);
 
+/* Likewise, of the link's transport. false: it violated the protocol, and ends. Under the lock. */
+bool gpud_link_reap(struct gpud_link *link);
+
 /* Makes the sender's queue (or the link's copies) wait for the oldest entry that the receiver's
  * device still reads. This frees the entry, because later writes into its slot come after the wait.
  * false: none, or the queue already waits for it. */

@@ -329,8 +329,7 @@ static bool take_entry(struct gpud_link *link, uint32_t *entry)
     return has_room(link->transport) && gpud_page_take(&link->transport->page, entry);
 }
 
-/* false: it violated the protocol, and ends. */
-static bool reap(struct gpud_link *link)
+bool gpud_link_reap(struct gpud_link *link)
 {
     struct gpud_error error;
     if (gpud_transport_reap(link->transport, &error) == GPUD_OK)
@@ -355,7 +354,7 @@ static void write_waiting(struct gpud_link *link)
     uint32_t entry;
     while (waiting->frames && is_obsolete(link, waiting->frames->slot))
         drop_waiting(link);
-    if (!wants_entry(link) || !reap(link))
+    if (!wants_entry(link) || !gpud_link_reap(link))
         return;
     while (wants_entry(link) && !needs_device(link, waiting->frames)) {
         send_held(link, waiting->frames->sequence, false);
@@ -577,7 +576,7 @@ static bool deliver_one(struct gpud_link *link)
     struct gpud_transport *transport = link->transport;
     uint32_t entry;
     if (!wants_entry(link) || link->epoch != link->sender->epoch || !needs_device(link, frame) ||
-        !reap(link))
+        !gpud_link_reap(link))
         return false;
     send_held(link, frame->sequence, false);
     if (!gpud_link_takes_frames(link) || !take_entry(link, &entry))
@@ -707,7 +706,7 @@ static enum gpud_status take_slot(struct gpud_sender *sender, struct gpud_pool *
         for (uint32_t i = 0; i < sender->link_count; i++) {
             struct gpud_link *link = sender->links[i];
             if (link->state != GPUD_LINK_DEAD && link->transport && link->transport->page.page)
-                reap(link);
+                gpud_link_reap(link);
         }
         if ((*slot = gpud_pool_take(pool)))
             return GPUD_OK;
@@ -899,7 +898,7 @@ static enum gpud_status take_credit(struct gpud_link *link, bool delta, int64_t 
         if (!gpud_link_takes_frames(link))
             return GPUD_CLOSED;
         bool ready = gpud_link_is_ready(link);
-        if (ready && !reap(link))
+        if (ready && !gpud_link_reap(link))
             continue;
         if (ready && link->waiting.frames) {
             gpud_waiting_advance(link);
