@@ -749,6 +749,7 @@ static void test_formats(const struct way *way)
         for (unsigned change = 0; change < changes / 2; change++) {
             if (change % 3 < 2)
                 scene_rest(&peer);
+            peer_wait_for_returns(scene.sender);
             if (change % 3 == 1)
                 scene_send(&scene, 2);
             change_format(&scene);
@@ -758,7 +759,14 @@ static void test_formats(const struct way *way)
             wait_for_last(&scene, &peer);
         }
         struct gpud_sender_info info = INFO(sender, scene.sender);
-        CHECK_EQUAL(info.dropped, 0);
+        struct gpud_link_info link = {.size = sizeof(link)};
+        gpud_sender_list_links(scene.sender, &link, 1);
+        CHECK(
+            info.dropped == 0,
+            "policy %d: dropped %llu: newest %llu, oldest %llu, failed %llu, of a new format %llu",
+            i, (unsigned long long)info.dropped, (unsigned long long)link.dropped_newest,
+            (unsigned long long)link.dropped_oldest, (unsigned long long)link.dropped_failed,
+            (unsigned long long)link.dropped_format);
         CHECK_EQUAL(info.delivered, scene.number);
 
         scene_rest(&peer);

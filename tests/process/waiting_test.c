@@ -136,6 +136,7 @@ static void the_last_arrives(void)
         wait_for_last(scene.number);
         late += gpud_test_now() - resumed > LATE;
         pause_peer(&scene.peer); /* and has counted it */
+        peer_wait_for_returns(scene.sender);
         CHECK_EQUAL(atomic_load(&scene.peer.board->frames), (round + 1) * (SLOTS + 1));
     }
     CHECK(IN_GUEST || late < ROUNDS / 4, "%u of %d rounds were late", late, ROUNDS);

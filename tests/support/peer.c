@@ -104,6 +104,13 @@ void baseline_check_at(const char *file, int line, struct baseline before)
          before.fds, now.fds, before.maps, now.maps, before.threads, now.threads);
 }
 
+void peer_wait_for_returns(struct gpud_sender *sender)
+{
+    struct gpud_link_info link = {.size = sizeof(link)};
+    PEER_UNTIL("the receiver gives its frames back", 20000,
+               gpud_sender_list_links(sender, &link, 1) == 0 || link.held == 0);
+}
+
 /* --- the peer's side -------------------------------------------------------------------------- */
 
 static struct peer_board *own;

@@ -94,6 +94,10 @@ void peer_start(struct peer *peer, const struct peer_orders *orders);
         }                                                                             \
     } while (0)
 
+/* Until the sender's first receiver, which rests, has given back all that it had: across a network
+ * and from a device frames come back some time after the receiver has released them. */
+void peer_wait_for_returns(struct gpud_sender *sender);
+
 int64_t gpud_test_now(void);
 void gpud_test_nap(int64_t ms);
 
