@@ -121,10 +121,9 @@ static void scene_open(const char *const devices[MEMBERS], uint32_t slots, uint3
 {
     memset(&scene, 0, sizeof(scene));
     scene.context = NEW_CONTEXT();
-    int64_t base = gpud_test_now();
     for (int i = 0; i < MEMBERS; i++) {
         struct instants *sender = &scene.senders[i];
-        *sender = instants_of(cameras[i], devices[MEMBERS - 1 - i], rate, base);
+        *sender = instants_of(cameras[i], devices[MEMBERS - 1 - i], rate, 0);
         sender->orders.width += 2 * (unsigned)i;
         sender->orders.delay = i == LATE ? 30 * GPUD_MSEC : 0;
         scene.receivers[i] = NEW_RECEIVER(scene.context, .address = cameras[i],
@@ -134,10 +133,21 @@ static void scene_open(const char *const devices[MEMBERS], uint32_t slots, uint3
                             .on_event = on_event, .user = &scene);
 }
 
+/* The first instant is due when all of them are ready for it: one that starts seconds later, on a
+ * busy machine, is rightly taken for one of another time line. */
 static void start_all(void)
 {
-    for (int i = 0; i < MEMBERS; i++)
+    for (int i = 0; i < MEMBERS; i++) {
+        scene.senders[i].orders.base = INT64_MAX / 2;
         instants_start(&scene.senders[i], 0);
+    }
+    for (int i = 0; i < MEMBERS; i++)
+        TAKE_UNTIL("a sender is ready", atomic_load(&scene.senders[i].board->begun));
+    int64_t base = gpud_test_now();
+    for (int i = 0; i < MEMBERS; i++) {
+        scene.senders[i].orders.base = base;
+        atomic_store(&scene.senders[i].board->base, base);
+    }
 }
 
 static void scene_close(void)

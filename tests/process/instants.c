@@ -18,10 +18,9 @@ uint64_t instants_time(struct gpud_fraction rate, uint64_t instant)
 /* false: it is to leave. */
 static bool wait_until_due(uint64_t instant)
 {
-    int64_t due =
-        own->orders.base + own->orders.delay + (int64_t)instants_time(own->orders.rate, instant);
+    int64_t after = own->orders.delay + (int64_t)instants_time(own->orders.rate, instant);
     while (!atomic_load(&own->leave)) {
-        int64_t left = due - gpud_test_now();
+        int64_t left = atomic_load(&own->base) + after - gpud_test_now();
         if (left <= 0)
             return true;
         struct timespec nap = {.tv_nsec = left < 5 * GPUD_MSEC ? left : 5 * GPUD_MSEC};
@@ -104,6 +103,7 @@ void instants_start(struct instants *sender, uint64_t handed)
     int fd;
     sender->board = peer_board_make(sizeof(*sender->board), &fd);
     sender->board->orders = sender->orders;
+    atomic_store(&sender->board->base, sender->orders.base);
     atomic_store(&sender->board->handed, handed);
     sender->pid = peer_spawn("--instants", fd);
 }

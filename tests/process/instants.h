@@ -27,6 +27,7 @@ struct instants_board {
     struct instants_orders orders;
     /* By the test. */
     atomic_ullong handed;   /* the instant that was handed on last: a new sender begins behind it */
+    atomic_llong base;      /* the orders', which may be moved until the sender has begun */
     atomic_bool leave;      /* after an EOS */
     atomic_ullong other_at; /* the instant from which on frames are larger; 0: never */
     /* By the sender. */

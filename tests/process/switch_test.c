@@ -251,7 +251,8 @@ static void there_and_back(void)
         FRAME_CHECK(held[i], &cameras[0].layout, old.offset);
         gpud_frame_release(&held[i]);
     }
-    EXPECT(GPUD_TIMEOUT, "", gpud_sender_wait(cameras[0].sender, 1, 0, &e));
+    PEER_UNTIL("the old sender is left", 20000,
+               gpud_sender_wait(cameras[0].sender, 1, 0, NULL) == GPUD_TIMEOUT);
     switch_to(0);
     CHECK_TEXT(told.order, "sfc");
     run_ticks(3);
@@ -324,7 +325,8 @@ static void replaced(void)
     run_ticks(30);
     CHECK_EQUAL(told.camera, 1);
     CHECK_EQUAL(told.switches, 1);
-    EXPECT(GPUD_TIMEOUT, "", gpud_sender_wait(cameras[0].sender, 1, 0, &e));
+    PEER_UNTIL("the old sender is left", 20000,
+               gpud_sender_wait(cameras[0].sender, 1, 0, NULL) == GPUD_TIMEOUT);
 }
 
 /* Acquires of a receiver whose old sender is gone, until the switch is told. */
@@ -628,17 +630,25 @@ static void from_threads(void)
 }
 
 #define TIMES 200
+#define WARM_UP 10
 static void often(void)
 {
-    switch_to(1);
-    switch_to(0);
-    struct baseline before = baseline_take();
+    /* The most of several moments: in each an old link may still be there, or a thread of the new
+     * one not yet. */
+    struct baseline before = {0};
+    for (int i = 1; i <= WARM_UP; i++) {
+        switch_to(i % 2);
+        struct baseline now = baseline_take();
+        before.fds = now.fds > before.fds ? now.fds : before.fds;
+        before.maps = now.maps > before.maps ? now.maps : before.maps;
+        before.threads = now.threads > before.threads ? now.threads : before.threads;
+    }
     for (int i = 1; i <= TIMES; i++)
         switch_to(i % 2);
     CHECK_EQUAL(told.camera, 0);
     BASELINE_CHECK(before);
     struct gpud_receiver_info info = INFO(receiver, receiver);
-    CHECK_EQUAL(info.switches, TIMES + 2);
+    CHECK_EQUAL(info.switches, TIMES + WARM_UP);
     CHECK(info.dropped == 0 || !is_in_step(), "%llu frames were lost",
           (unsigned long long)info.dropped);
     CHECK_EQUAL(info.corrupted, 0);
