@@ -36,6 +36,7 @@ class Build:
     without: list = dataclasses.field(default_factory=list)  # suites that do not run all the same
     with_long: list = dataclasses.field(default_factory=list)  # patterns of tests that run with --long alone
     env: dict = dataclasses.field(default_factory=dict)  # to build it
+    elsewhere: tuple = None  # another part's name, it, and the suites whose tests it runs in this one's place
     slower: int = 1  # factor for the time limits of its tests
     at_once: float = 3.5  # tests for each processor: of its time a test needs one for a fifth, mostly
     took: dict = dataclasses.field(default_factory=dict)  # seconds that building and testing took
@@ -60,7 +61,7 @@ class Build:
 
 def left_out(what, args):
     """The suites that do not run."""
-    suites = what.without if what.suites else ["device", "vm"] if args.quick else ["device"]
+    suites = what.without if what.suites else ["device", "vm", "model"] if args.quick else ["device"]
     return suites if args.long and not what.suites else [*suites, "long"]
 
 
@@ -74,26 +75,46 @@ def needed(what, args):
     wanted, unwanted = set(what.suites), set(left_out(what, args))
     names = set()
     for test in json.loads((folder / "meson-info/intro-tests.json").read_text()):
-        suites = {suite.split(":")[-1] for suite in test["suite"]}
-        if suites & wanted and not suites & unwanted and not waits_for_long(what, args, test["name"]):
+        if runs(what, args, test):
             names.update(os.path.relpath(file, folder) for target in test["depends"] for file in files[target])
     return sorted(names)
+
+
+def suites_of(test):
+    return {suite.split(":")[-1] for suite in test["suite"]}
+
+
+def runs(what, args, test):
+    """Of a part with suites of its own."""
+    suites = suites_of(test)
+    return bool(suites & set(what.suites)) and not suites & set(left_out(what, args)) and \
+        not waits_for_long(what, args, test["name"])
 
 
 def waits_for_long(what, args, name):
     return not args.long and any(fnmatch.fnmatchcase(name, pattern) for pattern in what.with_long)
 
 
+def run_elsewhere(what, args):
+    """The tests that another part of the same check runs: what a sanitizer watches need not run without it as well."""
+    if not what.elsewhere or args.quick or args.changed or args.long:
+        return set()
+    name, part, suites = what.elsewhere
+    if args.only and name not in args.only or not configure(part):
+        return set()
+    tests = json.loads((jobs.TOP / part.folder / "meson-info/intro-tests.json").read_text())
+    return {test["name"] for test in tests if suites_of(test) & set(suites) and runs(part, args, test)}
+
+
 def names_of(what, args):
     """The tests to choose from, as arguments for `meson test`; none means all."""
-    if args.long or not what.with_long:
-        return []
     tests = json.loads((jobs.TOP / what.folder / "meson-info/intro-tests.json").read_text())
     names = [test["name"] for test in tests]
     for pattern in what.with_long:
         if not fnmatch.filter(names, pattern):
             print(f"check: no test of {what.folder} is called {pattern}", file=sys.stderr, flush=True)
-    return sorted({name for name in names if not waits_for_long(what, args, name)})
+    chosen = {name for name in names if not waits_for_long(what, args, name)} - run_elsewhere(what, args)
+    return [] if chosen == set(names) else sorted(chosen)
 
 
 def known_suites(what):

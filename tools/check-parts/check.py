@@ -16,10 +16,10 @@ from container import container
 from debian import debian12, debian13, debian14
 from figures import figures
 from package import package
-from sanitizers import ASAN, TSAN
+from sanitizers import ASAN, MEMORY_ALONE, TSAN
 
 # In the order in which they run: with --quick, by default, with --long. tools/check has the same names.
-QUICK = {"build": Build("build", ["-Db_sanitize=none"])}
+QUICK = {"build": Build("build", ["-Db_sanitize=none"], elsewhere=("asan", ASAN, MEMORY_ALONE))}
 ORDINARY = QUICK | {"asan": ASAN, "tsan": TSAN}
 PARTS = ORDINARY | {"clang": CLANG, "lto": LTO, "debian14": debian14, "debian13": debian13, "debian12": debian12,
                     "arm64": arm64, "package": package, "container": container}
@@ -90,7 +90,8 @@ def summary(runs):
 def main():
     parser = argparse.ArgumentParser(prog="check", description=__doc__)
     parser.add_argument("--long", action="store_true", help="also the long runs")
-    parser.add_argument("--quick", action="store_true", help="the ordinary build only, without the guest")
+    parser.add_argument("--quick", action="store_true",
+                        help="the ordinary build only, without the guests and the models")
     parser.add_argument("--changed", action="store_true", help="the suites of what changed, in the ordinary build")
     parser.add_argument("--only", action="append", choices=PARTS, help="these parts alone")
     parser.add_argument("--begin-within", type=int, metavar="MINUTES", help="skip parts that would begin later")

@@ -13,7 +13,8 @@ OPTIONS = ["-Db_lundef=false", "-Doptimization=1"]
 VARIANTS = [
     "kill-matrix-sample", "fake-cuda-setting-*", "memory@cuda-unordered-*",
     "route@peer-self", "route@*-legacy", "route@staged-cuda-down", "route@staged-cuda-across",
-    "route@rdma-host-cuda-up", "route@rdma-host-cuda-down",
+    "route@rdma-host-cuda-up", "route@rdma-host-cuda-down", "route@tcp-host-cuda-up", "route@tcp-host-cuda-down",
+    "route@tls-host-cuda-*",
     "process-faults-libc-*", "process-users-cuda", "process-waiting-cuda", "process-crowded-list",
     "target-lies@cuda",
 ]
@@ -33,6 +34,10 @@ WITHOUT_MEMORY = [
     "route@staged-vulkan-opencl", "route@staged-cuda-vulkan", "relay@host-vulkan_0-*", "late@host-vulkan_0-*",
     "gst-*-tcp", "gst-*-tls", "own@*vulkan_0*", "target*@opencl-copies", "dgma-layer-firepro-[!ot]*", "distance@*-hip",
 ]
+
+# Suites whose tests do the same under ASan as without it: those of it that run there do not run in the ordinary build
+# as well. Of processes that die it tries fewer.
+MEMORY_ALONE = ["unit", "conformance", "fuzz", "capture", "dgma-layer", "tcp"]
 
 # Without HIP, which runs CUDA's code with another table of calls.
 ASAN = Build("build-asan", ["-Db_sanitize=address,undefined", *OPTIONS],
