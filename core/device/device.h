@@ -140,6 +140,15 @@ struct gpud_signal {
     void *backend;
 };
 
+/* What a queue posts to a signal, or waits for. */
+struct gpud_signal_value {
+    struct gpud_signal *signal;
+    uint64_t value;
+};
+
+/* How many of them one call takes. */
+#define GPUD_SIGNALS_AT_ONCE 32
+
 /* A copy of rows. One row is a linear copy. */
 struct gpud_copy {
     struct gpud_memory *to, *from;
@@ -287,15 +296,14 @@ struct gpud_signal_ops {
      * memory. */
     enum gpud_status (*post)(struct gpud_signal *signal, uint32_t value, struct gpud_queue *queue,
                              struct gpud_error *error);
-    /* The same for two signals, by one call of the driver; a failure has posted neither. NULL: it
-     * has no such call. */
-    enum gpud_status (*post_both)(struct gpud_signal *first, struct gpud_signal *second,
-                                  uint32_t value, struct gpud_queue *queue,
-                                  struct gpud_error *error);
     /* Makes later work wait for word >= value. Only for our own signal, and only after the work
      * that posts it was enqueued. */
     enum gpud_status (*wait_queue)(struct gpud_signal *signal, uint32_t value,
                                    struct gpud_queue *queue, struct gpud_error *error);
+    /* Either for several signals of the device, in this order, by one call of the driver; a failure
+     * has done none of them. NULL: it has no such call. */
+    enum gpud_status (*batch)(const struct gpud_signal_value *values, uint32_t count, bool wait,
+                              struct gpud_queue *queue, struct gpud_error *error);
     /* The calling thread waits for word >= value. */
     enum gpud_status (*wait_host)(struct gpud_signal *signal, uint32_t value, int64_t deadline,
                                   struct gpud_error *error);
@@ -661,12 +669,15 @@ void gpud_signal_destroy(struct gpud_signal **signal);
 enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                   struct gpud_queue *queue, struct gpud_error *error);
 
-/* Both by one call of the driver; any failure has posted neither. GPUD_UNSUPPORTED: it has none. */
-enum gpud_status gpud_signal_post_both(struct gpud_signal *first, struct gpud_signal *second,
-                                       uint64_t value, struct gpud_queue *queue,
-                                       struct gpud_error *error);
 enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint64_t value,
                                         struct gpud_queue *queue, struct gpud_error *error);
+
+/* The same for up to GPUD_SIGNALS_AT_ONCE signals of one device, by one call of the driver; any
+ * failure has done none of them. GPUD_UNSUPPORTED: the driver has no such call. */
+enum gpud_status gpud_signal_post_all(const struct gpud_signal_value *values, uint32_t count,
+                                      struct gpud_queue *queue, struct gpud_error *error);
+enum gpud_status gpud_signal_wait_all(const struct gpud_signal_value *values, uint32_t count,
+                                      struct gpud_queue *queue, struct gpud_error *error);
 enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint64_t value, int64_t deadline,
                                        struct gpud_error *error);
 

@@ -352,62 +352,81 @@ static enum gpud_status check_value(uint64_t value, struct gpud_error *error)
 }
 
 /* Spares the driver's call where the queue has nothing to do before it. */
-static bool raise_at_rest(struct gpud_signal *signal, uint64_t value, struct gpud_queue *queue)
+static bool raise_at_rest(const struct gpud_signal_value *values, uint32_t count,
+                          struct gpud_queue *queue)
 {
-    if (!(signal->device->caps & GPUD_CAP_PAGE_SIGNALS) || !is_resting(queue))
+    if (!(values[0].signal->device->caps & GPUD_CAP_PAGE_SIGNALS) || !is_resting(queue))
         return false;
-    gpud_signal_raise_word(signal, (uint32_t)value);
+    for (uint32_t i = 0; i < count; i++)
+        gpud_signal_raise_word(values[i].signal, (uint32_t)values[i].value);
     return true;
 }
 
 enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                   struct gpud_queue *queue, struct gpud_error *error)
 {
+    const struct gpud_signal_value post = {signal, value};
     enum gpud_status status = check_value(value, error);
     if (status != GPUD_OK)
         return status;
-    if (raise_at_rest(signal, value, queue))
+    if (raise_at_rest(&post, 1, queue))
         return GPUD_OK;
     status = signal->device->ops->signal->post(signal, (uint32_t)value, queue, error);
     gpud_queue_use(queue);
     return status;
 }
 
-enum gpud_status gpud_signal_post_both(struct gpud_signal *first, struct gpud_signal *second,
-                                       uint64_t value, struct gpud_queue *queue,
-                                       struct gpud_error *error)
-{
-    const struct gpud_signal_ops *ops = first->device->ops->signal;
-    enum gpud_status status = check_value(value, error);
-    if (status != GPUD_OK)
-        return status;
-    if (raise_at_rest(first, value, queue)) {
-        gpud_signal_raise_word(second, (uint32_t)value);
-        return GPUD_OK;
-    }
-    if (!ops->post_both)
-        return gpud_fail(error, GPUD_UNSUPPORTED, "%s posts one signal at a time",
-                         first->device->info.name);
-    status = ops->post_both(first, second, (uint32_t)value, queue, error);
-    gpud_queue_use(queue);
-    return status;
-}
-
 /* Recorded before the driver is called: a call that failed may have enqueued the wait all the same,
  * and releasing a wait that is not there does no harm. */
+static void record_wait(struct gpud_signal *signal, uint64_t value)
+{
+    uint32_t waited = atomic_load_explicit(&signal->waited, memory_order_relaxed);
+    while (waited < value &&
+           !atomic_compare_exchange_weak(&signal->waited, &waited, (uint32_t)value))
+        ;
+}
+
 enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint64_t value,
                                         struct gpud_queue *queue, struct gpud_error *error)
 {
     enum gpud_status status = check_value(value, error);
     if (status != GPUD_OK)
         return status;
-    uint32_t waited = atomic_load_explicit(&signal->waited, memory_order_relaxed);
-    while (waited < value &&
-           !atomic_compare_exchange_weak(&signal->waited, &waited, (uint32_t)value))
-        ;
+    record_wait(signal, value);
     status = signal->device->ops->signal->wait_queue(signal, (uint32_t)value, queue, error);
     gpud_queue_use(queue);
     return status;
+}
+
+static enum gpud_status call_batch(const struct gpud_signal_value *values, uint32_t count,
+                                   bool wait, struct gpud_queue *queue, struct gpud_error *error)
+{
+    const struct gpud_device *device = values[0].signal->device;
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = 0; i < count && status == GPUD_OK; i++)
+        status = check_value(values[i].value, error);
+    if (status != GPUD_OK || (!wait && raise_at_rest(values, count, queue)))
+        return status;
+    if (!device->ops->signal->batch)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s takes one signal at a time",
+                         device->info.name);
+    for (uint32_t i = 0; i < count && wait; i++)
+        record_wait(values[i].signal, values[i].value);
+    status = device->ops->signal->batch(values, count, wait, queue, error);
+    gpud_queue_use(queue);
+    return status;
+}
+
+enum gpud_status gpud_signal_post_all(const struct gpud_signal_value *values, uint32_t count,
+                                      struct gpud_queue *queue, struct gpud_error *error)
+{
+    return call_batch(values, count, false, queue, error);
+}
+
+enum gpud_status gpud_signal_wait_all(const struct gpud_signal_value *values, uint32_t count,
+                                      struct gpud_queue *queue, struct gpud_error *error)
+{
+    return call_batch(values, count, true, queue, error);
 }
 
 enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint64_t value, int64_t deadline,

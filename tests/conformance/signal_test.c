@@ -332,32 +332,42 @@ static void test_rest(struct ends *ends)
         WORKS(gpud_signal_wait_host(later.first, 1, SOON, &e));
 }
 
-/* A device whose driver posts two signals by one call, or says that it does not. */
-static void test_post_both(struct ends *ends)
+/* A device whose driver posts several signals, or waits for them, by one call, or says that it does
+ * not. */
+static void test_batch(struct ends *ends)
 {
     if (!has_page_signals(&ends->owner))
         return;
-    SAY("two signals are posted together, in the order of the queue");
-    AUTO(words_close) struct words words = words_open_two(ends);
-    struct gpud_signal *first = words.first, *second = words.second;
+    SAY("two signals are posted, and waited for, together, in the order of the queue");
+    AUTO(words_close) struct words words = words_open_two(ends), gates = words_open_two(ends);
+    struct gpud_signal_value posts[] = {{words.first, 1}, {words.second, UINT64_C(1) << 32}};
+    const struct gpud_signal_value waits[] = {{gates.first, 3}, {gates.second, 4}};
     struct gpud_queue *queue = ends->owner.queue;
-    GIVES(GPUD_INVALID, gpud_signal_post_both(first, second, UINT64_C(1) << 32, queue, &e));
+    GIVES(GPUD_INVALID, gpud_signal_post_all(posts, 2, queue, &e));
+    GIVES(GPUD_INVALID, gpud_signal_wait_all(posts, 2, queue, &e));
+    posts[1].value = 2;
     gpud_test_nap(REST); /* the CPU writes both words */
-    WORKS(gpud_signal_post_both(first, second, 1, queue, &e));
-    WORKS(gpud_signal_wait_host(first, 1, SOON, &e));
-    WORKS(gpud_signal_wait_host(second, 1, SOON, &e));
-    if (!is_synchronous(&ends->owner))
-        WORKS(gpud_signal_wait_queue(ends->signal, 1, queue, &e));
+    WORKS(gpud_signal_post_all(posts, 2, queue, &e));
+    WORKS(gpud_signal_wait_host(words.first, 1, SOON, &e));
+    WORKS(gpud_signal_wait_host(words.second, 2, SOON, &e));
     struct gpud_error why;
-    enum gpud_status status = gpud_signal_post_both(first, second, 2, queue, &why);
+    enum gpud_status status = gpud_signal_wait_all(waits, 2, queue, &why);
     CHECK(status == GPUD_OK || status == GPUD_UNSUPPORTED, "%s", why.reason);
-    GIVES(GPUD_TIMEOUT, gpud_signal_wait_host(first, 2, IN(30), &e));
-    GIVES(GPUD_TIMEOUT, gpud_signal_wait_host(second, 2, 0, &e));
-    post(ends, 1);
+    bool batches = status == GPUD_OK;
+    if (!batches && !is_synchronous(&ends->owner))
+        WORKS(gpud_signal_wait_queue(gates.second, 4, queue, &e));
+    posts[0].value = posts[1].value = 5;
+    status = gpud_signal_post_all(posts, 2, queue, &why);
+    CHECK(status == (batches ? GPUD_OK : GPUD_UNSUPPORTED), "%s", why.reason);
+    WORKS(gpud_signal_poison(gates.first, 3, &e)); /* one of the two is not enough */
+    WORKS(gpud_signal_poison(gates.second, 3, &e));
+    GIVES(GPUD_TIMEOUT, gpud_signal_wait_host(words.first, 5, IN(30), &e));
+    GIVES(GPUD_TIMEOUT, gpud_signal_wait_host(words.second, 5, 0, &e));
+    WORKS(gpud_signal_poison(gates.second, 4, &e));
     WORKS(gpud_queue_finish(queue, SOON, &e));
-    if (status == GPUD_OK) {
-        WORKS(gpud_signal_wait_host(first, 2, SOON, &e));
-        WORKS(gpud_signal_wait_host(second, 2, SOON, &e));
+    if (batches) {
+        WORKS(gpud_signal_wait_host(words.first, 5, SOON, &e));
+        WORKS(gpud_signal_wait_host(words.second, 5, SOON, &e));
     }
 }
 
@@ -476,7 +486,7 @@ static void everything(const char *device)
                                                         test_poison_is_late,
                                                         test_wait_queue,
                                                         test_rest,
-                                                        test_post_both,
+                                                        test_batch,
                                                         test_wait_host_queue,
                                                         test_process,
                                                         test_poison,

@@ -56,6 +56,12 @@ CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, unsigned 
     return leave(word(stream, address, value, flags, WRITE_VALUE));
 }
 
+/* Both kinds have the same members at the same places. */
+static bool is_wait(const CUstreamBatchMemOpParams *operation)
+{
+    return operation->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
+}
+
 CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count,
                                CUstreamBatchMemOpParams *operations, unsigned flags)
 {
@@ -64,13 +70,15 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count,
     if (flags || count > 256)
         return leave(refuse(CUDA_ERROR_INVALID_VALUE, "%u operations, flags %#x", count, flags));
     for (unsigned i = 0; i < count; i++)
-        if (operations[i].operation != CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
-            operations[i].writeValue.flags > 1)
+        if ((operations[i].operation != CU_STREAM_MEM_OP_WRITE_VALUE_32 &&
+             operations[i].operation != CU_STREAM_MEM_OP_WAIT_VALUE_32) ||
+            operations[i].writeValue.flags > (is_wait(&operations[i]) ? 3u : 1u))
             return leave(refuse(CUDA_ERROR_NOT_SUPPORTED, "operation %d, flags %#x",
                                 (int)operations[i].operation, operations[i].writeValue.flags));
     for (unsigned i = 0; i < count && result == CUDA_SUCCESS; i++)
         result = word(stream, operations[i].writeValue.address, operations[i].writeValue.value,
-                      operations[i].writeValue.flags, WRITE_VALUE);
+                      operations[i].writeValue.flags,
+                      is_wait(&operations[i]) ? WAIT_VALUE : WRITE_VALUE);
     return leave(result);
 }
 

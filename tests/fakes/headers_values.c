@@ -93,6 +93,7 @@ const struct value VALUES[] = {
     CONSTANT(CU_MEMHOSTALLOC_DEVICEMAP),
     CONSTANT(CU_STREAM_WAIT_VALUE_GEQ),
     CONSTANT(CU_STREAM_WRITE_VALUE_DEFAULT),
+    CONSTANT(CU_STREAM_MEM_OP_WAIT_VALUE_32),
     CONSTANT(CU_STREAM_MEM_OP_WRITE_VALUE_32),
 
     SIZE(CUdevice),
@@ -134,6 +135,10 @@ const struct value VALUES[] = {
     MEMBER(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, offset),
     MEMBER(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, size),
     MEMBER(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, flags),
+    MEMBER(CUstreamBatchMemOpParams, waitValue.operation),
+    MEMBER(CUstreamBatchMemOpParams, waitValue.address),
+    MEMBER(CUstreamBatchMemOpParams, waitValue.value),
+    MEMBER(CUstreamBatchMemOpParams, waitValue.flags),
     MEMBER(CUstreamBatchMemOpParams, writeValue.operation),
     MEMBER(CUstreamBatchMemOpParams, writeValue.address),
     MEMBER(CUstreamBatchMemOpParams, writeValue.value),

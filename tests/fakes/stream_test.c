@@ -63,6 +63,14 @@ static void test_words(void)
     CHECK_EQUAL(load(1), 0);
     store(0, 6);
     finish(a);
+    both[0] = (CUstreamBatchMemOpParams){
+        .waitValue = {CU_STREAM_MEM_OP_WAIT_VALUE_32, word(5), {2}, GEQ, 0}};
+    DO(stream_batch_mem_op(a, 2, both, 0));
+    both[0].waitValue.flags = 9;
+    REFUSED(stream_batch_mem_op(a, 2, both, 0));
+    DRIVER(CUDA_ERROR_NOT_READY, stream_query(a));
+    store(5, 2);
+    finish(a);
     CHECK_EQUAL(load(1), 7);
     CHECK_EQUAL(load(3), 7);
     CHECK(is_filled(memory, MIB, 2), "the word came before the work");

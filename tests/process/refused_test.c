@@ -18,17 +18,16 @@
 #define ENTRIES 2
 
 typeof(gpud_signal_post) __real_gpud_signal_post, __wrap_gpud_signal_post;
-typeof(gpud_signal_post_both) __real_gpud_signal_post_both, __wrap_gpud_signal_post_both;
+typeof(gpud_signal_post_all) __real_gpud_signal_post_all, __wrap_gpud_signal_post_all;
 
 static unsigned posts, refused_post; /* 0: none is */
 
-enum gpud_status __wrap_gpud_signal_post_both(struct gpud_signal *first, struct gpud_signal *second,
-                                              uint64_t value, struct gpud_queue *queue,
-                                              struct gpud_error *error)
+enum gpud_status __wrap_gpud_signal_post_all(const struct gpud_signal_value *values, uint32_t count,
+                                             struct gpud_queue *queue, struct gpud_error *error)
 {
     if (refused_post)
         return gpud_fail(error, GPUD_IO, "two posts at once are refused by the test");
-    return __real_gpud_signal_post_both(first, second, value, queue, error);
+    return __real_gpud_signal_post_all(values, count, queue, error);
 }
 
 enum gpud_status __wrap_gpud_signal_post(struct gpud_signal *signal, uint64_t value,

@@ -90,17 +90,23 @@ static int cuda_api_wait_value(void *stream, uint64_t address, uint32_t value)
     return (int)gpud_cu.stream_wait_value(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ);
 }
 
-static int write_both(void *stream, uint64_t first, uint64_t second, uint32_t value)
+static int cuda_api_batch(void *stream, const struct gpud_gpu_word *words, unsigned count,
+                          bool wait)
 {
-    CUstreamBatchMemOpParams operations[] = {
-        {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
-                        .address = first,
-                        .value = value}},
-        {.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
-                        .address = second,
-                        .value = value}},
-    };
-    return (int)gpud_cu.stream_batch_mem_op(stream, 2, operations, 0);
+    CUstreamBatchMemOpParams operations[GPUD_SIGNALS_AT_ONCE];
+    for (unsigned i = 0; i < count; i++)
+        if (wait)
+            operations[i] = (CUstreamBatchMemOpParams){
+                .waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
+                              .address = words[i].address,
+                              .value = words[i].value,
+                              .flags = CU_STREAM_WAIT_VALUE_GEQ}};
+        else
+            operations[i] = (CUstreamBatchMemOpParams){
+                .writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+                               .address = words[i].address,
+                               .value = words[i].value}};
+    return (int)gpud_cu.stream_batch_mem_op(stream, count, operations, 0);
 }
 
 /* GPUDirect RDMA's manual, "Synchronization and Memory Ordering": cuMemcpy() between GPUs' memory
@@ -202,7 +208,7 @@ static struct gpud_gpu_driver cuda_gpu_driver = {
     .leave = cuda_api_leave,
     .copy = cuda_api_copy,
     .wait_value = cuda_api_wait_value,
-    .write_both = write_both,
+    .batch = cuda_api_batch,
     .make_synchronous = make_synchronous,
     .export_dmabuf = cuda_api_export_dmabuf,
     .open_graphics = open_graphics,

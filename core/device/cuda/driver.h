@@ -199,9 +199,10 @@ typedef struct CUDA_MEMCPY2D_st {
 #define CUDA_EXTERNAL_MEMORY_DEDICATED 0x1
 #define CU_STREAM_WAIT_VALUE_GEQ 0x0
 #define CU_STREAM_WRITE_VALUE_DEFAULT 0x0
+#define CU_STREAM_MEM_OP_WAIT_VALUE_32 1
 #define CU_STREAM_MEM_OP_WRITE_VALUE_32 2
 
-/* Of CUstreamBatchMemOpParams, which has the size of its padding, the operation used here. */
+/* Of CUstreamBatchMemOpParams, which has the size of its padding, the operations used here. */
 typedef union CUstreamBatchMemOpParams_union {
     int operation;
     struct {
@@ -213,7 +214,7 @@ typedef union CUstreamBatchMemOpParams_union {
         };
         unsigned flags;
         CUdeviceptr alias;
-    } writeValue;
+    } waitValue, writeValue;
     uint64_t pad[6];
 } CUstreamBatchMemOpParams;
 

@@ -575,24 +575,6 @@ static enum gpud_status gpu_signal_post(struct gpud_signal *signal, uint32_t val
     return GPUD_OK;
 }
 
-static enum gpud_status post_both(struct gpud_signal *first, struct gpud_signal *second,
-                                  uint32_t value, struct gpud_queue *queue,
-                                  struct gpud_error *error)
-{
-    struct gpud_gpu *gpu = gpud_gpu(first->device);
-    if (!gpu->driver->write_both)
-        return gpud_fail(error, GPUD_UNSUPPORTED, "%s posts one signal at a time",
-                         first->device->info.name);
-    gpu->driver->enter(gpu);
-    int result = gpu->driver->write_both(queue->native, gpu_signal_address_of(first),
-                                         gpu_signal_address_of(second), value);
-    gpu->driver->leave(gpu);
-    if (result)
-        return gpud_gpu_fail(gpu->driver, error, result, "%s cannot post two signals",
-                             first->device->info.name);
-    return GPUD_OK;
-}
-
 static enum gpud_status gpu_signal_wait_queue(struct gpud_signal *signal, uint32_t value,
                                               struct gpud_queue *queue, struct gpud_error *error)
 {
@@ -603,6 +585,27 @@ static enum gpud_status gpu_signal_wait_queue(struct gpud_signal *signal, uint32
     if (result)
         return gpud_gpu_fail(gpu->driver, error, result, "%s cannot wait for a signal",
                              signal->device->info.name);
+    return GPUD_OK;
+}
+
+static enum gpud_status gpu_signal_batch(const struct gpud_signal_value *values, uint32_t count,
+                                         bool wait, struct gpud_queue *queue,
+                                         struct gpud_error *error)
+{
+    struct gpud_gpu *gpu = gpud_gpu(queue->device);
+    struct gpud_gpu_word words[GPUD_SIGNALS_AT_ONCE];
+    if (!gpu->driver->batch)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s takes one signal at a time",
+                         queue->device->info.name);
+    for (uint32_t i = 0; i < count; i++)
+        words[i] = (struct gpud_gpu_word){gpu_signal_address_of(values[i].signal),
+                                          (uint32_t)values[i].value};
+    gpu->driver->enter(gpu);
+    int result = gpu->driver->batch(queue->native, words, count, wait);
+    gpu->driver->leave(gpu);
+    if (result)
+        return gpud_gpu_fail(gpu->driver, error, result, "%s cannot %s %u signals at once",
+                             queue->device->info.name, wait ? "wait for" : "post", count);
     return GPUD_OK;
 }
 
@@ -634,8 +637,8 @@ const struct gpud_signal_ops gpud_gpu_signal_ops = {
     .destroy = gpu_signal_destroy,
     .import = gpu_signal_import,
     .post = gpu_signal_post,
-    .post_both = post_both,
     .wait_queue = gpu_signal_wait_queue,
+    .batch = gpu_signal_batch,
     .wait_host = gpu_signal_wait_host,
     .poison = gpu_signal_poison,
 };

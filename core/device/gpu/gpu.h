@@ -32,6 +32,12 @@ static inline bool gpud_rows_are_linear(const struct gpud_rows *rows)
            (rows->to_stride == rows->row_bytes && rows->from_stride == rows->row_bytes);
 }
 
+/* A word of a signal, and its value. */
+struct gpud_gpu_word {
+    uint64_t address;
+    uint32_t value;
+};
+
 /* Operations that the driver does once a process, counted; see memory.c. */
 struct gpud_pins {
     struct gpud_lock lock; /* held also during the driver's call, so that it is made once */
@@ -83,8 +89,9 @@ struct gpud_gpu_driver {
     int (*copy)(void *stream, const struct gpud_rows *rows, bool on_gpu);
     /* Makes later work wait for word >= value; both are below 2^31. */
     int (*wait_value)(void *stream, uint64_t address, uint32_t value);
-    /* Writes the value into both words, in this order, by one call. NULL: the driver has none. */
-    int (*write_both)(void *stream, uint64_t first, uint64_t second, uint32_t value);
+    /* Writes the values into the words, or waits for them as above, in this order, by one call.
+     * NULL: the driver has none. */
+    int (*batch)(void *stream, const struct gpud_gpu_word *words, unsigned count, bool wait);
     /* Makes synchronous operations on the allocation at this address complete before they return,
      * because a card waits for no stream. NULL: the driver has no such call. GPUD_GPU_NOT_SUPPORTED
      * and GPUD_GPU_INVALID_VALUE: not possible for such memory. */

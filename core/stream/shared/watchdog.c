@@ -251,9 +251,9 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
         status = gpud_watchdog_wait(watchdog, entry, value, queue, error);
     if (status != GPUD_OK)
         return status;
-    bool both =
-        watchdog->record && gpud_signal_post_both(watchdog->ours[entry], watchdog->passed[entry],
-                                                  value, queue, NULL) == GPUD_OK;
+    const struct gpud_signal_value words[] = {{watchdog->ours[entry], value},
+                                              {watchdog->passed[entry], value}};
+    bool both = watchdog->record && gpud_signal_post_all(words, 2, queue, NULL) == GPUD_OK;
     if (!both)
         status = gpud_signal_post(watchdog->ours[entry], value, queue, error);
     if (status != GPUD_OK)
