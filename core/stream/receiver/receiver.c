@@ -422,7 +422,7 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
         return gpud_fail(error, GPUD_PEER,
                          "the sender announced a frame, and its device did not finish it within "
                          "%d s",
-                         (int)(GPUD_WATCHDOG_TIMEOUT / GPUD_SEC));
+                         (int)(GPUD_WATCHDOG_TIMEOUT_SENDER / GPUD_SEC));
     status = gpud_session_next_frame(session, limit, &rx, error);
     if (status == GPUD_OK) {
         if (rx->frame.info.sequence <= receiver->last_sequence) {

@@ -100,8 +100,11 @@ void gpud_warn_unencrypted(const struct gpud_log *log, const char *area,
  *
  * Thread-safe except for gpud_watchdog_end(); one thread at a time uses an entry. */
 
-/* How long a device may take for work that was announced as under way. */
+/* How long a device may take for work that was announced as under way. A receiver gives its sender
+ * more time: that one's queue may be waiting for the device of another receiver, which the sender
+ * gives up on first. */
 #define GPUD_WATCHDOG_TIMEOUT (3 * GPUD_SEC)
+#define GPUD_WATCHDOG_TIMEOUT_SENDER (GPUD_WATCHDOG_TIMEOUT + GPUD_SEC)
 
 enum gpud_side { GPUD_SIDE_SENDER, GPUD_SIDE_RECEIVER };
 

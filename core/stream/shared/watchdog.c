@@ -309,7 +309,9 @@ static bool is_held_up_here(const struct gpud_watchdog *watchdog, uint32_t entry
  * write those slots again; a receiver that ends still wants its last frames. */
 static void release_waits(struct gpud_watchdog *watchdog)
 {
-    bool over = watchdog->side == GPUD_SIDE_SENDER && atomic_load(&watchdog->ending);
+    bool receives = watchdog->side == GPUD_SIDE_RECEIVER;
+    bool over = !receives && atomic_load(&watchdog->ending);
+    int64_t timeout = receives ? GPUD_WATCHDOG_TIMEOUT_SENDER : GPUD_WATCHDOG_TIMEOUT;
     int dead = -1; /* not checked yet */
     for (uint32_t i = 0; i < watchdog->entries; i++) {
         uint32_t value = atomic_load(&watchdog->waited[i]);
@@ -320,7 +322,7 @@ static void release_waits(struct gpud_watchdog *watchdog)
         int64_t now = gpud_now();
         if (is_held_up_here(watchdog, i))
             atomic_store(&watchdog->since[i], now);
-        bool late = now - atomic_load(&watchdog->since[i]) > GPUD_WATCHDOG_TIMEOUT ||
+        bool late = now - atomic_load(&watchdog->since[i]) > timeout ||
                     now - atomic_load(&watchdog->began[i]) > PATIENCE_MAX;
         if (!dead && !late && !atomic_load(&watchdog->broken))
             continue;
