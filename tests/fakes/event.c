@@ -44,6 +44,7 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, unsigned v
         return leave(refuse(CUDA_ERROR_NOT_SUPPORTED, "flushing remote writes"));
     if (flags > 3)
         return leave(refuse(CUDA_ERROR_INVALID_VALUE, "flags %#x", flags));
+    fake.waits++;
     return leave(word(stream, address, value, flags, WAIT_VALUE));
 }
 
@@ -53,6 +54,7 @@ CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, unsigned 
     ENTER(NEED_CONTEXT);
     if (flags > 1)
         return leave(refuse(CUDA_ERROR_INVALID_VALUE, "flags %#x", flags));
+    fake.writes++;
     return leave(word(stream, address, value, flags, WRITE_VALUE));
 }
 
@@ -75,6 +77,8 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count,
             operations[i].writeValue.flags > (is_wait(&operations[i]) ? 3u : 1u))
             return leave(refuse(CUDA_ERROR_NOT_SUPPORTED, "operation %d, flags %#x",
                                 (int)operations[i].operation, operations[i].writeValue.flags));
+    if (count > 0)
+        (*(is_wait(operations) ? &fake.waits : &fake.writes))++;
     for (unsigned i = 0; i < count && result == CUDA_SUCCESS; i++)
         result = word(stream, operations[i].writeValue.address, operations[i].writeValue.value,
                       operations[i].writeValue.flags,

@@ -153,9 +153,10 @@ struct fake {
     size_t memory;
     long delay_us, peer_mbps;
     unsigned reports, failures, flushes;
-    bool hold_copies;  /* of all streams */
-    unsigned captures; /* of graphs, in the global mode */
-    bool spoiled;      /* they are invalid */
+    unsigned writes, waits; /* calls for words of streams; one may be for several */
+    bool hold_copies;       /* of all streams */
+    unsigned captures;      /* of graphs, in the global mode */
+    bool spoiled;           /* they are invalid */
     struct CUctx_st *contexts;
     struct CUstream_st *streams;
     struct CUctx_st *primary[MAX_DEVICES];

@@ -76,6 +76,7 @@ typedef void (*fake_host_function)(void *data);
     FUNCTION(fakeCudaReports, (unsigned *count))                                                   \
     FUNCTION(fakeCudaFailures, (unsigned *count))                                                  \
     FUNCTION(fakeCudaFlushes, (unsigned *count))                                                   \
+    FUNCTION(fakeCudaCalls, (unsigned *writes, unsigned *waits))                                   \
     FUNCTION(fakeCudaHold, (CUstream stream, unsigned hold))
 
 /* Resolved by libgstcuda when it loads (up to 1.26), for elements that run kernels or share with

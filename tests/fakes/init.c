@@ -177,6 +177,15 @@ CUresult fakeCudaFlushes(unsigned *count)
     return leave(CUDA_SUCCESS);
 }
 
+/* How many calls made streams write words, and wait for them. */
+CUresult fakeCudaCalls(unsigned *writes, unsigned *waits)
+{
+    ENTER(NEED_NOTHING);
+    *writes = fake.writes;
+    *waits = fake.waits;
+    return leave(CUDA_SUCCESS);
+}
+
 #define ENTRY(symbol) {#symbol, (void (*)(void))symbol},
 #define ENTRY_OF_MEMBER(member, symbol, arguments) ENTRY(symbol)
 #define ENTRY_OF_FUNCTION(symbol, arguments) ENTRY(symbol)

@@ -66,31 +66,38 @@ enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gp
     return GPUD_OK;
 }
 
-bool gpud_transport_await_release(struct gpud_transport *transport, struct gpud_queue *queue)
-{
-    if (transport->releasing_count == 0)
-        return false;
-    uint32_t entry = transport->releasing[0];
-    if (transport->queues.wait)
-        queue = transport->queues.wait;
-    if (!gpud_watchdog_is_free(transport->watchdog, entry) ||
-        gpud_watchdog_wait(transport->watchdog, entry, transport->value_of[entry], queue, NULL) !=
-            GPUD_OK)
-        return false;
-    if (transport->queues.wait && gpud_queue_join(transport->queues.copy, queue, NULL) != GPUD_OK)
-        return false;
-    free_releasing(transport, 0);
-    return true;
-}
+/* One call of the driver takes the signals of all receivers of a frame. */
+_Static_assert(GPUD_RECEIVERS_MAX <= GPUD_SIGNALS_AT_ONCE, "for each receiver a signal");
 
-/* Posts the signal after the entry's frame on the queue. Without the lock. */
-static enum gpud_status transport_post(struct gpud_transport *transport, uint32_t entry,
-                                       struct gpud_queue *queue, struct gpud_error *error)
+bool gpud_transports_await_release(struct gpud_transport *const *transports, uint32_t count,
+                                   struct gpud_queue *queue)
 {
-    uint32_t value = transport->value_of[entry];
-    transport->last_posted = entry;
-    return transport->watchdog ? gpud_watchdog_post(transport->watchdog, entry, value, queue, error)
-                               : gpud_signal_post(transport->signal[entry], value, queue, error);
+    struct gpud_transport *waiting[GPUD_RECEIVERS_MAX];
+    struct gpud_watchdog_word words[GPUD_RECEIVERS_MAX];
+    uint32_t shared = 0, freed = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_transport *transport = transports[i];
+        const struct gpud_link_queues *queues = &transport->queues;
+        if (transport->releasing_count == 0 ||
+            !gpud_watchdog_is_free(transport->watchdog, transport->releasing[0]))
+            continue;
+        uint32_t entry = transport->releasing[0], value = transport->value_of[entry];
+        if (!queues->wait) {
+            words[shared] = (struct gpud_watchdog_word){transport->watchdog, entry, value};
+            waiting[shared++] = transport;
+        } else if (gpud_watchdog_wait(transport->watchdog, entry, value, queues->wait, NULL) ==
+                       GPUD_OK &&
+                   gpud_queue_join(queues->copy, queues->wait, NULL) == GPUD_OK) {
+            free_releasing(transport, 0);
+            freed++;
+        }
+    }
+    if (shared > 0 && gpud_watchdog_wait_all(words, shared, queue, NULL) == GPUD_OK) {
+        for (uint32_t i = 0; i < shared; i++)
+            free_releasing(waiting[i], 0);
+        freed += shared;
+    }
+    return freed > 0;
 }
 
 enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct gpud_error *error)
@@ -387,14 +394,14 @@ static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
      * all posted signals are in their words, it comes sooner by the hop from queue to queue. */
     if (!delivery->lines) {
         struct gpud_queue *post =
-            transport->watchdog &&
-                    gpud_watchdog_is_posted(transport->watchdog, transport->last_posted)
-                ? queues->copy
-                : queues->post;
+            gpud_watchdog_is_posted(transport->watchdog, transport->last_posted) ? queues->copy
+                                                                                 : queues->post;
         if (post != queues->copy)
             status = gpud_queue_await(post, &copied, error);
+        transport->last_posted = target->entry;
         if (status == GPUD_OK)
-            status = transport_post(transport, target->entry, post, error);
+            status = gpud_watchdog_post(transport->watchdog, target->entry,
+                                        transport->value_of[target->entry], post, error);
     }
     /* The next writer of the frame's memory comes after the copy. */
     if (slot) {
@@ -438,9 +445,26 @@ static enum gpud_status send_copies(struct gpud_sender *sender,
             status = source_copy(sender, sender->queue, delivery, target->stepwise, source, view,
                                  offset, error);
     }
-    if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE && !delivery->lines)
-        status = transport_post(transport, target->entry, sender->queue, error);
+    if (status == GPUD_OK && transport->place == GPUD_SIGNAL_MEMORY && !delivery->lines)
+        status = gpud_signal_post(transport->signal[target->entry],
+                                  transport->value_of[target->entry], sender->queue, error);
     return status;
+}
+
+/* Posts the signals of all receivers that share the sender's slots, which are filled. */
+static enum gpud_status post_shared(const struct gpud_sender *sender,
+                                    const struct gpud_delivery *delivery, struct gpud_error *error)
+{
+    struct gpud_watchdog_word words[GPUD_RECEIVERS_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < delivery->count && !delivery->lines; i++) {
+        const struct gpud_delivery_target *target = &delivery->target[i];
+        const struct gpud_transport *transport = target->transport;
+        if (transport && transport->watchdog && gpud_transport_shares_slots(transport))
+            words[count++] = (struct gpud_watchdog_word){transport->watchdog, target->entry,
+                                                         transport->value_of[target->entry]};
+    }
+    return count > 0 ? gpud_watchdog_post_all(words, count, sender->queue, error) : GPUD_OK;
 }
 
 /* Enqueues everything that the delivery's targets need. */
@@ -477,6 +501,8 @@ static enum gpud_status copies_enqueue(struct gpud_sender *sender, struct gpud_d
         status = copy_to_host(sender, delivery, begun, source, host_slot->frame.memory,
                               host_slot->view, host_slot->frame.offset, error);
     }
+    if (status == GPUD_OK)
+        status = post_shared(sender, delivery, error);
     for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
         if (!delivery->target[i].transport)
             continue;

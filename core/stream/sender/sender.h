@@ -442,10 +442,11 @@ enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gp
 /* Likewise, of the link's transport. false: it violated the protocol, and ends. Under the lock. */
 bool gpud_link_reap(struct gpud_link *link);
 
-/* Makes the sender's queue (or the link's copies) wait for the oldest entry that the receiver's
- * device still reads. This frees the entry, because later writes into its slot come after the wait.
- * false: none, or the queue already waits for it. */
-bool gpud_transport_await_release(struct gpud_transport *transport, struct gpud_queue *queue);
+/* Makes the sender's queue (or a link's copies) wait for the oldest entry of each link that its
+ * receiver's device still reads. This frees the entry, because later writes into its slot come
+ * after the wait. false: none, or the queue already waits for all of them. */
+bool gpud_transports_await_release(struct gpud_transport *const *transports, uint32_t count,
+                                   struct gpud_queue *queue);
 
 /* Takes back the oldest frame that the receiver has not claimed. GPUD_AGAIN: it has claimed all. */
 enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct gpud_error *error);

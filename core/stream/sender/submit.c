@@ -713,14 +713,15 @@ static enum gpud_status take_slot(struct gpud_sender *sender, struct gpud_pool *
         /* Makes the sender's queue wait for slots that receivers' devices still read, if those
          * receivers may delay the sender. */
         int64_t now = gpud_now();
-        bool awaits = false;
+        struct gpud_transport *blocking[GPUD_RECEIVERS_MAX];
+        uint32_t count = 0;
         for (uint32_t i = 0; i < sender->link_count; i++) {
             const struct gpud_link *link = sender->links[i];
             if (link->state != GPUD_LINK_DEAD && link->transport &&
                 gpud_link_policy(link) == GPUD_SLOW_BLOCK)
-                awaits |= gpud_transport_await_release(link->transport, sender->queue);
+                blocking[count++] = link->transport;
         }
-        if (awaits ||
+        if (gpud_transports_await_release(blocking, count, sender->queue) ||
             gpud_waiting_reclaim_slot(
                 sender, pool, now >= deadline || now >= sender->epoch_began + GROWTH_PATIENCE))
             continue;
@@ -882,6 +883,24 @@ static enum gpud_status revoke_oldest(struct gpud_link *link)
     return GPUD_OK;
 }
 
+/* Frees an entry of each receiver that may delay the sender and has none left, as take_credit()
+ * does of one, by one call of the driver. */
+static void await_entries(struct gpud_sender *sender, struct gpud_link *const *links,
+                          uint32_t count)
+{
+    struct gpud_transport *waiting[GPUD_RECEIVERS_MAX];
+    uint32_t some = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_link *link = links[i];
+        if (gpud_link_is_ready(link) && gpud_link_policy(link) == GPUD_SLOW_BLOCK &&
+            link->transport->page.free_count == 0 && gpud_link_reap(link) &&
+            link->transport->page.free_count == 0)
+            waiting[some++] = link->transport;
+    }
+    if (some > 0)
+        gpud_transports_await_release(waiting, some, sender->queue);
+}
+
 /* Model (tests/model): credit.1 to credit.4 in ring.pml.
  *
  * Takes a credit of one receiver, by its policy. delta: the frame depends on those before it.
@@ -916,7 +935,7 @@ static enum gpud_status take_credit(struct gpud_link *link, bool delta, int64_t 
         }
         if (ready && !gpud_link_is_behind(link) && has_room(link->transport) &&
             (gpud_page_take(&link->transport->page, &entry) ||
-             (blocks && gpud_transport_await_release(link->transport, sender->queue) &&
+             (blocks && gpud_transports_await_release(&link->transport, 1, sender->queue) &&
               gpud_page_take(&link->transport->page, &entry)))) {
             gpud_target_take(target, link, entry);
             GPUD_STOP_POINT("sender: credit taken");
@@ -1075,6 +1094,8 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
                           (!gpud_link_is_ready(links[i]) || gpud_link_is_behind(links[i])) &&
                               waiting_kind(links[i]) == GPUD_WAITING_KEPT);
     enum gpud_status status = take_slots(sender, needs, deadline, &delivery, error);
+    if (status == GPUD_OK)
+        await_entries(sender, links, count);
     for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
         status = take_credit(links[i], delta, deadline, &delivery.target[delivery.count], &drop[i],
                              error);

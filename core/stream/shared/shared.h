@@ -124,6 +124,17 @@ bool gpud_watchdog_reached(const struct gpud_watchdog *watchdog, uint32_t entry,
 enum gpud_status gpud_watchdog_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                                     struct gpud_queue *queue, struct gpud_error *error);
 
+/* The words of several links, GPUD_SIGNALS_AT_ONCE at most, for a queue that serves all of them:
+ * one call of the driver, if it has such a call. Each link keeps its own watchdog, so that only the
+ * word of a receiver that fails is poisoned. */
+struct gpud_watchdog_word {
+    struct gpud_watchdog *watchdog;
+    uint32_t entry, value;
+};
+
+enum gpud_status gpud_watchdog_wait_all(const struct gpud_watchdog_word *words, uint32_t count,
+                                        struct gpud_queue *queue, struct gpud_error *error);
+
 /* Whether what our queues were to post for the entry, and all work before it, is done. */
 bool gpud_watchdog_is_posted(const struct gpud_watchdog *watchdog, uint32_t entry);
 
@@ -147,6 +158,10 @@ bool gpud_watchdog_is_poisoned(const struct gpud_watchdog *watchdog, uint32_t en
 enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                                     struct gpud_queue *queue, struct gpud_error *error);
 void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value);
+
+/* gpud_watchdog_post() of a sender for several links, as gpud_watchdog_wait_all(). */
+enum gpud_status gpud_watchdog_post_all(const struct gpud_watchdog_word *words, uint32_t count,
+                                        struct gpud_queue *queue, struct gpud_error *error);
 
 /* Whether no queue of this side waits for the peer, and no word is to be written. */
 bool gpud_watchdog_is_idle(const struct gpud_watchdog *watchdog);

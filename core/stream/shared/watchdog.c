@@ -190,19 +190,39 @@ static void begin_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t 
     end_rest(watchdog);
 }
 
+enum gpud_status gpud_watchdog_wait_all(const struct gpud_watchdog_word *words, uint32_t count,
+                                        struct gpud_queue *queue, struct gpud_error *error)
+{
+    struct gpud_signal_value waits[GPUD_SIGNALS_AT_ONCE];
+    uint32_t left = 0;
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_watchdog *watchdog = words[i].watchdog;
+        if (gpud_watchdog_reached(watchdog, words[i].entry, words[i].value))
+            continue;
+        /* Noted before the call, from which the driver may not return, and kept if it fails: a
+         * queue may still wait for an earlier value of the entry, and writing a word for which no
+         * queue waits is harmless. */
+        begin_wait(watchdog, words[i].entry, words[i].value);
+        waits[left++] =
+            (struct gpud_signal_value){watchdog->theirs[words[i].entry], words[i].value};
+    }
+    if (left == 0)
+        return GPUD_OK;
+    if (left > 1 && gpud_signal_wait_all(waits, left, queue, NULL) == GPUD_OK)
+        left = 0;
+    for (uint32_t i = 0; i < left && status == GPUD_OK; i++)
+        status = gpud_signal_wait_queue(waits[i].signal, waits[i].value, queue, error);
+    GPUD_STOP_POINT(words[0].watchdog->side == GPUD_SIDE_SENDER ? "sender: wait enqueued"
+                                                                : "receiver: wait enqueued");
+    return status;
+}
+
 enum gpud_status gpud_watchdog_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                                     struct gpud_queue *queue, struct gpud_error *error)
 {
-    if (gpud_watchdog_reached(watchdog, entry, value))
-        return GPUD_OK;
-    /* Noted before the call, from which the driver may not return, and kept if it fails: a queue
-     * may still wait for an earlier value of the entry, and writing a word for which no queue waits
-     * is harmless. */
-    begin_wait(watchdog, entry, value);
-    enum gpud_status status = gpud_signal_wait_queue(watchdog->theirs[entry], value, queue, error);
-    GPUD_STOP_POINT(watchdog->side == GPUD_SIDE_SENDER ? "sender: wait enqueued"
-                                                       : "receiver: wait enqueued");
-    return status;
+    const struct gpud_watchdog_word word = {watchdog, entry, value};
+    return gpud_watchdog_wait_all(&word, 1, queue, error);
 }
 
 bool gpud_watchdog_is_poisoned(const struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
@@ -241,6 +261,31 @@ static void raise_word(_Atomic uint32_t *word, uint32_t value)
         ;
 }
 
+/* A queue will write the value. */
+static void note_post(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
+{
+    atomic_store(&watchdog->order[entry], atomic_fetch_add(&watchdog->posts, 1) + 1);
+    atomic_store(&watchdog->posted[entry], value);
+}
+
+enum gpud_status gpud_watchdog_post_all(const struct gpud_watchdog_word *words, uint32_t count,
+                                        struct gpud_queue *queue, struct gpud_error *error)
+{
+    struct gpud_signal_value posts[GPUD_SIGNALS_AT_ONCE];
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = 0; i < count; i++)
+        posts[i] =
+            (struct gpud_signal_value){words[i].watchdog->ours[words[i].entry], words[i].value};
+    bool all = count > 1 && gpud_signal_post_all(posts, count, queue, NULL) == GPUD_OK;
+    for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
+        if (!all)
+            status = gpud_signal_post(posts[i].signal, posts[i].value, queue, error);
+        if (status == GPUD_OK)
+            note_post(words[i].watchdog, words[i].entry, words[i].value);
+    }
+    return status;
+}
+
 enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                                     struct gpud_queue *queue, struct gpud_error *error)
 {
@@ -258,9 +303,7 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
         status = gpud_signal_post(watchdog->ours[entry], value, queue, error);
     if (status != GPUD_OK)
         return status;
-    /* The queue will write the word even if the record fails: it counts as posted. */
-    atomic_store(&watchdog->order[entry], atomic_fetch_add(&watchdog->posts, 1) + 1);
-    atomic_store(&watchdog->posted[entry], value);
+    note_post(watchdog, entry, value); /* even if the record fails */
     if (watchdog->record && !both &&
         gpud_signal_post(watchdog->passed[entry], value, queue, NULL) != GPUD_OK &&
         /* Waits for the queue and writes the record, which the driver refused although it took the

@@ -1,0 +1,227 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One ring of a GPU that many receivers map: what a frame takes of the driver does not grow with
+ * them, and one of them that dies, is stopped, or whose GPU stalls costs the others no frame.
+ *
+ * fanout_test [device] */
+#include "actor.h"
+#include "support/gpu.h"
+
+#include <dlfcn.h>
+
+#define ADDRESS "fanout"
+#define RECEIVERS 16
+#define SLOTS 2
+#define FRAMES 40
+#define LONG (30 * GPUD_SEC)
+
+static const char *device = "cuda:0";
+static struct gpud_layout layout;
+static struct gpu gpu;
+static struct gpud_context *sending, *receiving;
+static struct gpud_sender *sender;
+static struct gpud_receiver *receiver[RECEIVERS];
+static unsigned receivers;
+static uint64_t number; /* of the last frame */
+
+/* --- a receiver in another process ------------------------------------------------------------ */
+
+static struct gpud_receiver *victim;
+static enum gpud_slow_receiver victim_policy;
+
+static unsigned open_victim(unsigned policy)
+{
+    victim_policy = (enum gpud_slow_receiver)policy;
+    struct gpud_context *context = NEW_CONTEXT();
+    OPEN_DEVICE(context, device);
+    gpu_open(&gpu, device, layout.size);
+    victim = NEW_RECEIVER(context, .address = ADDRESS, .device = device, .slots = SLOTS,
+                          .slow_receiver = victim_policy);
+    return 0;
+}
+
+static void take(struct gpud_receiver *from, unsigned place, uint64_t expected)
+{
+    AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_FRAME(from, LONG);
+    struct gpud_frame_info info = INFO(frame, frame);
+    CHECK(info.offset == expected, "receiver %u gets frame %llu instead of %llu", place,
+          (unsigned long long)info.offset, (unsigned long long)expected);
+    WORKS(gpud_frame_wait(frame, gpu.stream, &e));
+    gpu_take(&gpu, frame, place);
+    WORKS(gpud_frame_post(frame, gpu.stream, &e));
+}
+
+/* By a stream that does nothing from then on. */
+static unsigned take_by_held(unsigned count)
+{
+    gpu_hold(&gpu);
+    for (unsigned i = 1; i <= count; i++)
+        take(victim, 0, i);
+    return count;
+}
+
+static void play_victim(void)
+{
+    static const struct command commands[] = {
+        {"open", open_victim}, {"take", take_by_held}, {NULL, NULL}};
+    obey(commands);
+    stay();
+}
+
+/* --- the sender and its receivers here -------------------------------------------------------- */
+
+static void start(unsigned here, unsigned elsewhere)
+{
+    struct gpud_frame *frame;
+    struct gpud_error error;
+    number = 0;
+    receivers = here;
+    sender = NEW_SENDER(sending, .address = ADDRESS, .device = device, .slots = SLOTS);
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    for (unsigned i = 0; i < receivers; i++)
+        receiver[i] = NEW_RECEIVER(receiving, .address = ADDRESS, .device = device, .slots = SLOTS);
+    while (gpud_sender_wait(sender, here + elsewhere, 0, &error) != GPUD_OK)
+        for (unsigned i = 0; i < receivers; i++)
+            CHECK(gpud_receiver_acquire(receiver[i], GPUD_MSEC, &frame, &error) == GPUD_TIMEOUT,
+                  "%s", error.reason);
+}
+
+static void end(void)
+{
+    gpu_let_go(&gpu);
+    CHECK(gpu_ends(&gpu, 10000), "the stream does not come to its end");
+    for (unsigned i = 0; i < receivers; i++)
+        CHECK(gpu_holds(&gpu, i, number), "receiver %u has another picture", i);
+    for (unsigned i = 0; i < receivers; i++)
+        gpud_receiver_destroy(&receiver[i]);
+    gpud_sender_destroy(&sender);
+}
+
+static void send_one(void)
+{
+    struct gpud_frame *frame = ACQUIRE_SLOT(sender, LONG);
+    number++;
+    WORKS(gpud_frame_wait(frame, gpu.stream, &e));
+    gpu_fill(&gpu, frame, number);
+    WORKS(gpud_frame_post(frame, gpu.stream, &e));
+    struct gpud_frame_info info = INFO(frame, frame);
+    info.offset = number;
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+    WORKS(gpud_sender_submit(sender, &frame, LONG, &e));
+}
+
+static void take_one(void)
+{
+    for (unsigned i = 0; i < receivers; i++)
+        take(receiver[i], i, number);
+}
+
+/* --- what a frame takes ----------------------------------------------------------------------- */
+
+static int (*ask_calls)(unsigned *writes, unsigned *waits);
+
+struct calls {
+    unsigned writes, waits;
+};
+
+static struct calls calls_so_far(void)
+{
+    struct calls calls;
+    CHECK(ask_calls(&calls.writes, &calls.waits) == 0, "the driver does not count");
+    return calls;
+}
+
+/* The stream is held up, so that the driver has to do everything, and frames are given back that
+ * it still reads. */
+static void count(unsigned here)
+{
+    start(here, 0);
+    gpu_hold(&gpu);
+    for (unsigned i = 0; i < 2 * SLOTS; i++) {
+        struct gpud_frame *frame = ACQUIRE_SLOT(sender, LONG);
+        number++;
+        WORKS(gpud_frame_wait(frame, gpu.stream, &e));
+        gpu_fill(&gpu, frame, number);
+        WORKS(gpud_frame_post(frame, gpu.stream, &e));
+        struct gpud_frame_info info = INFO(frame, frame);
+        info.offset = number;
+        WORKS(gpud_frame_set_info(frame, &info, &e));
+        struct calls before = calls_so_far();
+        WORKS(gpud_sender_submit(sender, &frame, LONG, &e));
+        struct calls after = calls_so_far();
+        CHECK(after.writes - before.writes == 1, "%u calls post frame %llu to %u receivers",
+              after.writes - before.writes, (unsigned long long)number, here);
+        CHECK(after.waits - before.waits == (i >= SLOTS),
+              "frame %llu to %u receivers waits by %u calls for those before it",
+              (unsigned long long)number, here, after.waits - before.waits);
+        take_one();
+    }
+    end();
+}
+
+/* --- one that fails --------------------------------------------------------------------------- */
+
+enum failure { KILLED, STOPPED, STALLED };
+
+static void lose_one(enum failure failure)
+{
+    struct actor actor;
+    bool stopped = failure == STOPPED;
+    actor_start(&actor, "victim");
+    actor_tell(&actor, "open %d", stopped ? GPUD_SLOW_DROP_OLDEST : GPUD_SLOW_DEFAULT);
+    actor_await_done(&actor);
+    actor_tell(&actor, "take %d", SLOTS);
+    start(RECEIVERS - 1, 1);
+    for (unsigned i = 0; i < SLOTS; i++) {
+        send_one();
+        take_one();
+    }
+    actor_await_done(&actor);
+    if (failure != STALLED)
+        kill(actor.pid, stopped ? SIGSTOP : SIGKILL);
+    for (unsigned i = 0; i < FRAMES; i++) {
+        send_one();
+        take_one();
+    }
+    struct gpud_sender_info info = INFO(sender, sender);
+    CHECK(info.receivers == (stopped ? RECEIVERS : RECEIVERS - 1), "%u receivers are left",
+          info.receivers);
+    end();
+    if (failure == KILLED)
+        actor_await_end(&actor, SIGKILL);
+    else
+        actor_kill(&actor);
+}
+
+int main(int argc, char **argv)
+{
+    layout = LAYOUT("UYVY", 320, 180, 0);
+    if (getenv("FANOUT_DEVICE"))
+        device = getenv("FANOUT_DEVICE");
+    actor_main(argc, argv, "victim", play_victim);
+    if (argc > 1) {
+        device = argv[1];
+        setenv("FANOUT_DEVICE", device, 1);
+    }
+    test_begin(110);
+    sending = NEW_CONTEXT();
+    receiving = NEW_CONTEXT();
+    struct gpud_device *opened = OPEN_DEVICE(receiving, device);
+    gpu_open(&gpu, device, layout.size);
+    *(void **)&ask_calls = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fakeCudaCalls");
+    if (ask_calls) {
+        SAY("one call posts a frame to all receivers, and one waits for what they read");
+        count(1);
+        count(4);
+        count(RECEIVERS);
+    }
+    CASE("one of them is killed", lose_one(KILLED));
+    CASE("one of them is stopped", lose_one(STOPPED));
+    CASE("the GPU of one of them stalls", lose_one(STALLED));
+    gpu_close(&gpu);
+    gpud_device_close(&opened);
+    gpud_context_destroy(&receiving);
+    gpud_context_destroy(&sending);
+    return runtime_done();
+}
