@@ -43,7 +43,7 @@ static void answer(int fd, struct fuzz_input *input)
         fill_links(&message.links, input);
     if (message.type == GPUD_MESSAGE_ACCEPT)
         message.accept.page = encode_page(fd);
-    fuzz_send(fd, &message, input, fd);
+    fuzz_send(&(struct fuzz_wire){.fd = fd}, &message, input, fd);
 }
 
 static void expect_clean(const char *text, size_t room)

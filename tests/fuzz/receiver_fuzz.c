@@ -7,6 +7,8 @@
 #include "stateful.h"
 #include "stream/shared/shared.h"
 #include "stream/receiver/receiver.h"
+#include "stream/sender/sender.h"
+#include "support/media.h"
 #include "watch.h"
 
 #define SLOTS 4
@@ -22,6 +24,51 @@ static struct gpud_handle shared;
 static struct gpud_queue *painter, *application;
 /* Between hosts: a sender's own ring, with the pattern in it. */
 static struct gpud_memory *source;
+/* By TCP an honest link beside the player's. */
+static struct gpud_sender *honest;
+static struct fuzz_beside beside;
+
+static void send_beside(void)
+{
+    struct gpud_frame *frame;
+    struct gpud_error error = {.reason = ""};
+    watch_begin(WATCH_HONEST, "a frame of an honest link", 0);
+    if (gpud_sender_acquire(honest, WATCH_PATIENCE * GPUD_MSEC, &frame, &error) != GPUD_OK)
+        watch_fail("an honest sender beside the player's gets no slot: %s", error.reason);
+    fuzz_beside_number(&beside, frame);
+    beside.sent++;
+    if (gpud_sender_submit(honest, &frame, 0, &error) != GPUD_OK)
+        watch_fail("an honest sender beside the player's cannot send: %s", error.reason);
+    while (beside.frames < beside.sent)
+        fuzz_beside_take(&beside, GPUD_SEC);
+    watch_end(WATCH_HONEST);
+}
+
+static void open_beside(void)
+{
+    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
+    struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
+    struct gpud_layout layout;
+    static char address[48];
+    fuzz_address(address, 7175, "beside");
+    sends.address = receives.address = address;
+    sends.device = receives.device = FUZZ_DEVICE;
+    sends.slow_receiver = GPUD_SLOW_BLOCK;
+    gpud_layout_init(&layout, "GRAY8", 64, 32, 0, NULL);
+    struct gpud_error error = {.reason = ""};
+    if (gpud_sender_create(context, &sends, &honest, &error) != GPUD_OK ||
+        gpud_receiver_create(context, &receives, &beside.receiver, &error) != GPUD_OK ||
+        gpud_sender_configure(honest, PICTURE(&layout), &error) != GPUD_OK)
+        watch_fail("no honest link: %s", error.reason);
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+    watch_begin(WATCH_HONEST, "an honest link", 0);
+    do {
+        fuzz_beside_take(&beside, GPUD_MSEC);
+        gpud_sender_get_info(honest, &info);
+    } while (info.receivers == 0);
+    watch_end(WATCH_HONEST);
+    send_beside();
+}
 
 /* The pattern of the test frame, in every slot. */
 static void paint(uint8_t *slots, uint64_t size)
@@ -46,8 +93,8 @@ static void prepare(void)
 {
     context = fuzz_context();
     fuzz_need_device(context);
-    fuzz_network_prepare();
     watch_start();
+    fuzz_network_prepare();
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     params.address = "unix:/nonexistent/nobody";
     params.device = FUZZ_DEVICE;
@@ -63,6 +110,8 @@ static void prepare(void)
             abort();
         paint(source->host, 2048);
     }
+    if (FUZZ_BY_TCP)
+        open_beside();
     if (!fuzz_shares(receiver->device))
         return;
     if (gpud_queue_create(receiver->device, &painter, NULL) != GPUD_OK ||
@@ -72,7 +121,8 @@ static void prepare(void)
 }
 
 struct player {
-    int fd, ring_fd;
+    struct fuzz_wire wire;
+    int ring_fd;
     uint8_t *ring;
     struct gpud_page *page;
     struct gpud_page_tx view;
@@ -139,7 +189,8 @@ static void listen_to(struct player *player)
 {
     static struct gpud_message message;
     void *page;
-    while (gpud_socket_receive(player->fd, &message, NULL) == GPUD_OK) {
+    fuzz_let_come(player->wire.channel);
+    while (fuzz_hear(&player->wire, &message) == GPUD_OK) {
         if (message.type == GPUD_MESSAGE_ACCEPT && player->network.remote) {
             reach(player, &message.accept);
         } else if (message.type == GPUD_MESSAGE_ACCEPT) {
@@ -218,9 +269,9 @@ static void choose_route(struct player *player, struct gpud_offer *offer, uint32
         forge(player, &offer->ring.handle[0], choice);
     if (FUZZ_BETWEEN_HOSTS && choice & 3) { /* else one of this host */
         drop_page(player);
-        fuzz_network_open(&player->network);
-        offer->page = player->network.page;
-        gpud_print(offer->route, "rdma-host");
+        if (fuzz_network_open(&player->network, &player->wire))
+            offer->page = player->network.page;
+        gpud_print(offer->route, FUZZ_ROUTE_BETWEEN_HOSTS);
         offer->signal = choice & 0x30 ? offer->signal : GPUD_SIGNAL_NONE;
         memset(&offer->ring, 0, choice & 0x80 ? 0 : sizeof(offer->ring));
     }
@@ -276,7 +327,7 @@ static void say(struct player *player, struct fuzz_input *input)
         message.epoch = player->epoch;
         break;
     }
-    fuzz_send(player->fd, &message, input, player->ring_fd);
+    fuzz_send(&player->wire, &message, input, player->ring_fd);
     if (player->page)
         gpud_page_count_message(&player->view);
 }
@@ -336,31 +387,39 @@ static void nothing(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};
-    struct player player = {.fd = -1};
+    struct player player = {.wire.fd = -1};
+    struct gpud_channel *channel;
     int ends[2];
     void *ring;
     if (!context)
         prepare();
-    unsigned fds = count_fds();
+    struct watch_baseline before = {.fds = count_fds()};
+    if (FUZZ_BY_TCP)
+        before = watch_baseline_take();
     bool had_loop = atomic_load(&receiver->poll.is_open);
-    fuzz_pair(ends);
     if (gpud_memfd_create("ring", SLOTS * SLOT_SIZE, GPUD_SHARE_READ_ONLY, &player.ring_fd, &ring,
                           NULL) != GPUD_OK)
         abort();
-    player.fd = ends[0];
     player.ring = ring;
     gpud_layout_init(&player.layout, "GRAY8", 64, 32, 0, NULL);
-    /* The state of connect_now() if there had been a listener. */
     gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC, "the input is over");
-    struct gpud_peer peer = {.pid = getpid(), .uid = geteuid(), .same_process = true};
-    if (gpud_unix_channel_create(ends[1], &peer, &receiver->channel, NULL) != GPUD_OK)
-        abort();
-    receiver->state = GPUD_RECEIVER_HELLO;
-    receiver->deadline = gpud_deadline(GPUD_SEC);
-    if (!receiver->queue && gpud_queue_create(receiver->device, &receiver->queue, NULL) != GPUD_OK)
-        abort();
+    bool early = false;
+    if (FUZZ_BY_TCP) {
+        const struct fuzz_place *place = fuzz_choose_place(&input, &early);
+        if (early)
+            fuzz_lie_early(&channel, false, place, &input);
+        else
+            fuzz_connect(&player.wire, &channel, false, place);
+    } else {
+        struct gpud_peer peer = {.pid = getpid(), .uid = geteuid(), .same_process = true};
+        fuzz_pair(ends);
+        player.wire.fd = ends[0];
+        if (gpud_unix_channel_create(ends[1], &peer, &channel, NULL) != GPUD_OK)
+            abort();
+    }
+    fuzz_join(receiver, channel);
 
-    for (unsigned turns = 0; input.size && turns < 200; turns++) {
+    for (unsigned turns = 0; input.size && !early && turns < 200; turns++) {
         uint32_t turn = fuzz_number(&input, 1);
         bool joins = turn & 0x80;
         switch (turn % 6) {
@@ -368,16 +427,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         case 1:
         case 2:
             say(&player, &input);
+            fuzz_let_come(receiver->channel);
             acquire(joins);
             listen_to(&player);
             break;
         case 3:
             publish(&player, fuzz_number(&input, 1), !(turn & 0x40));
+            fuzz_let_come(receiver->channel);
             acquire(joins);
             break;
         case 4:
-            if (player.network.theirs)
-                fuzz_scribble(player.network.theirs, FUZZ_SENDER_HALF, &input);
+            if (FUZZ_BY_TCP || player.network.theirs)
+                fuzz_network_lie(&player.network, &player.wire, &player.view.end, FUZZ_SENDER_HALF,
+                                 &input);
             else if (player.page && !player.network.remote)
                 fuzz_scribble(player.page, FUZZ_BOTH_HALVES, &input);
             acquire(joins);
@@ -387,11 +449,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             listen_to(&player);
             break;
         }
+        if (FUZZ_BY_TCP)
+            send_beside();
     }
-    close(player.fd);
+    if (FUZZ_BY_TCP)
+        drop_page(&player); /* its connection ends with it */
+    fuzz_hang_up(&player.wire);
     close(player.ring_fd);
     munmap(player.ring, SLOTS * SLOT_SIZE);
-    drop_page(&player);
+    if (!FUZZ_BY_TCP)
+        drop_page(&player);
 
     /* The peer is gone: after what is left in the page, and in copies under way, the receiver says
      * so. */
@@ -408,7 +475,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC, "the input is over");
     /* A receiver that has waited for a second, as on a busy machine, keeps what it waits with. */
     if (!had_loop && atomic_load(&receiver->poll.is_open))
-        fds += LOOP_FDS;
-    fuzz_expect_fds(fds, nothing);
+        before.fds += LOOP_FDS;
+    fuzz_expect_fds(before.fds, nothing);
+    if (FUZZ_BY_TCP)
+        watch_baseline_check(&before);
     return 0;
 }
