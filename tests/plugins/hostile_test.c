@@ -159,7 +159,11 @@ static gboolean send_events(uint32_t kind, const gchar *field, guint count)
 static void serve_again(void)
 {
     raw_hang_up(&hostile.server);
-    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
+    /* Connections that the receiver has given up meanwhile are still in the queue. */
+    for (guint i = 0; !raw_tries(&hostile.server, -1, RAW_SERVER_STREAMING); i++) {
+        fail_unless(i < 10, "the receiver does not come back");
+        raw_hang_up(&hostile.server);
+    }
     read_all(ends_pull(hostile.src));
 }
 
@@ -359,10 +363,10 @@ static gchar *first_gpu(void)
         gpud_device_list_get_info(list, i, &info, NULL);
         if (info.available && strcmp(info.name, "cuda:0") == 0)
             place = g_strdup(info.pci);
-    /* The kernel shows no driver of a stand-in: a neighbour that uses GStreamer's CUDA library says
-     * that there is a GPU. */
-    if (place)
-        fail_unless(dlopen("libgstcuda-1.0.so.0", RTLD_NOW) != NULL, "%s", dlerror());
+        /* The kernel shows no driver of a stand-in: a neighbour that uses GStreamer's CUDA library
+         * says that there is a GPU. */
+        if (place)
+            fail_unless(dlopen("libgstcuda-1.0.so.0", RTLD_NOW) != NULL, "%s", dlerror());
     }
     gpud_device_list_destroy(&list);
     gpud_context_destroy(&context);
@@ -404,6 +408,54 @@ TEST(test_place_that_moves)
     hostile_publish(&hostile, &plain);
     read_all(ends_pull(hostile.src));
     fail_unless_equals_uint64(ends_stat(hostile.src, "connects"), 1);
+    hostile_close(&hostile);
+}
+
+/* --- headers that never come -------------------------------------------------------------- */
+
+/* Its caps announce that headers follow, of which there is nothing, or one part of two, or nothing
+ * because other events have all places of those that a later receiver gets: the link is cut, which
+ * the complaint explains, and the next sender is heard. */
+static const struct {
+    const gchar *properties;
+    guint parts, others;
+    GstMessageType complaint;
+} headers[] = {
+    {NULL, 0, 0, GST_MESSAGE_WARNING},
+    {NULL, 1, 0, GST_MESSAGE_WARNING},
+    {NULL, 0, 24, GST_MESSAGE_WARNING},
+    {"on-disconnect=error", 1, 0, GST_MESSAGE_ERROR},
+};
+
+TEST(test_headers_that_never_come, .times = G_N_ELEMENTS(headers))
+{
+    static const struct caps_rest rest = {.hash = 4711, .size = CAPS_PART_SIZE + 1};
+    static const struct wire_head head = {.monotonic = TRUE};
+    uint8_t bytes[GPUD_EVENT_SIZE_MAX];
+    g_autoptr(GError) error = NULL;
+    struct gpud_message message;
+
+    hostile_open(&hostile, headers[__i__].properties, 64, 64);
+    hostile_serve(&hostile, -1, RAW_SERVER_HELLO);
+    raw_offer(&hostile.server, &message);
+    strcpy(message.offer.media.extra, MEDIA_REST "=(uint)4711");
+    fail_unless(hostile_say(&hostile, &message));
+    hostile_serve(&hostile, RAW_SERVER_OFFERED, RAW_SERVER_READY);
+    for (guint i = 0; i < headers[__i__].parts; i++)
+        fail_unless(hostile_event(&hostile, event_make_kind(EVENT_CAPS, i), bytes,
+                                  event_encode_caps(&rest, i, &head, bytes)));
+    for (guint i = 0; i < headers[__i__].others; i++)
+        fail_unless(hostile_event(&hostile, event_make_kind(EVENT_CUSTOM_STICKY, i), bytes,
+                                  write_event(EVENT_CUSTOM_STICKY, "number", i, bytes)));
+    hostile_serve(&hostile, RAW_SERVER_READY, RAW_SERVER_STREAMING);
+    fail_unless_equals_int(hostile_complaint(&hostile, &error), headers[__i__].complaint);
+    fail_unless(strstr(error->message, "the headers in its caps are malformed, or missing"), "%s",
+                error->message);
+    fail_unless(gst_harness_try_pull(hostile.src) == NULL);
+    if (headers[__i__].complaint == GST_MESSAGE_WARNING) {
+        serve_again();
+        fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 1);
+    }
     hostile_close(&hostile);
 }
 
