@@ -639,13 +639,19 @@ void gpud_sleep(struct gpud_sleeper *sleeper, bool (*ready)(void *arg), void *ar
 void gpud_sleeper_rouse(struct gpud_sleeper *sleeper);
 
 /* The number of the peer's sleep, if no wake has been sent for it yet; else 0. Call it after the
- * store that the sleeper waits for. */
-static inline uint32_t gpud_waker_look(const struct gpud_waker *waker)
+ * store that the sleeper waits for, and a fence: one serves the stores for several sleepers. */
+static inline uint32_t gpud_waker_look_fenced(const struct gpud_waker *waker)
 {
-    /* Orders the caller's store before this load; the sleeper's fence is in gpud_sleep_begin(). */
-    atomic_thread_fence(memory_order_seq_cst);
     uint32_t sleep = atomic_load_explicit(waker->asleep, memory_order_acquire);
     return sleep == atomic_load_explicit(&waker->kicked, memory_order_relaxed) ? 0 : sleep;
+}
+
+/* The same after the store alone. */
+static inline uint32_t gpud_waker_look(const struct gpud_waker *waker)
+{
+    /* Orders the caller's store before the load; the sleeper's fence is in gpud_sleep_begin(). */
+    atomic_thread_fence(memory_order_seq_cst);
+    return gpud_waker_look_fenced(waker);
 }
 
 /* Whether this thread is to end the sleep: several threads of a side may try. */

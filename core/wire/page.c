@@ -229,13 +229,16 @@ bool gpud_page_hand_over(struct gpud_page_tx *view, uint32_t entry)
     GPUD_STOP_POINT(half->descriptor[entry].flags & GPUD_FRAME_CANARY
                         ? "sender: test frame published"
                         : "sender: published");
-    return publish_and_notify(&view->end, &half->head, sizeof(half->head));
+    if (!view->end.carrier->can_elide)
+        return publish_and_notify(&view->end, &half->head, sizeof(half->head));
+    publish_range(&view->end, &half->head, sizeof(half->head));
+    return false;
 }
 
 bool gpud_page_announce(struct gpud_page_tx *view, uint32_t more)
 {
     publish_word(&view->end, &view->page->sender.announced, view->head + more);
-    return more && gpud_page_notify(&view->end);
+    return more && !view->end.carrier->can_elide && gpud_page_notify(&view->end);
 }
 
 /* According to the receiver's half. */

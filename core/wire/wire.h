@@ -622,6 +622,14 @@ static inline bool gpud_page_notify(struct gpud_page_end *end)
     return sleep && gpud_page_wake(end, sleep);
 }
 
+/* The second half of gpud_page_hand_over() and gpud_page_announce(), after a full fence: one serves
+ * the stores into several pages. */
+static inline bool gpud_page_wake_sleeper(struct gpud_page_end *end)
+{
+    uint32_t sleep = end->carrier->can_elide ? gpud_waker_look_fenced(&end->waker) : 0;
+    return sleep && gpud_page_wake(end, sleep);
+}
+
 /* Before a receiver sleeps: wakes a sender that was left asleep because fewer entries came back
  * than it wants, since none will follow while the receiver waits. Carriers that cannot elide have
  * already notified it. */
@@ -701,11 +709,12 @@ void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry);
  * memory is shared. */
 void gpud_page_set_lines(const struct gpud_page_tx *view, uint32_t entry, uint32_t lines);
 
-/* The same, and gpud_page_notify(). */
+/* gpud_page_publish(), and notifies the receiver if the carrier always has to. Otherwise fence, and
+ * call gpud_page_wake_sleeper(). Both return whether that took a system call. */
 bool gpud_page_hand_over(struct gpud_page_tx *view, uint32_t entry);
 
-/* Announces that `more` frames will be published shortly: a sleeping receiver is woken now, so that
- * it wakes up while the sender works. 0 withdraws this. Returns whether it was woken. */
+/* Announces that `more` frames will be published shortly: a sleeping receiver is woken now, as
+ * above, so that it wakes up while the sender works. 0 withdraws this, and wakes nothing. */
 bool gpud_page_announce(struct gpud_page_tx *view, uint32_t more);
 
 /* The next entry that came back: 1 and *entry, 0 none, −1 a violation. */

@@ -152,7 +152,42 @@ static enum gpud_status write_meta(struct gpud_transport *transport, uint32_t en
                     : GPUD_OK;
 }
 
-bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
+/* A frame that the carrier had to notify its receiver of counts as a kick, as a wake does. */
+static void count_kicks(struct gpud_sender *sender, uint32_t kicks)
+{
+    if (kicks)
+        atomic_fetch_add_explicit(&sender->kicks, kicks, memory_order_relaxed);
+}
+
+void gpud_transports_wake(struct gpud_sender *sender, struct gpud_transport *const *transports,
+                          uint32_t count)
+{
+    uint32_t kicks = 0;
+    atomic_thread_fence(memory_order_seq_cst); /* see gpud_waker_look(); once for all pages */
+    for (uint32_t i = 0; i < count; i++)
+        kicks += gpud_page_wake_sleeper(&transports[i]->page.end);
+    count_kicks(sender, kicks);
+}
+
+void gpud_transports_announce(struct gpud_sender *sender, struct gpud_transport *const *transports,
+                              uint32_t count, uint32_t more)
+{
+    struct gpud_transport *announced[GPUD_RECEIVERS_MAX];
+    uint32_t some = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_page_tx *page = &transports[i]->page;
+        bool has_credit = page->free_count || gpud_page_has_returns(page);
+        uint32_t frames = transports[i]->pending + (has_credit ? more : 0);
+        count_kicks(sender, gpud_page_announce(page, frames));
+        if (frames)
+            announced[some++] = transports[i];
+    }
+    if (some > 0)
+        gpud_transports_wake(sender, announced, some);
+}
+
+void gpud_transport_publish(struct gpud_sender *sender, struct gpud_transport *transport,
+                            uint32_t entry)
 {
     struct gpud_remote *remote = transport->remote;
     transport->pending--;
@@ -171,11 +206,12 @@ bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
                 descriptor->flags |= GPUD_FRAME_VOID;
         }
     }
-    return gpud_page_hand_over(&transport->page, entry);
+    count_kicks(sender, gpud_page_hand_over(&transport->page, entry));
 }
 
 /* Publishes a described frame that is still being written, with no valid rows yet. */
-static bool publish_early(struct gpud_transport *transport, uint32_t entry, uint64_t sequence)
+static void publish_early(struct gpud_sender *sender, struct gpud_transport *transport,
+                          uint32_t entry, uint64_t sequence)
 {
     struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
     bool described = !transport->remote || write_meta(transport, entry) == GPUD_OK;
@@ -184,7 +220,7 @@ static bool publish_early(struct gpud_transport *transport, uint32_t entry, uint
     descriptor->flags |= described ? GPUD_FRAME_BY_LINES : GPUD_FRAME_VOID;
     gpud_page_set_lines(&transport->page, entry, 0);
     transport->pending--;
-    return gpud_page_hand_over(&transport->page, entry);
+    count_kicks(sender, gpud_page_hand_over(&transport->page, entry));
 }
 
 /* Writes the slot's rows up to `lines`, plane by plane, ahead of the word; true: they are. Rows
@@ -231,14 +267,6 @@ static bool set_lines(struct gpud_transport *transport, uint32_t entry, uint64_t
         transport->written[entry] = 0;
     gpud_page_set_lines(&transport->page, entry, lines);
     return lines != GPUD_LINES_LOST;
-}
-
-bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more)
-{
-    const struct gpud_page_tx *page = &transport->page;
-    if (!page->free_count && !gpud_page_has_returns(page))
-        more = 0; /* no credit is left for them */
-    return gpud_page_announce(&transport->page, transport->pending + more);
 }
 
 /* === source ================================================================================== */
@@ -590,8 +618,7 @@ static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery
             descriptor->flags |= GPUD_FRAME_VOID;
             drop_slot(transport, target->entry);
         }
-        if (gpud_transport_publish(transport, target->entry))
-            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+        gpud_transport_publish(sender, transport, target->entry);
     }
     if (delivery->canary)
         return;
@@ -606,7 +633,7 @@ static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery
 }
 
 static void delivery_publish(struct gpud_pending_delivery *pending,
-                             struct gpud_delivery_target *target, bool lost)
+                             const struct gpud_delivery_target *target, bool lost)
 {
     const struct gpud_delivery *delivery = &pending->delivery;
     if (target->entry == GPUD_NO_ENTRY) {
@@ -617,22 +644,43 @@ static void delivery_publish(struct gpud_pending_delivery *pending,
     } else {
         publish_entry(pending->sender, delivery, target, lost);
     }
-    gpud_transport_unref(&target->transport);
-    gpud_link_unref(target->link);
 }
 
-/* Publishes the targets that wait (or, with all, every one; lost: as lost) and keeps the others. */
+/* Wakes the receivers of published targets, and drops their references. */
+static void targets_finish(struct gpud_sender *sender, struct gpud_delivery_target *targets,
+                           uint32_t count)
+{
+    struct gpud_transport *published[GPUD_RECEIVERS_MAX];
+    uint32_t some = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (targets[i].entry != GPUD_NO_ENTRY && !targets[i].early)
+            published[some++] = targets[i].transport;
+    if (some > 0)
+        gpud_transports_wake(sender, published, some);
+    for (uint32_t i = 0; i < count; i++) {
+        gpud_transport_unref(&targets[i].transport);
+        gpud_link_unref(targets[i].link);
+    }
+}
+
+/* Publishes the targets that do not wait (or, with all, every one; lost: as lost) and keeps the
+ * others. All have the frame before the first one is woken, which takes a system call. */
 static void publish_targets(struct gpud_pending_delivery *pending, bool all, bool lost)
 {
     struct gpud_delivery *delivery = &pending->delivery;
-    uint32_t kept = 0;
+    struct gpud_delivery_target published[GPUD_RECEIVERS_MAX];
+    uint32_t kept = 0, count = 0;
     for (uint32_t i = 0; i < delivery->count; i++) {
-        if (all || !gpud_target_waits(&delivery->target[i]))
-            delivery_publish(pending, &delivery->target[i], lost);
-        else
-            delivery->target[kept++] = delivery->target[i];
+        const struct gpud_delivery_target *target = &delivery->target[i];
+        if (all || !gpud_target_waits(target)) {
+            delivery_publish(pending, target, lost);
+            published[count++] = *target;
+        } else {
+            delivery->target[kept++] = *target;
+        }
     }
     delivery->count = kept;
+    targets_finish(pending->sender, published, count);
 }
 
 /* --- the end ------------------------------------------------------------------------------- */
@@ -808,6 +856,7 @@ static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *p
                            made ? "its device accepts no more frames"
                                 : "out of memory for a frame's record");
             delivery_publish(pending, target, true);
+            targets_finish(sender, target, 1);
             if (made)
                 put_record(sender, made);
             continue;
@@ -897,10 +946,12 @@ static enum gpud_status deliver_described(struct gpud_sender *sender,
             gpud_sender_lock(sender);
         }
         /* Wakes receivers early, because the driver's calls take about as long as waking up. */
+        struct gpud_transport *transports[GPUD_RECEIVERS_MAX];
+        uint32_t count = 0;
         for (uint32_t i = 0; i < delivery->count; i++)
-            if (delivery->target[i].transport &&
-                gpud_transport_announce(delivery->target[i].transport, 0))
-                atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+            if (delivery->target[i].transport)
+                transports[count++] = delivery->target[i].transport;
+        gpud_transports_announce(sender, transports, count, 0);
         copies = delivery->count > 0;
     }
     /* Without a record, because no copy is still under way when the call returns. */
@@ -929,6 +980,8 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
     if (!kept)
         return no_record(pending, error);
     struct gpud_delivery *delivery = &kept->delivery;
+    struct gpud_transport *published[GPUD_RECEIVERS_MAX];
+    uint32_t count = 0;
     kept->sender = sender;
     copy_delivery(delivery, &pending->delivery);
     for (uint32_t i = 0; i < delivery->count; i++) {
@@ -952,9 +1005,11 @@ static enum gpud_status keep_writing(struct gpud_sender *sender,
         target->stepwise = copied;
         target->link->info.delivered++;
         sender->info.delivered++;
-        if (publish_early(target->transport, target->entry, delivery->sequence))
-            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+        publish_early(sender, target->transport, target->entry, delivery->sequence);
+        published[count++] = target->transport;
     }
+    if (count > 0)
+        gpud_transports_wake(sender, published, count);
     sender->writing = kept;
     sender->lines = 0;
     struct gpud_slot *written = (struct gpud_slot *)delivery->frame;

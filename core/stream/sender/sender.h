@@ -457,12 +457,18 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
                              const struct gpud_frame_info *info, struct gpud_slot *slot,
                              uint64_t sequence, uint64_t dropped, uint64_t submitted);
 
-/* Publishes a frame that is complete, or whose copy and signal are enqueued. Returns whether the
- * receiver had to be woken. */
-bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry);
+/* Publishes a frame that is complete, or whose copy and signal are enqueued; then
+ * gpud_transports_wake(). */
+void gpud_transport_publish(struct gpud_sender *sender, struct gpud_transport *transport,
+                            uint32_t entry);
 
-/* Announces the described frames and `more` further ones: wakes the receiver early. */
-bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more);
+/* Wakes the receivers that sleep, after frames were published to all of them. */
+void gpud_transports_wake(struct gpud_sender *sender, struct gpud_transport *const *transports,
+                          uint32_t count);
+
+/* Announces the described frames and `more` further ones: wakes the receivers early. */
+void gpud_transports_announce(struct gpud_sender *sender, struct gpud_transport *const *transports,
+                              uint32_t count, uint32_t more);
 
 /* Wakes threads that wait for its credits. */
 static inline void gpud_transport_wake_sender(struct gpud_transport *transport)

@@ -363,8 +363,8 @@ static void write_waiting(struct gpud_link *link)
         struct gpud_waiting_frame *frame = take_waiting(link);
         gpud_transport_describe(link->transport, entry, &frame->info, frame->slot, frame->sequence,
                                 link->info.dropped, frame->info.submitted_ns);
-        if (gpud_transport_publish(link->transport, entry))
-            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+        gpud_transport_publish(sender, link->transport, entry);
+        gpud_transports_wake(sender, &link->transport, 1);
         GPUD_PROBE(publish, sender, link->id, frame->sequence);
         link->info.delivered++;
         sender->info.delivered++;
@@ -1047,9 +1047,12 @@ static enum gpud_status take_slots(struct gpud_sender *sender, unsigned needs, i
 static void submit_announce(struct gpud_sender *sender, struct gpud_link **links, uint32_t count,
                             uint32_t more)
 {
+    struct gpud_transport *ready[GPUD_RECEIVERS_MAX];
+    uint32_t some = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (gpud_link_is_ready(links[i]) && gpud_transport_announce(links[i]->transport, more))
-            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+        if (gpud_link_is_ready(links[i]))
+            ready[some++] = links[i]->transport;
+    gpud_transports_announce(sender, ready, some, more);
 }
 
 void gpud_sender_announce(struct gpud_sender *sender)

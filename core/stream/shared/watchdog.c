@@ -178,11 +178,10 @@ static void end_rest(struct gpud_watchdog *watchdog)
 
 /* Stores the value last, because the watchdog checks it first. A later call does not restart the
  * clock. */
-static void begin_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
+static void begin_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value, int64_t now)
 {
     if (atomic_load(&watchdog->waited[entry]) == value)
         return;
-    int64_t now = gpud_now();
     atomic_store(&watchdog->began[entry], now);
     atomic_store(&watchdog->since[entry], now);
     atomic_store(&watchdog->before[entry], atomic_load(&watchdog->posts));
@@ -195,6 +194,7 @@ enum gpud_status gpud_watchdog_wait_all(const struct gpud_watchdog_word *words, 
 {
     struct gpud_signal_value waits[GPUD_SIGNALS_AT_ONCE];
     uint32_t left = 0;
+    int64_t now = 0;
     enum gpud_status status = GPUD_OK;
     for (uint32_t i = 0; i < count; i++) {
         struct gpud_watchdog *watchdog = words[i].watchdog;
@@ -203,7 +203,9 @@ enum gpud_status gpud_watchdog_wait_all(const struct gpud_watchdog_word *words, 
         /* Noted before the call, from which the driver may not return, and kept if it fails: a
          * queue may still wait for an earlier value of the entry, and writing a word for which no
          * queue waits is harmless. */
-        begin_wait(watchdog, words[i].entry, words[i].value);
+        if (left == 0)
+            now = gpud_now();
+        begin_wait(watchdog, words[i].entry, words[i].value, now);
         waits[left++] =
             (struct gpud_signal_value){watchdog->theirs[words[i].entry], words[i].value};
     }
@@ -234,7 +236,7 @@ enum gpud_status gpud_watchdog_wait_host(struct gpud_watchdog *watchdog, uint32_
                                          uint32_t value, int64_t deadline, struct gpud_error *error)
 {
     if (!gpud_watchdog_reached(watchdog, entry, value)) {
-        begin_wait(watchdog, entry, value);
+        begin_wait(watchdog, entry, value, gpud_now());
         enum gpud_status status =
             gpud_signal_wait_host(watchdog->theirs[entry], value, deadline, error);
         if (status != GPUD_OK)
