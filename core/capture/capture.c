@@ -458,7 +458,8 @@ static enum gpud_status watch_for_card(struct gpud_capture *capture, struct gpud
  * another method; ended. */
 
 /* Held frames live on. GPUD_IO: the driver keeps its buffers, and the ring is still there. must:
- * drop it whatever the driver says. */
+ * the stream is over whatever the driver says; until it has its buffers back, `kept` is the ring.
+ */
 static enum gpud_status drop_ring(struct gpud_capture *capture, bool must, struct gpud_error *error)
 {
     if (!capture->ring)
@@ -466,9 +467,20 @@ static enum gpud_status drop_ring(struct gpud_capture *capture, bool must, struc
     enum gpud_status status = gpud_capture_ring_stop(capture->ring, error);
     if (status != GPUD_OK && !must)
         return status;
-    gpud_capture_ring_drop(capture->ring);
+    if (status == GPUD_OK)
+        gpud_capture_ring_drop(capture->ring);
+    else
+        capture->kept = capture->ring;
     capture->ring = NULL;
     return GPUD_OK;
+}
+
+/* Before the node is closed: the driver frees its buffers when the last is unmapped. */
+static void drop_kept(struct gpud_capture *capture)
+{
+    if (capture->kept)
+        gpud_capture_ring_drop(capture->kept);
+    capture->kept = NULL;
 }
 
 /* Streams by the best allowed method. *refused: the driver did not start, for the reason in *error,
@@ -629,6 +641,12 @@ static enum gpud_capture_event start(struct gpud_capture *capture, struct gpud_e
     uint32_t fps_num = capture->wanted.mode.fps_num, fps_den = capture->wanted.mode.fps_den;
     bool refused = false;
     disarm(capture);
+    if (capture->kept) {
+        why->status = gpud_capture_ring_stop(capture->kept, why);
+        if (why->status != GPUD_OK)
+            return GPUD_CAPTURE_ON_FAILED;
+        drop_kept(capture);
+    }
     gpud_input_set(&capture->node, &capture->signal.now);
     why->status = gpud_capture_negotiate(capture, &format, &placement, why);
     if (why->status == GPUD_OK) {
@@ -746,6 +764,7 @@ static enum gpud_capture_event carry_out(struct gpud_capture *capture,
         break;
     case GPUD_CAPTURE_DO_REOPEN:
         end_stream(capture);
+        drop_kept(capture);
         why->status = reopen(capture, why);
         return capture->node.fd >= 0 ? GPUD_CAPTURE_ON_RETURNED : GPUD_CAPTURE_ON_ABSENT;
     case GPUD_CAPTURE_DO_START:
@@ -773,6 +792,7 @@ static enum gpud_capture_event carry_out(struct gpud_capture *capture,
         return why->status == GPUD_OK ? GPUD_CAPTURE_ON_WATCHED : NO_EVENT;
     case GPUD_CAPTURE_DO_LET_GO:
         drop_ring(capture, true, NULL);
+        drop_kept(capture);
         gpud_lock_take(&capture->node_lock);
         gpud_v4l2_close(&capture->node);
         gpud_lock_release(&capture->node_lock);
@@ -1086,6 +1106,7 @@ void gpud_capture_destroy(struct gpud_capture **capture)
     struct gpud_capture *gone = *capture;
     *capture = NULL;
     drop_ring(gone, true, NULL);
+    drop_kept(gone);
     gpud_v4l2_close(&gone->node);
     unwatch_folders(gone);
     disarm(gone);

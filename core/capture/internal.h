@@ -307,8 +307,8 @@ enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
  *                                    └──the copy is done──▶ driver
  *
  * The frame is the buffer itself, in place, where the driver writes into memory of the device that
- * the frames are wanted on. Frames may outlive the capture, and so does the ring; the driver is not
- * called any more once it was stopped. */
+ * the frames are wanted on. Frames may outlive the capture, and so does the ring; once it was
+ * stopped the driver is called only to give it back the buffers that it kept. */
 /* clang-format on */
 
 /* One bit a buffer in a word; V4L2's own limit was 32 for long. */
@@ -332,7 +332,7 @@ struct gpud_capture_buffer {
 
 struct gpud_capture_ring {
     const struct gpud_log *log;
-    struct gpud_v4l2 *node;     /* the capture's: not touched after the stop */
+    struct gpud_v4l2 *node;     /* the capture's: touched after the stop only while `kept` */
     struct gpud_device *device; /* where the frames shall arrive */
     struct gpud_device *host;
     struct gpud_placement placement;
@@ -355,6 +355,7 @@ struct gpud_capture_ring {
     /* Around calls that give the driver buffers or stop it, so that none comes after the stop. */
     struct gpud_lock driver_lock;
     bool streaming;
+    bool kept; /* it was stopped, and the driver keeps its buffers, which held frames map */
 
     /* Never held while calling a driver or the application. */
     struct gpud_lock lock;
@@ -406,6 +407,7 @@ struct gpud_capture {
     struct gpud_lock node_lock; /* around closing and opening it, and what other threads ask it */
     struct gpud_capture_state state;
     struct gpud_capture_ring *ring; /* NULL: not configured, deferred, or unplugged */
+    struct gpud_capture_ring *kept; /* of a stream that is over: the driver keeps its buffers */
     struct gpud_error failure;      /* in phase FAILED: why */
 
     int watch_fd; /* an epoll, for event loops; -1: none was asked for */
@@ -563,7 +565,8 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
 enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct gpud_error *error);
 
 /* Stops the driver, waits for devices to finish with its buffers, and frees the driver's buffers.
- * GPUD_IO: it keeps them, because acquired frames use them; stop again when those are released. */
+ * GPUD_IO: it keeps them, because acquired frames use them. It gets them back when the last of
+ * those is released, until the ring is dropped; another stop looks whether that was so. */
 enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct gpud_error *error);
 
 /* From now on the epoll watch_fd is readable when an acquire without a wait would have something to

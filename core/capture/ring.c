@@ -250,8 +250,27 @@ static void ring_unref(struct gpud_capture_ring *ring)
     free(ring);
 }
 
+/* The driver has kept its buffers since the stop: with the last frame that maps one it gets them
+ * back. From any thread. */
+static void ring_free_kept(struct gpud_capture_ring *ring)
+{
+    uint32_t none = 0;
+    gpud_lock_take(&ring->driver_lock);
+    gpud_lock_take(&ring->lock);
+    bool unused = ring->kept && !ring->acquired && !ring->pending;
+    gpud_lock_release(&ring->lock);
+    for (uint32_t i = 0; unused && i < ring->buffer_count; i++)
+        buffer_drop(&ring->buffers[i]);
+    if (unused)
+        ring->kept = request_buffers(ring, &none) < 0 && errno == EBUSY;
+    gpud_lock_release(&ring->driver_lock);
+}
+
 void gpud_capture_ring_drop(struct gpud_capture_ring *ring)
 {
+    gpud_lock_take(&ring->driver_lock);
+    ring->kept = false;
+    gpud_lock_release(&ring->driver_lock);
     ring_unwatch(ring);
     ring_unref(ring);
 }
@@ -458,10 +477,14 @@ static void release_in_place(struct gpud_frame *frame)
         gpud_log_error(ring->log, "capture",
                        "work on a frame never ends: its memory is not freed: %s", why.reason);
         atomic_fetch_add(&ring->references, 1); /* leaked on purpose */
+        gpud_lock_take(&ring->lock);
+        ring->pending++;
+        gpud_lock_release(&ring->lock);
     }
     /* Now rather than at the next acquire: until then the driver might run out of buffers. */
     if (!pending || ring_has_back(ring))
         ring_requeue(ring, NULL);
+    ring_free_kept(ring);
     ring_unref(ring);
 }
 
@@ -817,12 +840,13 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
 
     int64_t until = gpud_deadline(STOP_TIMEOUT);
     gpud_lock_take(&ring->lock);
+    bool again = ring->stopped;
     ring->stopped = true; /* what is released from now on waits by itself */
-    while (ring->pending && gpud_lock_wait_until(&ring->lock, &ring->complete, until))
+    while (ring->pending && !again && gpud_lock_wait_until(&ring->lock, &ring->complete, until))
         ;
     uint32_t stuck = ring->pending; /* devices still work on them: their memory must stay */
     gpud_lock_release(&ring->lock);
-    if (stuck) {
+    if (stuck && !again) {
         gpud_log_error(ring->log, "capture",
                        "%s does not finish with %u buffers: their memory is not freed",
                        ring->device->info.name, stuck);
@@ -830,19 +854,27 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
     }
 
     /* A driver may keep mapped buffers, so unused ones are unmapped first. */
+    uint32_t none = 0;
+    gpud_lock_take(&ring->driver_lock);
     gpud_lock_take(&ring->lock);
-    uint64_t in_use = stuck ? UINT64_MAX : ring->in_place ? ring->acquired : 0;
+    uint64_t held = ring->in_place ? ring->acquired : 0, in_use = stuck ? UINT64_MAX : held;
     gpud_lock_release(&ring->lock);
     for (uint32_t i = 0; i < ring->buffer_count; i++)
         if (!(in_use >> i & 1))
             buffer_drop(&ring->buffers[i]);
-    uint32_t none = 0;
-    if (request_buffers(ring, &none) < 0 && errno == EBUSY)
-        return gpud_fail_native(
-            error, GPUD_IO, "errno", EBUSY,
-            "the driver of %s waits for the frames that are still held: release them first",
-            ring->node->path);
-    return GPUD_OK;
+    ring->kept = request_buffers(ring, &none) < 0 && errno == EBUSY;
+    gpud_lock_release(&ring->driver_lock);
+    ring_free_kept(ring); /* a frame may have been released meanwhile */
+    gpud_lock_take(&ring->driver_lock);
+    bool kept = ring->kept;
+    gpud_lock_release(&ring->driver_lock);
+    if (!kept)
+        return GPUD_OK;
+    return gpud_fail_native(error, GPUD_IO, "errno", EBUSY,
+                            "the driver of %s waits for %d frame%s that are still held: release "
+                            "them first",
+                            ring->node->path, __builtin_popcountll(held),
+                            held & (held - 1) ? "s" : "");
 }
 
 /* === arrival ================================================================================= */

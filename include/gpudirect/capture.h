@@ -208,7 +208,9 @@ GPUD_API enum gpud_status gpud_capture_configure(struct gpud_capture *capture,
                                                  const struct gpud_capture_config *config,
                                                  struct gpud_error *error);
 
-/** Stops capturing. The capture is as before gpud_capture_configure(); held frames live on.
+/** Stops capturing. The capture is as before gpud_capture_configure(); held frames live on. Some
+ * drivers keep their buffers until such frames are released: until then no program can set a mode,
+ * and gpud_capture_configure() fails with GPUD_IO, and says how many frames are held.
  *
  * @param capture  the capture
  */

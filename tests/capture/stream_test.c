@@ -401,6 +401,38 @@ static void test_old_driver(void)
     bench_close(&bench);
 }
 
+/* Such a driver after a stop: while frames are held no mode can be set, which says how many they
+ * are; with the last one the driver gets its buffers back, without a call of the application's. */
+static void test_stop_of_an_old_driver(void)
+{
+    struct bench bench = {.method = "mmap", .driver.keeps_mapped = true};
+    bench_stream(&bench);
+    struct gpud_frame *first = bench_pass(&bench, 0, 1), *second = bench_pass(&bench, 1, 2);
+    gpud_capture_stop(bench.capture);
+    CHECK(!bench.driver.streaming && bench.driver.count, "the driver has its buffers back");
+    EXPECT(GPUD_IO, "2 frames that are still held",
+           configure_format(bench.capture, "UYVY", 640, 360, 0, 1, &e));
+    gpud_frame_release(&first);
+    EXPECT(GPUD_IO, "1 frame that are still held",
+           configure_format(bench.capture, "UYVY", 640, 360, 0, 1, &e));
+    CHECK(bench.driver.count, "the driver has its buffers back");
+    bench_check_plane(second, 0, 2);
+    bench.driver.mapped = 0;
+    gpud_frame_release(&second);
+    CHECK(!bench.driver.count, "the driver keeps its buffers when no frame is held");
+    WORKS(configure_format(bench.capture, "UYVY", 640, 360, 0, 1, &e));
+
+    /* The capture ends before its frames: its node is closed, and the driver is not called. */
+    first = bench_pass(&bench, 0, 3);
+    gpud_capture_stop(bench.capture);
+    gpud_capture_destroy(&bench.capture);
+    uint64_t calls = bench.driver.calls;
+    bench_check_plane(first, 0, 3);
+    gpud_frame_release(&first);
+    CHECK_EQUAL(bench.driver.calls, calls);
+    bench_close(&bench);
+}
+
 /* --- releases from many threads while frames flow ------------------------------------------ */
 
 struct traffic {
@@ -470,6 +502,7 @@ int main(void)
     test_frames_outlive("userptr");
     test_frames_outlive("mmap");
     test_old_driver();
+    test_stop_of_an_old_driver();
     test_threads();
     puts("ok");
     return 0;
