@@ -238,7 +238,7 @@ const struct gpud_route_ops gpud_map_route = {
 
 /* === peer ==================================================================================== */
 /* the sender's copy engine writes into memory of the receiver's GPU, over NVLink or PCIe, or
- * inside one GPU, there also between two drivers. */
+ * inside one GPU: there also between two drivers, and rows of frames that are images. */
 
 static bool peer_can_connect(const struct gpud_endpoint *sender,
                              const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
@@ -255,6 +255,9 @@ static bool peer_can_connect(const struct gpud_endpoint *sender,
                      clause);
         return false;
     }
+    if (share_device(sender, receiver) && sender->caps & receiver->caps & GPUD_CAP_SHARE &&
+        sender->caps & GPUD_CAP_IMAGES)
+        return true; /* one copy inside it makes rows of an image */
     if (strcmp(sender->kind, receiver->kind) != 0 || sender->reach_count == 0) {
         gpud_print_n(why, GPUD_REASON_MAX, "only between GPUs of one vendor, by CUDA or by HIP");
         return false;
@@ -700,7 +703,7 @@ static bool allowed(const struct gpud_route_ops *route, const struct gpud_endpoi
 }
 
 /* Slots that are images are read in place by a receiver that takes those of the very same GPU. For
- * all others a route that copies makes rows of them. */
+ * all others a route that copies makes rows of them: on the same GPU `peer`, by one copy there. */
 static bool takes_slots(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
                         const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {

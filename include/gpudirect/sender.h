@@ -123,9 +123,10 @@ struct gpud_sender_params {
      * media has the modifier 0 are lent as images of the modifier among these that the driver
      * prefers, GPUD_MODIFIER_IMPLICIT if it has none of the others. A receiver that takes it
      * (gpud_receiver_params.modifiers) maps them. Every other one gets rows, by a route that
-     * copies, which becomes a copy from the image by the GPU. Where the driver has none of them for
-     * a format, and on other devices, frames are lent as rows: gpud_frame_info.layout of a lent
-     * frame has the modifier, and how its planes lie.
+     * copies, which becomes a copy from the image by the GPU: on the same device "peer", by that
+     * copy alone. Where the driver has none of them for a format, and on other devices, frames are
+     * lent as rows: gpud_frame_info.layout of a lent frame has the modifier, and how its planes
+     * lie.
      *
      * The application puts a VkImage of its own on the frame's memory
      * (gpud_memory_export_vulkan()). When it submits the frame its own work on it must be done, the
