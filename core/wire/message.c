@@ -154,8 +154,10 @@ static void media(struct codec *codec, struct gpud_media *media)
         return;
     }
     media->kind = (enum gpud_media_kind)number;
-    for (size_t i = 0; i < kind->member_count; i++)
-        member(codec, &kind->members[i], (uint8_t *)media + kind->members[i].offset);
+    struct gpud_media_walk walk = {.kind = kind};
+    const struct gpud_media_member *next;
+    while ((next = gpud_media_next(&walk, media)) != NULL)
+        member(codec, next, (uint8_t *)media + walk.offset);
     text(codec, media->extra, sizeof(media->extra));
 }
 

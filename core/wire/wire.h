@@ -216,7 +216,7 @@ static inline bool gpud_auth_is_done(const struct gpud_auth *auth)
  * carries those (wire/wire.h). */
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 11
+#define GPUD_MESSAGE_VERSION 12
 #define GPUD_MESSAGE_MAX 16384
 #define GPUD_MESSAGE_HANDLES (2 + GPUD_RING_MEMORIES_MAX)
 

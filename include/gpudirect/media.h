@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /** @file
- * What the frames of a stream are: pictures, blocks of sound, ancillary data or other data, with
- * everything that a receiver needs to use them. A zero in any field means "unknown", but for those
- * that say how a frame lies in memory.
+ * What the frames of a stream are: pictures, blocks of sound, ancillary data, other data or
+ * tensors, with everything that a receiver needs to use them. A zero in any field means "unknown",
+ * but for those that say how a frame lies in memory.
  *
  * The structs hold no pointers and may be copied. They are not thread-safe by themselves.
  */
@@ -21,6 +21,7 @@ enum gpud_media_kind {
     GPUD_MEDIA_AUDIO,
     GPUD_MEDIA_ANCILLARY, /**< what accompanies pictures: SMPTE ST 291 packets, captions */
     GPUD_MEDIA_DATA,
+    GPUD_MEDIA_TENSOR, /**< arrays of numbers: what a neural network takes and gives */
 };
 
 /** A fraction; 0/0 and 0/1: unknown. */
@@ -214,12 +215,66 @@ struct gpud_data {
     uint64_t max_size; /**< required: bytes of the largest frame; at most UINT32_MAX */
 };
 
+/* --- tensors ------------------------------------------------------------------------------- */
+
+/** Tensors of a frame. */
+#define GPUD_TENSORS_MAX 16
+/** Dimensions of a tensor. */
+#define GPUD_TENSOR_DIMENSIONS_MAX 8
+
+/** What the elements of a tensor are: the codes of DLPack's DLDataTypeCode. Those of less than a
+ * byte do not travel. */
+enum gpud_tensor_code {
+    GPUD_TENSOR_INT = 0,
+    GPUD_TENSOR_UINT = 1,
+    GPUD_TENSOR_FLOAT = 2,
+    GPUD_TENSOR_BFLOAT = 4,
+    GPUD_TENSOR_COMPLEX = 5,
+    GPUD_TENSOR_BOOL = 6,
+    GPUD_TENSOR_FLOAT8_E3M4 = 7,
+    GPUD_TENSOR_FLOAT8_E4M3 = 8,
+    GPUD_TENSOR_FLOAT8_E4M3B11FNUZ = 9,
+    GPUD_TENSOR_FLOAT8_E4M3FN = 10,
+    GPUD_TENSOR_FLOAT8_E4M3FNUZ = 11,
+    GPUD_TENSOR_FLOAT8_E5M2 = 12,
+    GPUD_TENSOR_FLOAT8_E5M2FNUZ = 13,
+    GPUD_TENSOR_FLOAT8_E8M0FNU = 14,
+};
+
+/** A tensor. All fields but the name are required; gpud_media_from_string() fills in strides and
+ * offsets. */
+struct gpud_tensor {
+    /** "": none; else as a name in caps, "boxes", and another one than the frame's others have */
+    char name[32];
+    uint8_t code;        /**< of an element: enum gpud_tensor_code */
+    uint8_t bits;        /**< of an element: 8 to 128 */
+    uint16_t lanes;      /**< of an element: 1 but for vectors */
+    uint32_t dimensions; /**< 1..GPUD_TENSOR_DIMENSIONS_MAX; the numbers of others are 0 */
+    /** elements of each dimension, from the outermost on, which is the batch if there is one */
+    uint32_t size[GPUD_TENSOR_DIMENSIONS_MAX];
+    /** elements from one to the next of each dimension, as in DLPack; at least 1 */
+    uint32_t stride[GPUD_TENSOR_DIMENSIONS_MAX];
+    uint64_t offset; /**< of its first element, in bytes from the start of the frame */
+};
+
+/** Tensors that travel together. A frame has at most UINT32_MAX bytes. */
+struct gpud_tensors {
+    uint32_t count;            /**< required: 1..GPUD_TENSORS_MAX */
+    struct gpud_fraction rate; /**< frames a second */
+    /** One bit a tensor, the first one's is 1: its first dimension is a batch, of which a frame may
+     * have only a part, the same of all these tensors. gpud_frame_info.bytes says how large:
+     * gpud_tensors_get_batch(). The tensors have their places for the largest one; the last in the
+     * frame is one of them. */
+    uint64_t batch;
+    struct gpud_tensor tensor[GPUD_TENSORS_MAX]; /**< the first `count` entries count */
+};
+
 /* --- any of these -------------------------------------------------------------------------- */
 
 /** Bytes of gpud_media.extra. */
 #define GPUD_MEDIA_EXTRA_MAX 1536
 /** Room for what gpud_media_to_string() writes of any media. */
-#define GPUD_MEDIA_TEXT_MAX 3072
+#define GPUD_MEDIA_TEXT_MAX 8192
 
 /** What the frames of a stream are. */
 struct gpud_media {
@@ -228,6 +283,7 @@ struct gpud_media {
         struct gpud_picture picture; /**< PICTURE */
         struct gpud_audio audio;     /**< AUDIO */
         struct gpud_data data;       /**< ANCILLARY, DATA */
+        struct gpud_tensors tensors; /**< TENSOR */
     };
     /** What the fields above have no place for, in the syntax of caps: "name=(type)value, …" and no
      * other blanks; "": nothing. It travels as it is. */
@@ -260,9 +316,12 @@ GPUD_API bool gpud_media_equal(const struct gpud_media *a, const struct gpud_med
  * framerate=25/1". Types in parentheses, features and a semicolon at the end are accepted.
  * video/x-raw and video/x-bayer are pictures, with the layout of gpud_layout_init() (of a format
  * that it does not know the planes stay 0, to be filled in); audio/x-raw is sound; meta/x-st-2038
- * and closedcaption/… are ancillary; every other type is data. Fields and values that struct
- * gpud_media cannot express go to `extra`. Sound has a field samples-per-block and data a field
- * max-size, which GStreamer does not know.
+ * and closedcaption/… are ancillary; other/tensors, format=static, as NNStreamer has them, are
+ * tensors; every other type is data. Fields and values that struct gpud_media cannot express go to
+ * `extra`. Sound has a field samples-per-block and data a field max-size, which GStreamer does not
+ * know. Tensors have fields that NNStreamer does not know: names="boxes,scores", strides as
+ * dimensions, offsets="0,1536", batch=(bitmask)0x3; without strides and offsets all elements lie
+ * one after the other.
  *
  * Whether the result is complete is for gpud_media_get_layout() to say.
  *
@@ -288,6 +347,32 @@ GPUD_API enum gpud_status gpud_media_from_string(struct gpud_media *media, const
  */
 GPUD_API enum gpud_status gpud_media_to_string(const struct gpud_media *media, char *text,
                                                size_t size, struct gpud_error *error);
+
+/** The bytes that a frame of tensors has in use: what gpud_frame_set_size() takes.
+ *
+ * @param tensors  valid ones
+ * @param batch  how many parts of the batch it has, 0 to the size of the first dimension; without a
+ *     batch 0
+ * @return the bytes; 0: the batch is larger, or it is none of a first tensor whose parts have one
+ *     byte, which cannot be told from one part
+ */
+GPUD_API uint64_t gpud_tensors_get_bytes(const struct gpud_tensors *tensors, uint32_t batch);
+
+/** The reverse.
+ *
+ * @param tensors  valid ones
+ * @param bytes  gpud_frame_info.bytes of a received frame
+ * @return how many parts of the batch the frame has; 0 without a batch
+ */
+GPUD_API uint32_t gpud_tensors_get_batch(const struct gpud_tensors *tensors, uint64_t bytes);
+
+/** Describes tensors for people: 'float32 64x6 "boxes", int64 64 "classes"'.
+ *
+ * @param tensors  valid ones
+ * @param text  filled, with a NUL at the end
+ * @param size  bytes that text has room for, at least 1; what does not fit is left out
+ */
+GPUD_API void gpud_tensors_to_string(const struct gpud_tensors *tensors, char *text, size_t size);
 
 GPUD_END_DECLS
 

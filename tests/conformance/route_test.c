@@ -980,6 +980,12 @@ static void test_aperture(const struct way *way)
 
 /* --- media that are no pictures --------------------------------------------------------------- */
 
+/* clang-format off */
+#define TENSOR(text, of, wide, at, a, b, c) \
+    {.name = (text), .code = GPUD_TENSOR_##of, .bits = (wide), .lanes = 1, .offset = (at), \
+     .dimensions = 3, .size = {(a), (b), (c)}, .stride = {(b) * (c), (c), 1}}
+/* clang-format on */
+
 static const struct gpud_media sorts[] = {
     {.kind = GPUD_MEDIA_AUDIO,
      .audio = {.format = "S24LE", .rate = 48000, .channels = 2, .positions = 3, .block = 961}},
@@ -988,14 +994,38 @@ static const struct gpud_media sorts[] = {
     {.kind = GPUD_MEDIA_DATA,
      .data = {.type = "meta/x-klv", .max_size = 65536},
      .extra = "parsed=(boolean)true"},
+    {.kind = GPUD_MEDIA_TENSOR, /* planes of a picture, fixed and as a batch that is not full */
+     .tensors = {.count = 1, .tensor = {TENSOR("", FLOAT, 16, 0, 3, 240, 320)}}},
+    {.kind = GPUD_MEDIA_TENSOR,
+     .tensors = {.count = 4,
+                 .batch = 0xe,
+                 .tensor = {TENSOR("anchors", BFLOAT, 16, 0, 9, 5, 1),
+                            TENSOR("boxes", FLOAT, 32, 256, 64, 6, 1),
+                            TENSOR("scores", FLOAT8_E4M3FN, 8, 2048, 64, 1, 1),
+                            TENSOR("classes", INT, 64, 2304, 64, 1, 1)}}},
 #ifdef GPUD_TEST_MEDIA /* in tests/toy */
-    {.kind = GPUD_MEDIA_DATA + 1, .data = {.type = "toy/x-points", .max_size = 100}},
+    {.kind = GPUD_MEDIA_TENSOR + 1, .data = {.type = "toy/x-points", .max_size = 100}},
 #endif
 };
 #define SORTS (COUNT(sorts))
 #define FRAMES 5
 
-/* Blocks of every size, the largest first. Returns the bytes of all. */
+/* The first bytes of the slot, those of a unit and so many units at most are in use. Returns the
+ * bytes of all. */
+static uint64_t send_units(struct scene *scene, const struct gpud_media_units *units, uint64_t most)
+{
+    uint64_t sent = 0;
+    for (unsigned frame = 0; frame < FRAMES; frame++) {
+        uint64_t part = 1 + (most - 1) * (FRAMES - 1 - frame) / (FRAMES - 1);
+        uint64_t bytes = units->unit ? units->first + units->unit * part : scene->layout.size;
+        SEND_BLOCK(scene->sender, &scene->layout, bytes, ++scene->number);
+        sent += bytes;
+    }
+    return sent;
+}
+
+/* Blocks of every size, the largest first; they are copied as often as pictures are. Returns the
+ * bytes of all. */
 static uint64_t send_all(struct scene *scene)
 {
     uint64_t sent = 0;
@@ -1005,19 +1035,17 @@ static uint64_t send_all(struct scene *scene)
         CHECK(scene->layout.size == media_size(&sorts[i]), "a layout of %llu bytes",
               (unsigned long long)scene->layout.size);
         scene_wait(scene, 1);
-        uint64_t unit = gpud_media_get_unit(&sorts[i]), units = scene->layout.size / unit;
-        if (unit > 1) {
+        struct gpud_media_units units = gpud_media_get_units(&sorts[i]);
+        if (units.unit != 1) {
             struct gpud_frame *part = ACQUIRE_SLOT(scene->sender, 20 * GPUD_SEC);
-            WORKS(gpud_frame_set_size(part, unit + 1, &e)); /* a part of a sample */
+            WORKS(gpud_frame_set_size(part, units.first + units.unit + 1, &e)); /* and a part */
             EXPECT(GPUD_INVALID, "a multiple of",
                    gpud_sender_submit(scene->sender, &part, 20 * GPUD_SEC, &e));
             gpud_frame_release(&part);
         }
-        for (unsigned frame = 0; frame < FRAMES; frame++) {
-            uint64_t bytes = unit * (1 + (units - 1) * (FRAMES - 1 - frame) / (FRAMES - 1));
-            SEND_BLOCK(scene->sender, &scene->layout, bytes, ++scene->number);
-            sent += bytes;
-        }
+        uint64_t most = units.unit ? (scene->layout.size - units.first) / units.unit : 1;
+        COPIES(scene, FRAMES, scene->way->lent_cpu, scene->way->lent_gpu,
+               sent += send_units(scene, &units, most));
     }
     scene_end(scene);
     return sent;
@@ -1045,6 +1073,9 @@ static void test_media(const struct way *way)
         CHECK_EQUAL(board->frames, SORTS * FRAMES);
         CHECK_EQUAL(board->bytes, sent);
         CHECK_EQUAL(board->gaps, 0);
+        /* And a test frame of each. */
+        CHECK_EQUAL(board->info.copies_cpu, SORTS * (FRAMES + 1) * way->receiver_cpu);
+        CHECK_EQUAL(board->info.copies_gpu, SORTS * (FRAMES + 1) * way->receiver_gpu);
         CHECK(strcmp(board->info.path, way->path) == 0, "the route is %s", board->info.path);
         unsigned formats = 0, at = 0;
         for (const struct peer_note *note;
@@ -1380,7 +1411,7 @@ int main(int argc, char **argv)
         {"inside one process", test_same_process},
         {"an aperture too small for all slots", test_aperture},
         {"frames that are announced", test_announcements},
-        {"sound, ancillary and other data", test_media},
+        {"sound, ancillary and other data, tensors", test_media},
         {"pictures that are handed over while they are written", test_lines},
         {"a live sender that changes its format", test_formats},
 #ifdef GPUD_SIGNAL_LIMIT

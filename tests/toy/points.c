@@ -20,7 +20,7 @@ static const struct gpud_media_field fields[] = {
     {"points", &gpud_form_size, offsetof(struct gpud_media, data.max_size), NULL},
 };
 
-static bool has_type(const char *type)
+static bool has_type(const char *type, const char *text)
 {
     return strcmp(type, TYPE) == 0;
 }
@@ -37,7 +37,7 @@ static const char *get_type(const struct gpud_media *media)
 
 static enum gpud_status check(const struct gpud_media *media, struct gpud_error *error)
 {
-    if (!has_type(media->data.type) || media->data.max_size < 1)
+    if (!has_type(media->data.type, "") || media->data.max_size < 1)
         return gpud_fail(error, GPUD_INVALID, "a cloud without points");
     return GPUD_OK;
 }
@@ -47,9 +47,9 @@ static void get_layout(const struct gpud_media *media, struct gpud_layout *layou
     gpud_media_fill_layout(layout, "points", media->data.max_size * POINT_SIZE);
 }
 
-static uint32_t get_unit(const struct gpud_media *media)
+static void get_units(const struct gpud_media *media, struct gpud_media_units *units)
 {
-    return POINT_SIZE;
+    units->unit = POINT_SIZE;
 }
 
 extern const struct gpud_media_kind_ops gpud_media_points;
@@ -64,5 +64,5 @@ const struct gpud_media_kind_ops gpud_media_points = {
     .get_type = get_type,
     .check = check,
     .get_layout = get_layout,
-    .get_unit = get_unit,
+    .get_units = get_units,
 };

@@ -101,7 +101,7 @@ static void test_media(void)
     struct gpud_layout layout;
     char text[GPUD_MEDIA_TEXT_MAX];
     WORKS(gpud_media_from_string(&media, "toy/x-points, points=(int)100", &e));
-    CHECK_EQUAL(media.kind, GPUD_MEDIA_DATA + 1);
+    CHECK_EQUAL(media.kind, GPUD_MEDIA_TENSOR + 1);
     CHECK_EQUAL(media_size(&media), 1600);
     WORKS(gpud_media_get_layout(&media, &layout, &e));
     CHECK(strcmp(layout.format, "points") == 0 && layout.planes == 1, "the layout");
@@ -114,7 +114,7 @@ static void test_media(void)
     EXPECT(GPUD_INVALID, "a cloud without points", gpud_media_check(&media, &e));
     media.data.max_size = (1 << 20) + 1;
     EXPECT(GPUD_INVALID, "where there is no such value", gpud_media_check(&media, &e));
-    media.kind = GPUD_MEDIA_DATA + 2;
+    media.kind = GPUD_MEDIA_TENSOR + 2;
     EXPECT(GPUD_INVALID, "no kind of media", gpud_media_check(&media, &e));
     WORKS(gpud_media_from_string(&media, "meta/x-klv, max-size=(int)10", &e));
     CHECK_EQUAL(media.kind, GPUD_MEDIA_DATA);

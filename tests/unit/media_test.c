@@ -7,6 +7,11 @@
 #include "support/check.h"
 #include "support/media.h"
 
+#define TENSORS_TEXT                                                               \
+    "other/tensors, format=(string)static, num_tensors=(int)3, "                   \
+    "dimensions=(string)\"6:64\\05464\\05464\", "                                  \
+    "types=(string)\"float32\\054bfloat16\\054int64\", framerate=(fraction)25/1, " \
+    "names=(string)\"boxes\\054scores\\054classes\""
 #define PICTURE_TEXT "video/x-raw, format=(string)UYVY, width=(int)64, height=(int)32"
 
 static struct gpud_media parse(const char *text)
@@ -36,8 +41,150 @@ static void check_text(const struct gpud_media *media, const char *wanted)
         CHECK(!gpud_media_equal(&m, &good), "%s", #__VA_ARGS__); \
     } while (0)
 
+/* Texts as NNStreamer's and as this library's, where the tensors lie, batches, and what cannot be.
+ */
+static void test_tensors(void)
+{
+    char text[GPUD_MEDIA_TEXT_MAX];
+    struct gpud_media media = parse(TENSORS_TEXT);
+    const struct gpud_tensors *tensors = &media.tensors;
+    const struct gpud_tensor *boxes = &tensors->tensor[0], *scores = boxes + 1,
+                             *classes = boxes + 2;
+    struct gpud_layout layout;
+    CHECK_EQUAL(media.kind, GPUD_MEDIA_TENSOR);
+    CHECK(boxes->dimensions == 2 && boxes->size[0] == 64 && boxes->size[1] == 6 &&
+              boxes->stride[0] == 6 && boxes->stride[1] == 1 && boxes->offset == 0,
+          "the boxes are %ux%u", boxes->size[0], boxes->size[1]);
+    CHECK(scores->code == GPUD_TENSOR_BFLOAT && scores->bits == 16 && scores->offset == 1536,
+          "the scores, at %llu", (unsigned long long)scores->offset);
+    CHECK(classes->code == GPUD_TENSOR_INT && classes->bits == 64 && classes->offset == 1664,
+          "the classes, at %llu", (unsigned long long)classes->offset);
+    WORKS(gpud_media_get_layout(&media, &layout, &e));
+    WORKS(gpud_layout_check(&layout, &e));
+    CHECK(gpud_layout_is_block(&layout) && layout.size == 1664 + 512, "%llu bytes",
+          (unsigned long long)layout.size);
+    check_text(&media, TENSORS_TEXT);
+    gpud_tensors_to_string(tensors, text, sizeof(text));
+    CHECK_TEXT(text, "float32 64x6 \"boxes\", bfloat16 64 \"scores\", int64 64 \"classes\"");
+    gpud_tensors_to_string(tensors, text, 12);
+    CHECK_TEXT(text, "float32 64x");
+    media = parse("other/tensors, format=static, num_tensors=1, dimensions=3:4:1:1, types=uint8x4, "
+                  "framerate=0/1, custom=7");
+    gpud_tensors_to_string(tensors, text, sizeof(text));
+    CHECK_TEXT(text, "uint8x4 1x1x4x3");
+    CHECK_TEXT(media.extra, "custom=(int)7");
+    CHECK_EQUAL(media_size(&media), 48);
+    media = parse("other/tensors, format=static, dimensions=3.4, types=int8.complex128");
+    CHECK_EQUAL(tensors->count, 2);
+    CHECK_EQUAL(media_size(&media), 3 + 4 * 16);
+
+    /* Others than NNStreamer's, which a reader of these caps may pass over. */
+    media = parse("other/tensors, format=static, dimensions=\"2:8,8\", types=\"float16,bool\", "
+                  "strides=\"1:4,2\", offsets=\"256,0\", batch=(bitmask)0x1");
+    check_text(&media, "other/tensors, format=(string)static, num_tensors=(int)2, "
+                       "dimensions=(string)\"2:8\\0548\", types=(string)\"float16\\054bool\", "
+                       "framerate=(fraction)0/1, strides=(string)\"1:4\\0542\", "
+                       "offsets=(string)\"256\\0540\", batch=(bitmask)0x0000000000000001");
+    CHECK_EQUAL(media_size(&media), 256 + 8 * 4 * 2);
+    struct gpud_media_units units = gpud_media_get_units(&media);
+    for (uint32_t batch = 0; batch <= 8; batch++) {
+        CHECK_EQUAL(gpud_tensors_get_bytes(tensors, batch), 256 + 8 * batch);
+        CHECK_EQUAL(gpud_tensors_get_batch(tensors, 256 + 8 * batch), batch);
+        CHECK(gpud_media_units_allow(&units, 256 + 8 * batch), "a batch of %u", batch);
+        CHECK(!gpud_media_units_allow(&units, 255 + 8 * batch), "a part of a batch");
+    }
+    CHECK_EQUAL(gpud_tensors_get_bytes(tensors, 9), 0);
+    media = parse("other/tensors, format=static, dimensions=8, types=int16, batch=(bitmask)0x1");
+    units = gpud_media_get_units(&media);
+    CHECK_EQUAL(gpud_tensors_get_bytes(tensors, 0), 1);
+    CHECK(gpud_media_units_allow(&units, 1) && !gpud_media_units_allow(&units, 3),
+          "a batch of none");
+    media.tensors.tensor[0].bits = 8;
+    CHECK_EQUAL(gpud_tensors_get_bytes(tensors, 0), 0);
+    CHECK_EQUAL(gpud_tensors_get_bytes(tensors, 1), 1);
+    media.tensors.batch = 0;
+    units = gpud_media_get_units(&media);
+    CHECK(!gpud_media_units_allow(&units, 8), "a part of tensors without a batch");
+    CHECK_EQUAL(gpud_tensors_get_bytes(tensors, 0), 8);
+    CHECK_EQUAL(gpud_tensors_get_batch(tensors, 8), 0);
+
+    /* Such as describe each frame in itself are data. */
+    media = parse("other/tensors, format=(string)flexible, max-size=100");
+    CHECK(media.kind == GPUD_MEDIA_DATA, "flexible tensors are kind %d", (int)media.kind);
+    media = parse("other/tensors, max-size=100");
+    CHECK(media.kind == GPUD_MEDIA_DATA, "unknown tensors are kind %d", (int)media.kind);
+
+    /* The longest text. */
+    media = (struct gpud_media){.kind = GPUD_MEDIA_TENSOR, .tensors.count = GPUD_TENSORS_MAX};
+    fill_text(media.extra, sizeof(media.extra), 'k');
+    gpud_print(media.extra, "%s", "a=(string)b");
+    for (unsigned i = 0; i < GPUD_TENSORS_MAX; i++) {
+        struct gpud_tensor *one = &media.tensors.tensor[i];
+        *one = (struct gpud_tensor){.code = GPUD_TENSOR_FLOAT8_E4M3B11FNUZ,
+                                    .bits = 8,
+                                    .lanes = 60000,
+                                    .dimensions = GPUD_TENSOR_DIMENSIONS_MAX,
+                                    .offset = 4000000000 + i};
+        memset(one->name, 'a' + (int)i, sizeof(one->name) - 1);
+        for (unsigned k = 0; k < GPUD_TENSOR_DIMENSIONS_MAX; k++) {
+            one->size[k] = 1;
+            one->stride[k] = UINT32_MAX - k;
+        }
+    }
+    WORKS(gpud_media_to_string(&media, text, sizeof(text), &e));
+    check_text(&media, text);
+
+    struct gpud_media good = parse(TENSORS_TEXT);
+    struct gpud_tensor *m_boxes = NULL;
+#define BENT_BOXES(says, ...) BENT(says, m_boxes = m.tensors.tensor; __VA_ARGS__)
+    BENT("1 to 16", m.tensors.count = 0);
+    BENT("number 17", m.tensors.count = 17);
+    BENT("more", m.tensors.count = 2);
+    BENT("more", m.tensors.batch = 8);
+    BENT("25/0", m.tensors.rate.den = 0);
+    BENT_BOXES("DLPack's code", m_boxes->code = 3);
+    BENT_BOXES("{2, 4, 1}", m_boxes->bits = 4);
+    BENT_BOXES("{2, 32, 0}", m_boxes->lanes = 0);
+    BENT_BOXES("letters", m_boxes->name[2] = ',');
+    BENT_BOXES("two tensors", strcpy(m_boxes->name, "scores"));
+    BENT_BOXES("no end", memset(m_boxes->name, 'a', sizeof(m_boxes->name)));
+    BENT_BOXES("neither can be 0", m_boxes->size[1] = 0);
+    BENT_BOXES("neither can be 0", m_boxes->stride[0] = 0);
+    BENT_BOXES("another number", m_boxes->dimensions = 0);
+    BENT_BOXES("another number", m_boxes->dimensions = 1);
+    BENT_BOXES("number 9", m_boxes->dimensions = 9);
+    BENT_BOXES("does not end", m_boxes->size[0] = UINT32_MAX);
+    BENT_BOXES("does not end", m_boxes->stride[0] = UINT32_MAX);
+    BENT_BOXES("does not end", m_boxes->offset = UINT64_MAX);
+    BENT_BOXES("does not end", m_boxes->offset = UINT64_MAX - 1535);
+    BENT_BOXES("does not end",
+               for (unsigned i = 0; i < 8; i++) m_boxes->size[i] = m_boxes->stride[i] = UINT32_MAX;
+               m_boxes->dimensions = 8);
+    BENT("must be equal", m.tensors.batch = 7; m.tensors.tensor[1].size[0] = 63);
+    BENT("come first", m.tensors.batch = 1);
+    BENT_BOXES("overlap", m.tensors.batch = 7; m_boxes->stride[0] = 5);
+    WORKS(gpud_media_from_string(&media,
+                                 "other/tensors,format=static,num_tensors=2,dimensions=4,"
+                                 "types=int8",
+                                 &e));
+    EXPECT(GPUD_INVALID, "tensor 1", gpud_media_check(&media, &e));
+    WORKS(gpud_media_from_string(&media, "other/tensors,format=static", &e));
+    EXPECT(GPUD_INVALID, "no tensors", gpud_media_check(&media, &e));
+    static const char *const odd[] = {
+        "types=float31",         "types=int8x0",
+        "types=int8x65536",      "dimensions=1:2:3:4:5:6:7:8:9",
+        "dimensions=4294967296", "dimensions=-1",
+        "offsets=1:2",           "names=abcdefghijklmnopqrstuvwxyzabcdef"};
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        snprintf(text, sizeof(text), "other/tensors,format=static,%s", odd[i]);
+        media = parse(text);
+        CHECK(media.extra[0] && media.tensors.count == 0, "%s is taken", odd[i]);
+    }
+}
+
 int main(void)
 {
+    test_tensors();
     char text[GPUD_MEDIA_TEXT_MAX];
     struct gpud_media media = parse("video/x-raw,format=UYVY,width=1920,height=1080,framerate=25/1,"
                                     "interlace-mode=interleaved,field-order=top-field-first,"
@@ -232,7 +379,7 @@ int main(void)
     }
     gpud_media_from_string(&media, "video/x-raw(memory:X", NULL); /* features are not looked into */
     struct gpud_media good = parse(PICTURE_TEXT);
-    BENT("no kind", m.kind = (enum gpud_media_kind)4);
+    BENT("no kind", m.kind = (enum gpud_media_kind)5);
     BENT("0x32", m.picture.layout.width = 0);
     BENT("rate of 25/0", m.picture.rate.num = 25);
     BENT("rate of 25/0", m.picture.max_rate.num = 25);
@@ -268,14 +415,18 @@ int main(void)
     struct gpud_media other;
     media = (struct gpud_media){.kind = GPUD_MEDIA_PICTURE};
     fill_media(&media);
-    const struct gpud_media_kind_ops *kind = gpud_media_find_kind(GPUD_MEDIA_PICTURE);
-    for (size_t i = 0; i < kind->member_count; i++) {
-        const struct gpud_media_member *member = &kind->members[i];
-        for (uint8_t k = 0; k < (member->width ? member->count : 1); k++) {
-            other = media;
-            ((char *)&other)[member->offset + (size_t)k * member->width] ^= 1;
-            CHECK(!gpud_media_equal(&media, &other), "member %zu is not compared", i);
-        }
+    struct gpud_media tensors = parse(TENSORS_TEXT);
+    const struct gpud_media *whole[] = {&media, &tensors};
+    for (size_t i = 0; i < 2; i++) {
+        struct gpud_media_walk walk = {.kind = gpud_media_find_kind(whole[i]->kind)};
+        const struct gpud_media_member *member;
+        while ((member = gpud_media_next(&walk, whole[i])) != NULL)
+            for (uint8_t k = 0; k < (member->width ? member->count : 1); k++) {
+                other = *whole[i];
+                ((char *)&other)[walk.offset + (size_t)k * member->width] ^= 1;
+                CHECK(!gpud_media_equal(whole[i], &other), "what is at %zu is not compared",
+                      walk.offset);
+            }
     }
     other = media;
     other.extra[0] ^= 1;
@@ -297,6 +448,7 @@ int main(void)
         {"meta/x-klv,max-size=65536", 60},
         {"meta/x-st-2038,max-size=4194304", 16},
         {"meta/x-klv,max-size=4294967295", 8},
+        {TENSORS_TEXT, 6},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         media = parse(cases[i].text);

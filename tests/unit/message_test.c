@@ -45,14 +45,15 @@ static void check_media(const struct gpud_media *media)
 {
     const struct gpud_media_kind_ops *kind = gpud_media_find_kind((uint32_t)media->kind);
     CHECK(kind, "%d is no kind of media", (int)media->kind);
-    for (size_t i = 0; i < kind->member_count; i++) {
-        const struct gpud_media_member *member = &kind->members[i];
-        const char *at = (const char *)media + member->offset;
+    struct gpud_media_walk walk = {.kind = kind};
+    const struct gpud_media_member *member;
+    while ((member = gpud_media_next(&walk, media)) != NULL) {
+        const char *at = (const char *)media + walk.offset;
         CHECK(member->width || memchr(at, 0, member->count), "a text without an end");
         for (uint8_t k = 0; member->width && k < member->count; k++)
             CHECK(gpud_media_allows(member,
                                     gpud_media_get_number(at + k * member->width, member->width)),
-                  "member %zu is what cannot be", i);
+                  "what cannot be, at %zu", walk.offset);
     }
 }
 
@@ -253,8 +254,8 @@ static void single_messages(void)
         const char *says;
     } bent[] = {
         {0, 'g', GPUD_PEER, "does not speak"},
-        {4, 12, GPUD_UNSUPPORTED, "speaks version 12 of the protocol, this library 11"},
-        {4, 10, GPUD_UNSUPPORTED, "speaks version 10 of the protocol, this library 11"},
+        {4, 13, GPUD_UNSUPPORTED, "speaks version 13 of the protocol, this library 12"},
+        {4, 11, GPUD_UNSUPPORTED, "speaks version 11 of the protocol, this library 12"},
         {6, 0, GPUD_PEER, "malformed"},
         {6, GPUD_MESSAGE_SLOTS + 1, GPUD_PEER, "malformed"},
         {6, 127, GPUD_PEER, "malformed"},
@@ -292,9 +293,26 @@ static void single_messages(void)
     CHECK(message.offer.ring.memories == GPUD_RING_MEMORIES_MAX + 1 &&
               message.offer.media.picture.layout.size == UINT64_C(0xfedcba9876543210),
           "encoding changed the message");
-    NO_SENSE(OFFER, message.offer.media.kind = GPUD_MEDIA_DATA + 1);
+    NO_SENSE(OFFER, message.offer.media.kind = GPUD_MEDIA_TENSOR + 1);
     NO_SENSE(OFFER, message.offer.media.picture.scan = GPUD_SCAN_FIELDS + 1);
     NO_SENSE(OFFER, message.offer.media.picture.colorimetry.matrix = 2);
+    /* Of a list what is in use alone. */
+    make(&message, GPUD_MESSAGE_OFFER, true);
+    WORKS(gpud_media_from_string(&message.offer.media,
+                                 "other/tensors,format=static,dimensions=\"6:64,64\","
+                                 "types=\"float32,int64\",names=\"boxes,classes\",batch=0x3",
+                                 &e));
+    encode(&wire, &message);
+    size_t two = wire.size;
+    WORKS(decode(&got, &wire, wire.size, &e));
+    CHECK(gpud_media_equal(&got.offer.media, &message.offer.media), "other tensors");
+    message.offer.media.tensors.count = 1;
+    encode(&wire, &message);
+    CHECK(wire.size < two, "one tensor takes as much as two");
+    WORKS(decode(&got, &wire, wire.size, &e));
+    CHECK_EQUAL(got.offer.media.tensors.tensor[1].dimensions, 0);
+    message.offer.media.tensors.count = GPUD_TENSORS_MAX + 1;
+    no_sense(&message);
     NO_SENSE(GROW, message.grow.memories++);
     CHECK_EQUAL(message.grow.memories, GPUD_RING_MEMORIES_MAX + 1);
     NO_SENSE(GROW, message.grow.handle[7].type = KINDS_MAX);

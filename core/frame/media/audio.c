@@ -29,7 +29,7 @@ static const struct gpud_media_field fields[] = {
     {"samples-per-block", &gpud_form_number, AT(block), NULL},
 };
 
-static bool has_type(const char *type)
+static bool has_type(const char *type, const char *text)
 {
     return strcmp(type, "audio/x-raw") == 0;
 }
@@ -79,6 +79,11 @@ static uint32_t audio_get_unit(const struct gpud_media *media)
     return sample_bytes(media->audio.format) * media->audio.channels;
 }
 
+static void get_units(const struct gpud_media *media, struct gpud_media_units *units)
+{
+    units->unit = audio_get_unit(media);
+}
+
 static uint64_t get_duration(const struct gpud_media *media, uint64_t bytes)
 {
     return bytes / audio_get_unit(media) * (uint64_t)GPUD_SEC / media->audio.rate;
@@ -105,7 +110,7 @@ const struct gpud_media_kind_ops gpud_media_audio = {
     .get_type = audio_get_type,
     .check = audio_check,
     .get_layout = audio_get_layout,
-    .get_unit = audio_get_unit,
+    .get_units = get_units,
     .get_duration = get_duration,
     .get_rate = get_rate,
 };

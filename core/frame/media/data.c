@@ -15,12 +15,12 @@ static const struct gpud_media_field fields[] = {
     {"max-size", &gpud_form_size, offsetof(struct gpud_media, data.max_size), NULL},
 };
 
-static bool is_ancillary(const char *type)
+static bool is_ancillary(const char *type, const char *text)
 {
     return strcmp(type, "meta/x-st-2038") == 0 || strncmp(type, "closedcaption/", 14) == 0;
 }
 
-static bool is_any(const char *type)
+static bool is_any(const char *type, const char *text)
 {
     return type[0] != '\0';
 }
@@ -53,9 +53,9 @@ static void data_get_layout(const struct gpud_media *media, struct gpud_layout *
     gpud_media_fill_layout(layout, "data", media->data.max_size);
 }
 
-static uint32_t data_get_unit(const struct gpud_media *media)
+static void data_get_units(const struct gpud_media *media, struct gpud_media_units *units)
 {
-    return 1;
+    units->unit = 1;
 }
 
 #define DATA(text, of_type)                                                                       \
@@ -63,7 +63,7 @@ static uint32_t data_get_unit(const struct gpud_media *media)
         .name = (text), .members = members, .member_count = sizeof(members) / sizeof(members[0]), \
         .fields = fields, .field_count = sizeof(fields) / sizeof(fields[0]),                      \
         .has_type = (of_type), .complete = data_complete, .get_type = data_get_type,              \
-        .check = data_check, .get_layout = data_get_layout, .get_unit = data_get_unit,            \
+        .check = data_check, .get_layout = data_get_layout, .get_units = data_get_units,          \
     }
 
 const struct gpud_media_kind_ops gpud_media_ancillary = DATA("ancillary data", is_ancillary);

@@ -127,6 +127,15 @@ static bool text_read_field(const char **at, struct gpud_text_field *found)
     return true;
 }
 
+bool gpud_text_has(const char *fields, const char *name, const char *value)
+{
+    struct gpud_text_field found;
+    while (*fields == ',' && (fields++, text_read_field(&fields, &found)))
+        if (strcmp(found.name, name) == 0)
+            return strcmp(found.value, value) == 0;
+    return false;
+}
+
 static bool is_number(const char *value, char also)
 {
     value += *value == '-';
@@ -192,6 +201,7 @@ static const struct gpud_media_kind_ops *const kinds[] = {
     [GPUD_MEDIA_AUDIO] = &gpud_media_audio,
     [GPUD_MEDIA_ANCILLARY] = &gpud_media_ancillary,
     [GPUD_MEDIA_DATA] = &gpud_media_data,
+    [GPUD_MEDIA_TENSOR] = &gpud_media_tensor,
     GPUD_TEST_MEDIA
 };
 
@@ -204,6 +214,33 @@ const struct gpud_media_kind_ops *gpud_media_find_kind(uint32_t kind)
 }
 
 /* --- members ------------------------------------------------------------------------------- */
+
+const struct gpud_media_member *gpud_media_next(struct gpud_media_walk *walk,
+                                                const struct gpud_media *media)
+{
+    if (walk->opened != walk->next) { /* what was returned is there: are there structs behind it? */
+        const struct gpud_media_member *number = &walk->kind->members[walk->next - 1];
+        uint32_t used = number->list ? *(const uint32_t *)((const char *)media + walk->offset) : 0;
+        walk->opened = walk->next;
+        walk->list = number->list;
+        walk->item = walk->next_of_item = 0;
+        walk->items = used < number->limit ? used : number->limit;
+    }
+    if (walk->list && walk->next_of_item == walk->list->member_count) {
+        walk->next_of_item = 0;
+        walk->item++;
+    }
+    if (walk->list && walk->item < walk->items) {
+        const struct gpud_media_member *member = &walk->list->members[walk->next_of_item++];
+        walk->offset = member->offset + walk->item * walk->list->size;
+        return member;
+    }
+    walk->list = NULL;
+    if (walk->next == walk->kind->member_count)
+        return NULL;
+    walk->offset = walk->kind->members[walk->next].offset;
+    return &walk->kind->members[walk->next++];
+}
 
 uint64_t gpud_media_get_number(const void *at, uint8_t width)
 {
@@ -244,11 +281,9 @@ bool gpud_media_allows(const struct gpud_media_member *member, uint64_t value)
     return listed && (member->limit == 0 || value <= member->limit);
 }
 
-static enum gpud_status check_member(const struct gpud_media_member *member,
-                                     const struct gpud_media *media, const char *kind,
-                                     struct gpud_error *error)
+static enum gpud_status check_member(const struct gpud_media_member *member, const char *at,
+                                     const char *kind, struct gpud_error *error)
 {
-    const char *at = (const char *)media + member->offset;
     if (!member->width && !memchr(at, '\0', member->count))
         return gpud_fail(error, GPUD_INVALID, "%s with a text that has no end", kind);
     for (uint8_t i = 0; member->width && i < member->count; i++) {
@@ -267,8 +302,10 @@ enum gpud_status gpud_media_check(const struct gpud_media *media, struct gpud_er
     enum gpud_status status = GPUD_OK;
     if (!kind)
         return gpud_fail(error, GPUD_INVALID, "%u is no kind of media", (unsigned)media->kind);
-    for (size_t i = 0; i < kind->member_count && status == GPUD_OK; i++)
-        status = check_member(&kind->members[i], media, kind->name, error);
+    struct gpud_media_walk walk = {.kind = kind};
+    const struct gpud_media_member *member;
+    while (status == GPUD_OK && (member = gpud_media_next(&walk, media)) != NULL)
+        status = check_member(member, (const char *)media + walk.offset, kind->name, error);
     if (status == GPUD_OK)
         status = kind->check(media, error);
     return status == GPUD_OK ? media_check_extra(media->extra, error) : status;
@@ -285,10 +322,13 @@ void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint
     };
 }
 
-uint32_t gpud_media_get_unit(const struct gpud_media *media)
+struct gpud_media_units gpud_media_get_units(const struct gpud_media *media)
 {
     const struct gpud_media_kind_ops *kind = gpud_media_find_kind(media->kind);
-    return kind->get_unit ? kind->get_unit(media) : 0;
+    struct gpud_media_units units = {0};
+    if (kind->get_units)
+        kind->get_units(media, &units);
+    return units;
 }
 
 uint32_t gpud_media_get_rate(const struct gpud_media *media)
@@ -314,7 +354,7 @@ uint64_t gpud_media_get_duration(const struct gpud_media *media, uint64_t bytes)
 uint32_t gpud_media_default_slots(const struct gpud_media *media, uint32_t pictures)
 {
     struct gpud_layout layout;
-    if (media->kind == GPUD_MEDIA_PICTURE)
+    if (media->kind == GPUD_MEDIA_PICTURE || media->kind == GPUD_MEDIA_TENSOR)
         return pictures;
     gpud_media_find_kind(media->kind)->get_layout(media, &layout);
     uint64_t fitting = BLOCK_SLOTS_BYTES / layout.size;
@@ -338,9 +378,10 @@ bool gpud_media_equal(const struct gpud_media *a, const struct gpud_media *b)
 {
     const struct gpud_media_kind_ops *kind = gpud_media_find_kind(a->kind);
     bool equal = kind && a->kind == b->kind && strcmp(a->extra, b->extra) == 0;
-    for (size_t i = 0; equal && i < kind->member_count; i++) {
-        const struct gpud_media_member *member = &kind->members[i];
-        const char *x = (const char *)a + member->offset, *y = (const char *)b + member->offset;
+    struct gpud_media_walk walk = {.kind = kind};
+    const struct gpud_media_member *member;
+    while (equal && (member = gpud_media_next(&walk, a)) != NULL) {
+        const char *x = (const char *)a + walk.offset, *y = (const char *)b + walk.offset;
         equal = member->width ? memcmp(x, y, (size_t)member->width * member->count) == 0
                               : strncmp(x, y, member->count) == 0;
     }
@@ -487,8 +528,9 @@ static bool write_text(const struct gpud_media_field *field, const void *part,
 /* Enums have the size of an unsigned int. */
 static bool forms_read_name(const struct gpud_media_field *field, const char *value, void *part)
 {
-    for (unsigned i = 0; !field->names[i] || field->names[i][0]; i++)
-        if (field->names[i] && strcmp(field->names[i], value) == 0) {
+    const char *const *names = field->detail;
+    for (unsigned i = 0; !names[i] || names[i][0]; i++)
+        if (names[i] && strcmp(names[i], value) == 0) {
             *(unsigned *)part = i;
             return true;
         }
@@ -498,7 +540,7 @@ static bool forms_read_name(const struct gpud_media_field *field, const char *va
 static bool write_name(const struct gpud_media_field *field, const void *part,
                        char value[GPUD_VALUE_MAX])
 {
-    const char *name = field->names[*(const unsigned *)part];
+    const char *name = ((const char *const *)field->detail)[*(const unsigned *)part];
     gpud_print_n(value, GPUD_VALUE_MAX, "%s", name ? name : "");
     return name != NULL;
 }
@@ -549,7 +591,7 @@ enum gpud_status gpud_media_from_string(struct gpud_media *media, const char *te
         text_skip_blanks(&at);
     }
     uint32_t of = 0; /* the first kind that has the type; what no other has is data */
-    while (of < KINDS && (of == GPUD_MEDIA_DATA || !kinds[of]->has_type(type)))
+    while (of < KINDS && (of == GPUD_MEDIA_DATA || !kinds[of]->has_type(type, at)))
         of++;
     made.kind = of < KINDS ? (enum gpud_media_kind)of : GPUD_MEDIA_DATA;
     const struct gpud_media_kind_ops *kind = kinds[made.kind];

@@ -43,21 +43,23 @@ static const uint8_t matrices[] = {
 #define MATRICES_WRITTEN (sizeof(matrices) - 1)
 
 /* clang-format off */
-#define PLANE(i) \
-    GPUD_MEDIA_NUMBER(picture.layout.plane[i].offset, 0), \
-    GPUD_MEDIA_NUMBER(picture.layout.plane[i].stride, 0), \
-    GPUD_MEDIA_NUMBER(picture.layout.plane[i].row_bytes, 0), \
-    GPUD_MEDIA_NUMBER(picture.layout.plane[i].rows, 0)
 #define FRACTION(member) \
     GPUD_MEDIA_NUMBER(picture.member.num, INT32_MAX), \
     GPUD_MEDIA_NUMBER(picture.member.den, INT32_MAX)
+
+static const struct gpud_media_member plane_members[] = {
+    GPUD_MEDIA_NUMBER(picture.layout.plane[0].offset, 0),
+    GPUD_MEDIA_NUMBER(picture.layout.plane[0].stride, 0),
+    GPUD_MEDIA_NUMBER(picture.layout.plane[0].row_bytes, 0),
+    GPUD_MEDIA_NUMBER(picture.layout.plane[0].rows, 0),
+};
+static const struct gpud_media_list planes = GPUD_MEDIA_LIST(picture.layout.plane, plane_members);
 
 static const struct gpud_media_member members[] = {
     GPUD_MEDIA_TEXT(picture.layout.format),
     GPUD_MEDIA_NUMBER(picture.layout.width, 0),
     GPUD_MEDIA_NUMBER(picture.layout.height, 0),
-    GPUD_MEDIA_NUMBER(picture.layout.planes, 0),
-    PLANE(0), PLANE(1), PLANE(2), PLANE(3),
+    GPUD_MEDIA_COUNT(picture.layout.planes, picture.layout.plane, &planes),
     GPUD_MEDIA_NUMBER(picture.layout.size, 0),
     GPUD_MEDIA_NUMBER(picture.layout.modifier, 0),
     FRACTION(rate),
@@ -87,7 +89,6 @@ static const struct gpud_media_member members[] = {
     GPUD_MEDIA_NUMBER(picture.views, INT32_MAX),
 };
 /* clang-format on */
-_Static_assert(GPUD_PLANES_MAX == 4, "the planes among the members");
 
 /* --- the fields of caps -------------------------------------------------------------------- */
 
@@ -300,7 +301,7 @@ static bool is_bayer(const char *format)
     return false;
 }
 
-static bool has_type(const char *type)
+static bool has_type(const char *type, const char *text)
 {
     return strcmp(type, "video/x-raw") == 0 || strcmp(type, BAYER) == 0;
 }

@@ -655,7 +655,7 @@ enum gpud_status gpud_session_next_frame(struct gpud_session *session, uint32_t 
         return GPUD_AGAIN; /* the next call finds the next frame */
     }
     uint64_t bytes = descriptor.bytes; /* 0: all */
-    if (bytes && (session->unit == 0 || bytes > session->layout.size || bytes % session->unit != 0))
+    if (bytes && (bytes > session->layout.size || !gpud_media_units_allow(&session->units, bytes)))
         return frames_refuse(error,
                              "a block larger than its slot or with a part of a sample, or a part "
                              "of a picture");

@@ -280,7 +280,7 @@ static enum gpud_status session_create(struct gpud_receiver *receiver,
     made->queue = gpud_queue_ref(receiver->queue);
     made->epoch = offer->epoch;
     made->layout = layout;
-    made->unit = gpud_media_get_unit(&offer->media);
+    made->units = gpud_media_get_units(&offer->media);
     made->entries = slots;
     made->page_fd = made->metas_handle.fd = -1;
     atomic_init(&made->wake, -1);

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "frame/frame.h"
+#include "frame/media/media.h"
 #include "route/route.h"
 #include "stream/shared/shared.h"
 #include "wire/wire.h"
@@ -53,10 +54,10 @@ struct gpud_session {
     uint32_t slots_max;   /* of the sender's ring, if the receiver asks; 0: the ring is its own */
     uint32_t slots_asked; /* under the receiver's lock */
     struct gpud_layout layout;
-    uint32_t unit;                /* of the frames' media: see gpud_media_get_unit() */
-    bool by_lines;                /* frames may come while they are written */
-    bool uploads;                 /* frames are copied from `ring` into `upload` */
-    enum gpud_signal_place place; /* of the signals */
+    struct gpud_media_units units; /* of the frames' media */
+    bool by_lines;                 /* frames may come while they are written */
+    bool uploads;                  /* frames are copied from `ring` into `upload` */
+    enum gpud_signal_place place;  /* of the signals */
 
     int page_fd;
     struct gpud_page *page;

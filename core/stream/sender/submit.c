@@ -1173,12 +1173,12 @@ static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpu
                          "a large meta of %zu bytes, and gpud_sender_params.large_meta_max is %u",
                          frame->info.large_meta_size, sender->large_meta_max);
     uint64_t bytes = frame->info.bytes;
-    uint32_t unit = bytes ? gpud_media_get_unit(&sender->media) : 1;
-    if (unit == 0 || bytes % unit)
-        return gpud_fail(
-            error, GPUD_INVALID,
-            "%llu bytes of the frame are in use: all, or a multiple of %u, can be sent",
-            (unsigned long long)bytes, unit);
+    struct gpud_media_units units = gpud_media_get_units(&sender->media);
+    if (bytes && !gpud_media_units_allow(&units, bytes))
+        return gpud_fail(error, GPUD_INVALID,
+                         "%llu bytes of the frame are in use: all, or a multiple of %u behind the "
+                         "first %llu, can be sent",
+                         (unsigned long long)bytes, units.unit, (unsigned long long)units.first);
     return GPUD_OK;
 }
 

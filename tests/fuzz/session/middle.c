@@ -236,7 +236,7 @@ static void mutate_offer(struct gpud_offer *offer, struct fuzz_input *input)
         offer->signal = which / 8 % 5;
         break;
     case 5:
-        offer->media.kind = (enum gpud_media_kind)(which / 8 % 4);
+        offer->media.kind = (enum gpud_media_kind)(which / 8 % 5);
         break;
     case 6:
         offer->large_meta_max = odd_number(input, offer->large_meta_max);
