@@ -60,14 +60,14 @@ static const struct format {
 
 static const struct {
     const char *name;
-    enum array_kind kind;
+    enum gpud_tensor_code kind;
     unsigned bytes;
 } samples[] = {
-    {"S8", ARRAY_INT, 1},    {"U8", ARRAY_UINT, 1},
-    {"S16LE", ARRAY_INT, 2}, {"U16LE", ARRAY_UINT, 2},
-    {"S32LE", ARRAY_INT, 4}, {"U32LE", ARRAY_UINT, 4},
-    {"S24_32LE", ARRAY_INT, 4},
-    {"F32LE", ARRAY_FLOAT, 4}, {"F64LE", ARRAY_FLOAT, 8},
+    {"S8", GPUD_TENSOR_INT, 1},    {"U8", GPUD_TENSOR_UINT, 1},
+    {"S16LE", GPUD_TENSOR_INT, 2}, {"U16LE", GPUD_TENSOR_UINT, 2},
+    {"S32LE", GPUD_TENSOR_INT, 4}, {"U32LE", GPUD_TENSOR_UINT, 4},
+    {"S24_32LE", GPUD_TENSOR_INT, 4},
+    {"F32LE", GPUD_TENSOR_FLOAT, 4}, {"F64LE", GPUD_TENSOR_FLOAT, 8},
 };
 
 /* clang-format on */
@@ -84,7 +84,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(struct gpud_error *erro
 }
 
 /* Lengths of the dimensions from the last on, each stride the product of those behind it. */
-static void lay_out(struct array *array, enum array_kind kind, unsigned bytes, int dimensions,
+static void lay_out(struct array *array, enum gpud_tensor_code kind, unsigned bytes, int dimensions,
                     const int64_t *shape)
 {
     int64_t stride = bytes;
@@ -127,7 +127,7 @@ void array_copy(const struct array *array, char *to, const char *from, const int
 
 void array_raw(struct array *array, uint64_t size)
 {
-    lay_out(array, ARRAY_UINT, 1, 1, (const int64_t[]){(int64_t)size});
+    lay_out(array, GPUD_TENSOR_UINT, 1, 1, (const int64_t[]){(int64_t)size});
 }
 
 /* Copies a format's name, with "LE" for "BE" at its end: whether it is big-endian. */
@@ -230,7 +230,7 @@ static bool lay_out_plane(struct array *array, const struct form *form,
         return refuse(error,
                       "the rows of %s begin in mid-number (stride %u, offset %llu): use frame.raw",
                       layout->format, plane->stride, (unsigned long long)plane->offset);
-    lay_out(array, ARRAY_UINT, form->bytes, form->channels > 1 ? 3 : 2,
+    lay_out(array, GPUD_TENSOR_UINT, form->bytes, form->channels > 1 ? 3 : 2,
             (const int64_t[]){plane->rows, width, form->channels});
     array->big_endian = form->big_endian;
     array->strides[0] = plane->stride;
@@ -249,7 +249,7 @@ bool array_of_plane(struct array *array, char name[ARRAY_NAME_MAX],
         return lay_out_plane(array, &form, layout, plane, error);
     }
     snprintf(name, ARRAY_NAME_MAX, "%u", plane);
-    lay_out(array, ARRAY_UINT, 1, 2,
+    lay_out(array, GPUD_TENSOR_UINT, 1, 2,
             (const int64_t[]){layout->plane[plane].rows, layout->plane[plane].row_bytes});
     array->strides[0] = layout->plane[plane].stride;
     array->offset = layout->plane[plane].offset;
@@ -319,6 +319,38 @@ static bool of_sound(struct array *array, const struct gpud_audio *audio, uint64
     return true;
 }
 
+bool array_of_tensor(struct array *array, char name[ARRAY_NAME_MAX],
+                     const struct gpud_tensors *tensors, uint32_t at, uint64_t size,
+                     struct gpud_error *error)
+{
+    const struct gpud_tensor *tensor = &tensors->tensor[at];
+    unsigned bytes = tensor->bits / 8u;
+    int64_t shape[ARRAY_DIMENSIONS_MAX];
+    if (tensor->lanes != 1)
+        return refuse(error,
+                      "tensor %u has vectors of %u numbers, which are of no array: use "
+                      "frame.raw",
+                      at, tensor->lanes);
+    if (tensor->offset % bytes)
+        return refuse(error,
+                      "tensor %u begins at byte %llu, in mid-number of %u bytes: give it another "
+                      "place in the sender's caps (offsets=), or use frame.raw",
+                      at, (unsigned long long)tensor->offset, bytes);
+    for (uint32_t i = 0; i < tensor->dimensions; i++)
+        shape[i] = tensor->size[i];
+    if (tensors->batch >> at & 1)
+        shape[0] = gpud_tensors_get_batch(tensors, size);
+    lay_out(array, (enum gpud_tensor_code)tensor->code, bytes, (int)tensor->dimensions, shape);
+    for (uint32_t i = 0; i < tensor->dimensions; i++)
+        array->strides[i] = (int64_t)tensor->stride[i] * bytes;
+    array->offset = tensor->offset;
+    if (tensor->name[0])
+        snprintf(name, ARRAY_NAME_MAX, "%s", tensor->name);
+    else
+        snprintf(name, ARRAY_NAME_MAX, "%u", at);
+    return true;
+}
+
 bool array_of_frame(struct array *array, const struct gpud_media *media,
                     const struct gpud_layout *layout, uint64_t size, struct gpud_error *error)
 {
@@ -327,6 +359,11 @@ bool array_of_frame(struct array *array, const struct gpud_media *media,
         return of_picture(array, layout, error);
     case GPUD_MEDIA_AUDIO:
         return of_sound(array, &media->audio, size, error);
+    case GPUD_MEDIA_TENSOR:
+        if (media->tensors.count > 1)
+            return refuse(error, "a frame of %u tensors: use those of frame.tensors",
+                          media->tensors.count);
+        return array_of_tensor(array, (char[ARRAY_NAME_MAX]){0}, &media->tensors, 0, size, error);
     default:
         array_raw(array, size);
         return true;

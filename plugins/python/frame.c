@@ -734,21 +734,51 @@ static void view_free(PyObject *self)
 
 /* --- the buffer protocol ------------------------------------------------------------------- */
 
-/* The format of module struct, and the name of numpy's type. */
+/* The format of module struct, which NULL says that there is not, or the name of numpy's type. */
 static const char *view_describe(const struct array *array, bool for_struct)
 {
-    static const char *const names[3][4][2] = {
-        [ARRAY_INT] = {{"b", "int8"}, {"h", "int16"}, {"i", "int32"}, {"q", "int64"}},
-        [ARRAY_UINT] = {{"B", "uint8"}, {"H", "uint16"}, {"I", "uint32"}, {"Q", "uint64"}},
-        [ARRAY_FLOAT] = {{NULL, NULL}, {"e", "float16"}, {"f", "float32"}, {"d", "float64"}},
+    static const struct {
+        enum gpud_tensor_code kind;
+        unsigned bytes;
+        const char *format, *name;
+    } all[] = {
+        {GPUD_TENSOR_INT, 1, "b", "int8"},
+        {GPUD_TENSOR_INT, 2, "h", "int16"},
+        {GPUD_TENSOR_INT, 4, "i", "int32"},
+        {GPUD_TENSOR_INT, 8, "q", "int64"},
+        {GPUD_TENSOR_UINT, 1, "B", "uint8"},
+        {GPUD_TENSOR_UINT, 2, "H", "uint16"},
+        {GPUD_TENSOR_UINT, 4, "I", "uint32"},
+        {GPUD_TENSOR_UINT, 8, "Q", "uint64"},
+        {GPUD_TENSOR_FLOAT, 2, "e", "float16"},
+        {GPUD_TENSOR_FLOAT, 4, "f", "float32"},
+        {GPUD_TENSOR_FLOAT, 8, "d", "float64"},
+        {GPUD_TENSOR_BFLOAT, 2, NULL, "bfloat16"},
+        {GPUD_TENSOR_COMPLEX, 8, "Zf", "complex64"},
+        {GPUD_TENSOR_COMPLEX, 16, "Zd", "complex128"},
+        {GPUD_TENSOR_BOOL, 1, "?", "bool"},
+        {GPUD_TENSOR_FLOAT8_E3M4, 1, NULL, "float8_e3m4"},
+        {GPUD_TENSOR_FLOAT8_E4M3, 1, NULL, "float8_e4m3"},
+        {GPUD_TENSOR_FLOAT8_E4M3B11FNUZ, 1, NULL, "float8_e4m3b11fnuz"},
+        {GPUD_TENSOR_FLOAT8_E4M3FN, 1, NULL, "float8_e4m3fn"},
+        {GPUD_TENSOR_FLOAT8_E4M3FNUZ, 1, NULL, "float8_e4m3fnuz"},
+        {GPUD_TENSOR_FLOAT8_E5M2, 1, NULL, "float8_e5m2"},
+        {GPUD_TENSOR_FLOAT8_E5M2FNUZ, 1, NULL, "float8_e5m2fnuz"},
+        {GPUD_TENSOR_FLOAT8_E8M0FNU, 1, NULL, "float8_e8m0fnu"},
     };
-    static const char *const big_names[3][4][2] = {
-        [ARRAY_INT] = {{NULL, NULL}, {">h", ">i2"}, {">i", ">i4"}, {">q", ">i8"}},
-        [ARRAY_UINT] = {{NULL, NULL}, {">H", ">u2"}, {">I", ">u4"}, {">Q", ">u8"}},
-        [ARRAY_FLOAT] = {{NULL, NULL}, {">e", ">f2"}, {">f", ">f4"}, {">d", ">f8"}},
+    static const char *const big_names[3][3][2] = {
+        [GPUD_TENSOR_INT] = {{">h", ">i2"}, {">i", ">i4"}, {">q", ">i8"}},
+        [GPUD_TENSOR_UINT] = {{">H", ">u2"}, {">I", ">u4"}, {">Q", ">u8"}},
+        [GPUD_TENSOR_FLOAT] = {{">e", ">f2"}, {">f", ">f4"}, {">d", ">f8"}},
     };
-    unsigned size = array->bytes == 1 ? 0 : array->bytes == 2 ? 1 : array->bytes == 4 ? 2 : 3;
-    return (array->big_endian ? big_names : names)[array->kind][size][for_struct ? 0 : 1];
+    if (array->big_endian)
+        return big_names[array->kind][array->bytes == 2   ? 0
+                                      : array->bytes == 4 ? 1
+                                                          : 2][for_struct ? 0 : 1];
+    unsigned i = 0;
+    while (all[i].kind != array->kind || all[i].bytes != array->bytes)
+        i++;
+    return for_struct ? all[i].format : all[i].name;
 }
 
 /* Whether the elements lie one behind the other. */
@@ -783,6 +813,9 @@ static int view_get_buffer(PyObject *self, Py_buffer *buffer, int flags)
                      hold->device);
         return -1;
     }
+    if (!view_describe(&view->array, true))
+        return refuse_buffer(buffer, "numbers of this type are of no buffer: use DLPack "
+                                     "(torch.from_dlpack), or frame.raw");
     if ((flags & PyBUF_WRITABLE) && hold->read_only)
         return refuse_buffer(buffer, "the frame is shared with others: copy it to change it");
     if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !array_is_contiguous(&view->array))
@@ -986,6 +1019,17 @@ static struct hold *settable(PyObject *self, PyObject *value, const char *name)
 
 /* --- arrays -------------------------------------------------------------------------------- */
 
+/* The array of a tensor. False with an exception. */
+static bool find_tensor(struct hold *hold, uint32_t at, struct array *array,
+                        char name[ARRAY_NAME_MAX])
+{
+    struct gpud_error error;
+    if (array_of_tensor(array, name, &hold->media->media.tensors, at, hold->info.bytes, &error))
+        return true;
+    PyErr_SetString(PyExc_BufferError, error.reason);
+    return false;
+}
+
 /* False with an exception of that class. */
 static bool find_array(struct hold *hold, struct array *array, PyObject *class)
 {
@@ -1037,15 +1081,20 @@ static PyObject *get_of_array(PyObject *self, void *closure)
     return value;
 }
 
-/* Copies a buffer of the frame's shape and type, which the caller has compared, into a lent frame:
- * on any device, since the CPU may map it. */
-static PyObject *frame_fill(PyObject *self, PyObject *object)
+/* Copies a buffer of the shape and type of the frame, or of a tensor of it, which the caller has
+ * compared, into a lent frame: on any device, since the CPU may map it. */
+static PyObject *frame_fill(PyObject *self, PyObject *args)
 {
     struct array array;
     int64_t strides[ARRAY_DIMENSIONS_MAX];
     Py_buffer buffer;
+    PyObject *object, *target = NULL;
+    if (!PyArg_ParseTuple(args, "O|O!:_fill", &object, types[TYPE_PLANE], &target))
+        return NULL;
     HELD hold = settable(self, object, "the content");
-    if (!hold || !find_array(hold, &array, PyExc_BufferError) ||
+    if (target)
+        array = ((struct view *)target)->array;
+    if (!hold || (!target && !find_array(hold, &array, PyExc_BufferError)) ||
         PyObject_GetBuffer(object, &buffer, PyBUF_STRIDED_RO) < 0)
         return NULL;
     char *to = NULL;
@@ -1118,6 +1167,25 @@ static PyObject *get_planes(PyObject *self, void *closure)
     return planes;
 }
 
+static PyObject *get_tensors(PyObject *self, void *closure)
+{
+    HELD hold = frame_get_hold(self);
+    if (!hold || hold_check(hold) < 0)
+        return NULL;
+    const struct gpud_media *media = &hold->media->media;
+    uint32_t count = media->kind == GPUD_MEDIA_TENSOR ? media->tensors.count : 0;
+    PyObject *tensors = PyDict_New();
+    for (uint32_t i = 0; tensors && i < count; i++) {
+        struct array array;
+        char name[ARRAY_NAME_MAX];
+        PyObject *view = find_tensor(hold, i, &array, name) ? view_new(hold, &array) : NULL;
+        if (!view || PyDict_SetItemString(tensors, name, view) < 0)
+            Py_CLEAR(tensors);
+        Py_XDECREF(view);
+    }
+    return tensors;
+}
+
 /* --- what is known of it ------------------------------------------------------------------- */
 
 static PyObject *get_valid(PyObject *self, void *closure)
@@ -1165,6 +1233,8 @@ static PyObject *get_format(PyObject *self, void *closure)
     const struct gpud_media *media = &hold->media->media;
     if (media->kind == GPUD_MEDIA_PICTURE)
         return PyUnicode_FromString(media->picture.layout.format);
+    if (media->kind == GPUD_MEDIA_TENSOR)
+        return PyUnicode_FromString("tensors");
     return PyUnicode_FromString(media->kind == GPUD_MEDIA_AUDIO ? media->audio.format
                                                                 : media->data.type);
 }
@@ -1265,14 +1335,9 @@ static PyObject *get_size(PyObject *self, void *closure)
     return hold ? PyLong_FromUnsignedLongLong(hold->info.bytes) : NULL;
 }
 
-static int set_size(PyObject *self, PyObject *value, void *closure)
+/* 0, or -1 with an exception. */
+static int resize(struct hold *hold, uint64_t bytes)
 {
-    HELD hold = settable(self, value, "size");
-    if (!hold)
-        return -1;
-    unsigned long long bytes = PyLong_AsUnsignedLongLong(value);
-    if (bytes == (unsigned long long)-1 && PyErr_Occurred())
-        return -1;
     struct gpud_error error;
     enum gpud_status status = GPUD_OK;
     if (hold_begin_change(hold) < 0)
@@ -1290,6 +1355,45 @@ static int set_size(PyObject *self, PyObject *value, void *closure)
     else if (status != GPUD_OK)
         error_raise(&error);
     return in_use || status != GPUD_OK ? -1 : 0;
+}
+
+static int set_size(PyObject *self, PyObject *value, void *closure)
+{
+    HELD hold = settable(self, value, "size");
+    unsigned long long bytes = hold ? PyLong_AsUnsignedLongLong(value) : 0;
+    return !hold || PyErr_Occurred() ? -1 : resize(hold, bytes);
+}
+
+/* The tensors of a frame of which some have a batch; else NULL. */
+static const struct gpud_tensors *find_batch(const struct hold *hold)
+{
+    const struct gpud_media *media = &hold->media->media;
+    return media->kind == GPUD_MEDIA_TENSOR && media->tensors.batch ? &media->tensors : NULL;
+}
+
+static PyObject *get_batch(PyObject *self, void *closure)
+{
+    HELD hold = frame_get_hold(self);
+    const struct gpud_tensors *tensors = hold ? find_batch(hold) : NULL;
+    if (!tensors)
+        return hold ? Py_NewRef(Py_None) : NULL;
+    return PyLong_FromUnsignedLong(gpud_tensors_get_batch(tensors, hold->info.bytes));
+}
+
+static int set_batch(PyObject *self, PyObject *value, void *closure)
+{
+    HELD hold = settable(self, value, "batch");
+    const struct gpud_tensors *tensors = hold ? find_batch(hold) : NULL;
+    unsigned long batch = hold ? PyLong_AsUnsignedLong(value) : 0;
+    if (!hold || PyErr_Occurred())
+        return -1;
+    uint64_t bytes =
+        tensors && batch <= UINT32_MAX ? gpud_tensors_get_bytes(tensors, (uint32_t)batch) : 0;
+    if (bytes)
+        return resize(hold, bytes);
+    PyErr_Format(PyExc_ValueError, "the frame has no batch of %lu: its sender's media is %s", batch,
+                 hold->media->text);
+    return -1;
 }
 
 static PyObject *get_meta(PyObject *self, void *closure)
@@ -1361,6 +1465,8 @@ static PyObject *represent(PyObject *self)
         PyOS_snprintf(what, sizeof(what), "%u channels of %s at %u Hz, %llu bytes",
                       media->audio.channels, media->audio.format, media->audio.rate,
                       (unsigned long long)hold->info.bytes);
+    else if (media->kind == GPUD_MEDIA_TENSOR)
+        gpud_tensors_to_string(&media->tensors, what, sizeof(what));
     else
         PyOS_snprintf(what, sizeof(what), "%llu bytes of %s", (unsigned long long)hold->info.bytes,
                       media->data.type);
@@ -1457,7 +1563,8 @@ static PyMethodDef methods[] = {
      "wait_lines($self, /, lines, timeout=None)\n--\n\n"
      "Waits for the first rows of a picture that its sender still writes, of a receiver with\n"
      "by_lines. Arrays that are made after it do not wait for the others. Raises Timeout."},
-    {"_fill", frame_fill, METH_O, "Copies a buffer of the same shape and type into it."},
+    {"_fill", frame_fill, METH_VARARGS,
+     "Copies a buffer of the same shape and type into it, or into a tensor of it."},
     {"_download", frame_download, METH_NOARGS, "A copy of all bytes, on any device, or None."},
     {"release", frame_release, METH_NOARGS,
      "release($self, /)\n--\n\nGives the frame back, once its arrays are gone, too. A lent frame "
@@ -1504,7 +1611,11 @@ static PyGetSetDef attributes[] = {
     {"size", get_size, set_size,
      "Bytes in use, from the first one on. Set it to fewer on a lent block of sound or data, "
      "before\n"
-     "its first array.",
+     "its first array; of tensors, set batch.",
+     NULL},
+    {"batch", get_batch, set_batch,
+     "How many parts the batch of its tensors has, or None. Set it on a lent frame, before its\n"
+     "first array; until then the batch is full.",
      NULL},
     {"shape", get_of_array, NULL,
      "Lengths of its array's dimensions, as in (1080, 1920, 4). A frame of several unlike planes\n"
@@ -1513,6 +1624,8 @@ static PyGetSetDef attributes[] = {
     {"dtype", get_of_array, NULL,
      "The type of the elements by numpy's name, as in 'uint8' or '>u2'.", "dtype"},
     {"planes", get_planes, NULL, "The planes of a picture by name, as in frame.planes['Y'].", NULL},
+    {"tensors", get_tensors, NULL,
+     "The tensors of a frame by name, or by number ('0') where they have none.", NULL},
     {"raw", get_raw, NULL, "All bytes of the frame, as an array of one dimension.", NULL},
     {"native", get_native, NULL, "The address on its device; on OpenCL, the cl_mem.", NULL},
     {"native_offset", get_native_offset, NULL, "Bytes from native to the frame; of a cl_mem.",
@@ -1529,7 +1642,9 @@ static PyType_Slot slots[] = {
     {Py_tp_doc,
      "A frame. It is an array by DLPack (torch.from_dlpack) and, on the host, by the buffer\n"
      "protocol (numpy.asarray), without a copy: of packed formats H x W x C, of planes of one\n"
-     "size C x H x W, of sound samples x channels, of data bytes. The frame is given back when it\n"
+     "size C x H x W, of sound samples x channels, of data bytes, of one tensor its own. The "
+     "frame\n"
+     "is given back when it\n"
      "and its arrays are gone.\n"
      "\n"
      "As a context manager, a frame of Sender.acquire() is submitted at the end of the block and\n"

@@ -24,18 +24,11 @@
 /* === array =================================================================================== */
 /* Where an array of numbers lies in a frame. */
 
-#define ARRAY_DIMENSIONS_MAX 3
-#define ARRAY_NAME_MAX 8
-
-/* The codes are DLPack's. */
-enum array_kind {
-    ARRAY_INT = 0,
-    ARRAY_UINT = 1,
-    ARRAY_FLOAT = 2,
-};
+#define ARRAY_DIMENSIONS_MAX GPUD_TENSOR_DIMENSIONS_MAX
+#define ARRAY_NAME_MAX 32
 
 struct array {
-    enum array_kind kind;
+    enum gpud_tensor_code kind;
     unsigned bytes;  /* of an element */
     bool big_endian; /* the elements are, and have more than one byte */
     int dimensions;
@@ -57,6 +50,11 @@ bool array_of_frame(struct array *array, const struct gpud_media *media,
  * are arrays of bytes. */
 bool array_of_plane(struct array *array, char name[ARRAY_NAME_MAX],
                     const struct gpud_layout *layout, uint32_t plane, struct gpud_error *error);
+
+/* A tensor and its name: its number where it has none. size: the frame's bytes in use. */
+bool array_of_tensor(struct array *array, char name[ARRAY_NAME_MAX],
+                     const struct gpud_tensors *tensors, uint32_t tensor, uint64_t size,
+                     struct gpud_error *error);
 
 /* Copies elements of the same shape and type, whose strides are in bytes, into the array of the
  * frame that begins at `to`. */

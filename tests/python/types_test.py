@@ -41,6 +41,12 @@ def send(picture: bytes) -> None:
             sender.submit(picture, timeout=1, pts=0)
             with sender.acquire() as frame:
                 frame.pts = 1
+        boxes = gpudirect.tensor("float32", (64, 6), "boxes", batch=True)
+        with gpudirect.Sender("boxes", media=[boxes]) as sender:
+            sender.send({"boxes": picture}, timeout=1, pts=0)
+            with sender.acquire() as frame:
+                frame.batch = 1
+                print(frame.tensors["boxes"].shape, boxes.shape)
     except gpudirect.AddressInUse as error:
         print(error.native, error.origin)
 
@@ -55,12 +61,13 @@ gpudirect.Receiver("cam1", on_disconnect="eos")
 gpudirect.Receiver("cam1", timeout="long")
 gpudirect.Sender("out").submit(b"", pts="now")
 gpudirect.Receiver("cam1").acquire().shape = (1,)
+gpudirect.Sender("out", media=gpudirect.tensor("float32", "64x6"))
 """
 
 # Of what the stubs show otherwise: constructors by __init__, the methods that C has by the class that adds to them, and
 # buffers, which Python sees from 3.12 on.
 DIFFERENT = r"""
-gpudirect\.(Group|Receiver)\.__new__
+gpudirect\.(Group|Receiver|Sender)\.__new__
 gpudirect\._Source\..*
 gpudirect\.(Frame|Plane)\.__buffer__
 """
@@ -86,7 +93,7 @@ class Types(unittest.TestCase):
     def test_wrong_programs(self):
         (self.folder / "wrong.py").write_text(WRONG)
         done = self.run_mypy("mypy", "--strict", "wrong.py")
-        for line in range(4, 8):
+        for line in range(4, 9):
             self.assertIn(f"wrong.py:{line}: error", done.stdout)
 
     def test_stubs_are_of_this_package(self):

@@ -15,6 +15,7 @@ made them: children start by multiprocessing's "spawn".
 """
 
 import atexit
+import collections.abc
 import functools
 import logging
 import time as clock
@@ -26,12 +27,13 @@ from ._arrays import as_buffer, copy_on_device, name_type
 from ._gpudirect import Frame, Plane, channels, devices
 from ._loop import Frames, stop_waiting
 from ._picture import to_png
+from ._tensor import to_caps, tensor
 from .errors import (AddressInUse, Closed, DeviceFailure, Error, Interrupted, Invalid, NoAccess, NoDevice, NoMemory,
                      PeerLost, TakenBack, Timeout, Unsupported)
 
 __all__ = ["AddressInUse", "Capture", "Closed", "DeviceFailure", "Error", "Frame", "Group", "Instant", "Interrupted",
            "Invalid", "NoAccess", "NoDevice", "NoMemory", "PeerLost", "Plane", "Receiver", "Sender", "TakenBack",
-           "Timeout", "Unsupported", "channels", "devices", "errors", "info"]
+           "Timeout", "Unsupported", "channels", "devices", "errors", "info", "tensor"]
 
 __version__ = _gpudirect.version
 
@@ -264,9 +266,10 @@ class Sender(_gpudirect.Sender):
     Sends frames to any number of receivers. As a context manager it ends the stream in order, or, at an exception,
     without.
 
-    media           in the syntax of caps: "video/x-raw,format=RGBA,width=1920,height=1080,framerate=60/1"
+    media           in the syntax of caps: "video/x-raw,format=RGBA,width=1920,height=1080,framerate=60/1"; or a
+                    tensor(), or a list of those that travel together
     device          where the frames are written, as of a Receiver
-    slots           frames in flight for each receiver; 0: 4 pictures, up to 60 blocks of sound or data
+    slots           frames in flight for each receiver; 0: 4 pictures or tensors, up to 60 blocks of sound or data
     slow_receiver   "block" (as None), "drop-newest" or "drop-oldest"
     standby         while another sender has the address, waits for it instead of raising: info["stands_by"]
     large_meta_max  bytes that a frame's large_meta may have; 0: 65536
@@ -275,7 +278,12 @@ class Sender(_gpudirect.Sender):
     announce        whether other hosts find an address over a network by its name (DNS-SD)
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_copies")
+
+    def __new__(cls, address, media=None, **named):
+        self = super().__new__(cls, address, to_caps(media, address), **named)
+        self._copies = 0
+        return self
 
     def __init__(self, *arguments, **named):
         _open.add(self)
@@ -283,29 +291,46 @@ class Sender(_gpudirect.Sender):
     def __enter__(self):
         return self
 
-    def submit(self, frame, timeout=None, *, pts=None):
-        """Hands a frame to every receiver: a lent, received or captured one, or an array, which is copied into a lent
-        one. Its presentation time is set to pts, in ns, if that is not None.
+    def configure(self, media):
+        """Begins a new format, as of media=. Lent frames of the previous one can only be dropped."""
+        super().configure(to_caps(media, ""))
 
-        An array has the shape and type of the sender's frames (Frame.shape, Frame.dtype); a block of sound or data may
-        be shorter. It is a buffer (numpy's, bytes), has an array interface or DLPack. One on a GPU must be on the
-        sender's, and is copied by its own library, on that library's current stream.
+    @property
+    def info(self):
+        """State and counters, as gpud_sender_info has them, and in "copies" how many arrays were copied into frames; of
+        a closed one, the last."""
+        return {**super().info, "copies": self._copies}
+
+    def submit(self, frame, timeout=None, *, pts=None):
+        """Hands a frame to every receiver: a lent, received or captured one; or an array, as send() does. Its
+        presentation time is set to pts, in ns, if that is not None.
 
         A frame is the receivers' then: arrays of it that are still there keep their memory, whose content becomes
         another frame's. After Timeout it is as it was."""
-        if isinstance(frame, Frame):
-            if pts is not None:
-                frame.pts = pts
-            super().submit(frame, timeout)
+        if not isinstance(frame, Frame):
+            self.send(frame, timeout, pts=pts)
             return
-        array = as_buffer(frame)
+        if pts is not None:
+            frame.pts = pts
+        super().submit(frame, timeout)
+
+    def send(self, array, timeout=None, *, pts=None):
+        """Copies an array into a lent frame, and hands it to every receiver; of several tensors, a dict of arrays.
+
+        An array has the shape and type of the sender's frames (Frame.shape, Frame.dtype); a block of sound or data may
+        be shorter, and so may a batch. It is a buffer (numpy's, bytes), has an array interface or DLPack. One on a GPU
+        is copied by its own library, on that library's current stream; only torch copies from another device than the
+        sender's. info["copies"] counts. Nothing is copied of what is written into frames of acquire()."""
         end = None if timeout is None else clock.monotonic() + timeout
+        several = isinstance(array, collections.abc.Mapping)
+        arrays = {name: (one, as_buffer(one)) for name, one in (array if several else {None: array}).items()}
         lent = self.acquire(timeout)
         try:
-            if array is None:
-                copy_on_device(lent, frame)
+            if several or lent.batch is not None:
+                _fill_tensors(lent, arrays)
             else:
-                _fill(lent, array)
+                _fill(lent, lent, *arrays[None])
+            self._copies += len(arrays)
             lent.pts = pts
             super().submit(lent, None if end is None else max(0, end - clock.monotonic()))
         finally:
@@ -317,18 +342,39 @@ class Sender(_gpudirect.Sender):
         self.close()
 
 
-def _fill(lent, array):
-    """Copies a buffer into a lent frame that it fits."""
-    if not lent.planes and 0 < array.nbytes < lent.size:
-        lent.size = array.nbytes
+def _fill(lent, target, array, buffer):
+    """Copies an array into a lent frame, or into the tensor of it, that it fits. buffer: None on a device."""
+    if buffer is None:
+        copy_on_device(target, array, lent.device)
+        return
+    if target is lent and not lent.planes and not lent.tensors and 0 < buffer.nbytes < lent.size:
+        lent.size = buffer.nbytes
     try:
-        shape, dtype = lent.shape, lent.dtype
+        shape, dtype = target.shape, target.dtype
     except AttributeError as error:
         raise Invalid(f"{error}, of a frame of acquire()") from None
-    if (array.shape, name_type(array)) != (shape, dtype):
-        raise Invalid(f"an array of {array.shape} {name_type(array)} does not fit into frames of {shape} {dtype} "
+    if (buffer.shape, name_type(buffer)) != (shape, dtype):
+        raise Invalid(f"an array of {buffer.shape} {name_type(buffer)} does not fit into frames of {shape} {dtype} "
                       f"({lent.format})")
-    lent._fill(array)
+    lent._fill(buffer, *(() if target is lent else (target,)))
+
+
+def _fill_tensors(lent, arrays):
+    """The same with all tensors of the frame, whose batch is as full as the arrays'."""
+    full = {name: one.shape for name, one in lent.tensors.items()}
+    if None in arrays and len(full) == 1:
+        arrays = {name: arrays[None] for name in full}
+    if set(arrays) != set(full):
+        raise Invalid(f"the frames have the tensors {list(full)}: give a dict of as many arrays")
+    shapes = {name: tuple((array if buffer is None else buffer).shape) for name, (array, buffer) in arrays.items()}
+    parts = {shape[0] for name, shape in shapes.items() if shape != full[name] and shape[1:] == full[name][1:]}
+    if lent.batch is not None and len(parts) > 1:
+        raise Invalid(f"the arrays have batches of {sorted(parts)} parts: give each as many")
+    if lent.batch is not None and parts:
+        lent.batch = parts.pop()
+    tensors = lent.tensors
+    for name, (array, buffer) in arrays.items():
+        _fill(lent, tensors[name], array, buffer)
 
 
 def info():

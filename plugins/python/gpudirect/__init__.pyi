@@ -16,7 +16,7 @@ _Array = Any  # a buffer, or what has an array interface or DLPack
 
 __all__ = ["AddressInUse", "Capture", "Closed", "DeviceFailure", "Error", "Frame", "Group", "Instant", "Interrupted",
            "Invalid", "NoAccess", "NoDevice", "NoMemory", "PeerLost", "Plane", "Receiver", "Sender", "TakenBack",
-           "Timeout", "Unsupported", "channels", "devices", "errors", "info"]
+           "Timeout", "Unsupported", "channels", "devices", "errors", "info", "tensor"]
 
 __version__: str
 
@@ -52,6 +52,7 @@ class Frame:
     meta: bytes
     large_meta: bytes
     size: int
+    batch: int | None
     @property
     def number(self) -> int: ...
     @property
@@ -84,6 +85,8 @@ class Frame:
     def dtype(self) -> str: ...
     @property
     def planes(self) -> dict[str, Plane]: ...
+    @property
+    def tensors(self) -> dict[str, Plane]: ...
     @property
     def raw(self) -> Plane: ...
     @property
@@ -184,8 +187,18 @@ class Group:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  traceback: TracebackType | None, /) -> None: ...
 
+class _Tensor(NamedTuple):
+    type: str
+    shape: tuple[int, ...]
+    name: str
+    batch: bool
+
+_Media = str | _Tensor | Sequence[_Tensor]
+
+def tensor(type: Any, shape: Sequence[int], name: str = "", *, batch: bool = False) -> _Tensor: ...
+
 class Sender:
-    def __init__(self, address: str, media: str | None = None, *, device: str | None = "auto",
+    def __init__(self, address: str, media: _Media | None = None, *, device: str | None = "auto",
                  name: str | None = None, slots: int = 0, slow_receiver: _Policy = None, require_direct: bool = False,
                  route: str | None = None, access: str | None = None, psk_file: str | None = None,
                  allow_unauthenticated: bool = False, standby: bool = False, large_meta_max: int = 0,
@@ -199,9 +212,11 @@ class Sender:
     def media(self) -> str | None: ...
     @property
     def closed(self) -> bool: ...
-    def configure(self, media: str) -> None: ...
+    def configure(self, media: _Media) -> None: ...
     def acquire(self, timeout: float | None = None) -> Frame: ...
     def submit(self, frame: Frame | _Array, timeout: float | None = None, *, pts: int | None = None) -> None: ...
+    def send(self, array: _Array | Mapping[str, _Array], timeout: float | None = None, *,
+             pts: int | None = None) -> None: ...
     def submit_lines(self, frame: Frame, lines: int, timeout: float | None = None) -> None: ...
     def wait(self, count: int = 1, timeout: float | None = None) -> None: ...
     def send_event(self, kind: int, data: _Bytes = b"") -> None: ...

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""Arrays of other libraries, for Sender.submit()."""
+"""Arrays of other libraries, for Sender.send()."""
 
 import sys
 
@@ -12,7 +12,7 @@ KINDS = {"int": "bhilqn", "uint": "BHILQN", "float": "efd"}
 
 
 def as_buffer(array):
-    """A memoryview of what lies in host memory; None: it lies on a device."""
+    """A memoryview of what lies in host memory; None: it lies on a device, or has numbers that numpy has not."""
     try:
         return memoryview(array)
     except TypeError:
@@ -28,8 +28,13 @@ def as_buffer(array):
     except ImportError:
         raise TypeError(f"numpy is needed to read {type(array).__name__}, and missing: install it (Debian: apt install "
                         "python3-numpy)") from None
-    return memoryview(numpy.asarray(array) if hasattr(array, "__array__") or not hasattr(array, "__dlpack__")
-                      else numpy.from_dlpack(array))
+    try:
+        return memoryview(numpy.asarray(array) if hasattr(array, "__array__") or not hasattr(array, "__dlpack__")
+                          else numpy.from_dlpack(array))
+    except (TypeError, ValueError):
+        if hasattr(array, "__dlpack__"):
+            return None
+        raise
 
 
 def name_type(buffer):
@@ -42,17 +47,17 @@ def name_type(buffer):
     return "bool" if code == "?" else buffer.format
 
 
-def copy_on_device(lent, array):
-    """Lets the array's own library copy it into a lent frame of the same device."""
-    if array.__dlpack_device__() != lent.__dlpack_device__():
-        raise Invalid(f"the array lies on another device (DLPack's {array.__dlpack_device__()}) than the sender's "
-                      f"frames, which are on {lent.device}: move it there, or give the sender its device")
+def copy_on_device(target, array, device):
+    """Lets the array's own library copy it into a lent frame, or a tensor of it, on the library's current stream."""
     name = type(array).__module__.partition(".")[0]
+    if array.__dlpack_device__() != target.__dlpack_device__() and name != "torch":
+        raise Invalid(f"the array lies on another device (DLPack's {array.__dlpack_device__()}) than the sender's "
+                      f"frames, which are on {device}: move it there, or give the sender its device")
     library = sys.modules[name]
     if not hasattr(library, "from_dlpack"):
         raise TypeError(f"{name} has no from_dlpack(), which copies into the frame: write into one of acquire()")
-    target = library.from_dlpack(lent)
-    if tuple(array.shape) != tuple(target.shape) or array.dtype != target.dtype:
-        raise Invalid(f"an array of {tuple(array.shape)} {array.dtype} does not fit into frames of {lent.shape} "
-                      f"{lent.dtype} ({lent.format})")
-    target[...] = array
+    into = library.from_dlpack(target)
+    if tuple(array.shape) != tuple(into.shape) or array.dtype != into.dtype:
+        raise Invalid(f"an array of {tuple(array.shape)} {array.dtype} does not fit into frames of {target.shape} "
+                      f"{target.dtype}")
+    into[...] = array
