@@ -144,6 +144,60 @@ TEST(test_caps_travel_whole)
     check_caps(late, caps);
 }
 
+#define BOXES                                                                     \
+    "other/tensors,format=static,num_tensors=2,dimensions=(string)\"6:8\\0548\"," \
+    "types=(string)\"float32\\054int64\",framerate=25/1,names=(string)\"boxes\\054classes\""
+
+/* Tensors: the caps, each as a memory of its own, a batch that is not full, and the metas; and what
+ * does not hold them. */
+TEST(test_tensors)
+{
+    static const struct {
+        const gchar *caps;
+        gsize size, first, wrong;
+        guint memories;
+    } cases[] = {
+        {BOXES, 256, 192, 255, 2},
+        {BOXES ",batch=(bitmask)0x0000000000000003", 192 + 3 * 8, 192, 192 + 3 * 8 + 1, 2},
+        {BOXES ",offsets=(string)\"64\\0540\"", 256, 256, 257, 1},
+        {"other/tensors,format=flexible,framerate=25/1", 256, 256, 0, 1},
+    };
+
+    src = ends_src(NULL);
+    sink = ends_sink(NULL);
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        g_autoptr(GstCaps) caps = gst_caps_from_string(cases[i].caps);
+        g_autoptr(GstCaps) reference = gst_caps_from_string("timestamp/x-test");
+        g_autofree guint8 *bytes = g_malloc(cases[i].size);
+
+        for (gsize k = 0; k < cases[i].size; k++)
+            bytes[k] = (guint8)(k * 7 + i);
+        gst_harness_set_src_caps(sink, gst_caps_copy(caps));
+        if (cases[i].wrong)
+            fail_unless_equals_int(
+                gst_harness_push(sink, gst_buffer_new_allocate(NULL, cases[i].wrong, NULL)),
+                GST_FLOW_OK);
+        GstBuffer *buffer = make_unit(i, TRUE);
+        gst_buffer_remove_all_memory(buffer);
+        gst_buffer_append_memory(
+            buffer, gst_memory_new_wrapped(0, bytes, cases[i].size, 0, cases[i].size, NULL, NULL));
+        gst_buffer_add_reference_timestamp_meta(buffer, reference, 77 + i, GST_CLOCK_TIME_NONE);
+        fail_unless_equals_int(gst_harness_push(sink, buffer), GST_FLOW_OK);
+
+        g_autoptr(GstBuffer) got = ends_pull(src);
+        check_caps(src, caps);
+        fail_unless_equals_int(gst_buffer_get_size(got), cases[i].size);
+        fail_unless_equals_int(gst_buffer_memcmp(got, 0, bytes, cases[i].size), 0);
+        fail_unless_equals_int(gst_buffer_n_memory(got), cases[i].memories);
+        fail_unless_equals_int(gst_memory_get_sizes(gst_buffer_peek_memory(got, 0), NULL, NULL),
+                               cases[i].first);
+        const GstReferenceTimestampMeta *meta =
+            gst_buffer_get_reference_timestamp_meta(got, reference);
+        fail_unless(meta && meta->timestamp == 77 + i);
+        fail_unless_equals_int(GST_BUFFER_PTS(got), began + i * FRAME);
+    }
+}
+
 TEST(test_other_headers)
 {
     g_autoptr(GstCaps) first = coded_caps(1, 30), second = coded_caps(2, 30),

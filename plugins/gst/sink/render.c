@@ -883,13 +883,21 @@ struct part {
 };
 
 /* Gives the media of new caps the size of its slots: that of 100 ms of sound; of data, what the
- * last buffers needed. FALSE: these are no caps of blocks. */
+ * last buffers needed; tensors have their own. FALSE: these are no caps of blocks. */
 static gboolean size_blocks(GstGpudirectSink *self, const GstCaps *caps, struct gpud_media *media)
 {
     const struct gpud_media *last = &self->format.media;
+    struct gpud_layout layout;
+    struct gpud_error error;
 
     if (!blocks_are_caps(caps))
         return FALSE;
+    if (media->kind == GPUD_MEDIA_TENSOR) {
+        gboolean valid = gpud_media_get_layout(media, &layout, &error) == GPUD_OK;
+        if (!valid)
+            GST_WARNING_OBJECT(self, "%s", error.reason);
+        return valid;
+    }
     if (blocks_are_sound(media)) {
         media->audio.block = CLAMP(media->audio.rate / 10, 1, GPUD_AUDIO_BLOCK_MAX);
         return gst_audio_info_from_caps(&self->format.audio, caps);
@@ -1132,6 +1140,21 @@ static GstFlowReturn submit_data(GstGpudirectSink *self, GstBuffer *buffer,
     return blocks_submit(self, &part, info);
 }
 
+/* A buffer that ends with a part of a batch, or before its tensors do, would be taken for another
+ * one's tensors. */
+static GstFlowReturn submit_tensors(GstGpudirectSink *self, GstBuffer *buffer,
+                                    const struct gpud_frame_info *info)
+{
+    struct part part = {.buffer = buffer, .planes = 1, .bytes = gst_buffer_get_size(buffer)};
+    const struct gpud_tensors *tensors = &self->format.media.tensors;
+    guint32 batch = gpud_tensors_get_batch(tensors, part.bytes);
+
+    if (gpud_tensors_get_bytes(tensors, batch) == part.bytes)
+        return blocks_submit(self, &part, info);
+    blocks_refuse(self, buffer, "it does not hold the tensors of its caps");
+    return GST_FLOW_OK;
+}
+
 /* Copies a buffer into slots, and sends them. */
 static GstFlowReturn submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
 {
@@ -1143,7 +1166,9 @@ static GstFlowReturn submit_blocks(GstGpudirectSink *self, GstBuffer *buffer)
     if (gst_buffer_get_size(buffer) > 0) {
         info.size = sizeof(info);
         describe_buffer(self, buffer, &info);
-        return are_sound ? submit_sound(self, buffer, &info) : submit_data(self, buffer, &info);
+        return are_sound                                      ? submit_sound(self, buffer, &info)
+               : self->format.media.kind == GPUD_MEDIA_TENSOR ? submit_tensors(self, buffer, &info)
+                                                              : submit_data(self, buffer, &info);
     }
     if (are_sound)
         return GST_FLOW_OK;

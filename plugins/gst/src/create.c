@@ -10,6 +10,29 @@
 
 /* === blocks ================================================================================== */
 
+/* Makes each tensor a memory of its own, without a copy, as NNStreamer's elements have them; all
+ * bytes together stay the same. Tensors that do not follow each other stay in one. */
+static void split_tensors(const struct gpud_tensors *tensors, GstBuffer *buffer)
+{
+    gsize size = gst_buffer_get_size(buffer);
+    gboolean in_order = tensors->count > 1 && tensors->tensor[0].offset == 0 &&
+                        tensors->tensor[tensors->count - 1].offset < size;
+
+    for (guint i = 1; i < tensors->count; i++)
+        in_order &= tensors->tensor[i].offset > tensors->tensor[i - 1].offset;
+    GstMemory *all = in_order ? gst_buffer_get_all_memory(buffer) : NULL;
+    if (all && !GST_MEMORY_IS_NO_SHARE(all)) {
+        gst_buffer_remove_all_memory(buffer);
+        for (guint i = 0; i < tensors->count; i++) {
+            gsize from = (gsize)tensors->tensor[i].offset;
+            gsize to = i + 1 < tensors->count ? (gsize)tensors->tensor[i + 1].offset : size;
+            gst_buffer_append_memory(buffer,
+                                     gst_memory_share(all, (gssize)from, (gssize)(to - from)));
+        }
+    }
+    g_clear_pointer(&all, gst_memory_unref);
+}
+
 /* Copies a frame, which stays the caller's, into a new buffer, without the first `skip` samples.
  * allocator: NULL for the default one. GPUD_PEER: its bytes never came. */
 static enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_frame *frame,
@@ -37,6 +60,7 @@ static enum gpud_status blocks_copy(const struct blocks *blocks, struct gpud_fra
         gst_buffer_fill(*buffer, i * left, (guint8 *)data + i * plane + (plane - left), left);
     gpud_frame_unmap(frame);
     counter_add(&counters->copies_cpu);
+    split_tensors(&blocks->tensors, *buffer);
     if (apart)
         gst_buffer_add_audio_meta(*buffer, &blocks->info, size / (gsize)blocks->info.bpf, NULL);
     return GPUD_OK;

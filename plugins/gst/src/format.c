@@ -403,6 +403,7 @@ static gboolean set_format(GstGpudirectSrc *self, GstCaps *caps, const struct gp
     blocks->expected = media->kind != GPUD_MEDIA_PICTURE;
     blocks->are_sound = blocks_are_sound(media);
     blocks->are_coded = blocks->expected && blocks_are_coded_pictures(caps);
+    blocks->tensors = media->kind == GPUD_MEDIA_TENSOR ? media->tensors : (struct gpud_tensors){0};
     self->times.by_dts = media->kind == GPUD_MEDIA_DATA;
     self->times.reorders = FALSE;
     gboolean known = !blocks->are_sound || gst_audio_info_from_caps(&blocks->info, caps);

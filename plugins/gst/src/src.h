@@ -146,6 +146,7 @@ struct blocks {
     gboolean are_sound; /* and info is theirs */
     gboolean are_coded; /* they are a codec's pictures */
     GstAudioInfo info;
+    struct gpud_tensors tensors; /* count 0: they are none */
 };
 
 /* === capturechoice =========================================================================== */

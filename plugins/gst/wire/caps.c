@@ -258,7 +258,7 @@ const gchar *video_media_type(const gchar *format)
  * does, finds these. */
 #define DATA_CAPS                                                                             \
     "meta/x-st-2038; meta/x-klv; closedcaption/x-cea-608; closedcaption/x-cea-708; "          \
-    "text/x-raw; application/x-json; application/octet-stream; "                              \
+    "text/x-raw; application/x-json; application/octet-stream; other/tensors; "               \
     "video/x-h264; video/x-h265; video/x-av1; video/x-vp8; video/x-vp9; video/mpeg; "         \
     "video/x-theora; video/x-prores; video/x-dnxhd; video/x-dv; video/x-h263; video/x-fwht; " \
     "image/jpeg; image/x-jpc; image/png; "                                                    \
@@ -347,7 +347,7 @@ GstCaps *blocks_keep_like(GstCaps *caps, const GstCaps *others)
  * such sound, or the type is no name of data, or exceeds the account of new names. */
 static GstCaps *blocks_to_caps(const struct gpud_media *media, struct names *names)
 {
-    gboolean known = blocks_are_sound(media) ||
+    gboolean known = blocks_are_sound(media) || media->kind == GPUD_MEDIA_TENSOR ||
                      (is_data(media->data.type) && names_take(names, media->data.type));
     GstAudioInfo info;
     gint channels = 0;
