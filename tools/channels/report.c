@@ -286,7 +286,7 @@ static void build_labels(struct sample *sample, const struct gpud_channel_info *
 static void channel_labels(struct sample *sample, const struct gpud_channel_info *channel,
                            const struct gpud_link_info *link)
 {
-    static const char *const kinds[] = {"picture", "audio", "ancillary", "data"};
+    static const char *const kinds[] = {"picture", "audio", "ancillary", "data", "tensor"};
     struct gpud_layout layout;
     put_number_label(sample, "pid", (double)channel->pid);
     put_label(sample, "program", channel->program);

@@ -52,18 +52,29 @@ static void append_process(GString *line, int64_t pid, const char *program, cons
         g_string_append_printf(line, "%s in another container", program[0] ? program : "a process");
 }
 
+static void append_media(GString *line, const struct gpud_media *media)
+{
+    const struct gpud_layout *layout = &media->picture.layout;
+    char text[GPUD_MEDIA_TEXT_MAX] = "";
+    if (media->kind == GPUD_MEDIA_PICTURE) {
+        g_string_append_printf(line, "%s %ux%u", layout->format, layout->width, layout->height);
+        return;
+    }
+    if (media->kind == GPUD_MEDIA_TENSOR)
+        gpud_tensors_to_string(&media->tensors, text, sizeof(text));
+    else
+        gpud_media_to_string(media, text, sizeof(text), NULL);
+    g_string_append(line, text);
+}
+
 static void describe_channel(GString *line, const struct gpud_channel_info *info)
 {
-    const struct gpud_layout *layout = &info->media.picture.layout;
     bool foreign = info->user >= 0 && info->user != geteuid();
     const struct passwd *known = foreign ? getpwuid((uid_t)info->user) : NULL;
-    char text[GPUD_MEDIA_TEXT_MAX];
-    if (!info->configured)
+    if (info->configured)
+        append_media(line, &info->media);
+    else
         g_string_append(line, "no format yet");
-    else if (info->media.kind == GPUD_MEDIA_PICTURE)
-        g_string_append_printf(line, "%s %ux%u", layout->format, layout->width, layout->height);
-    else if (gpud_media_to_string(&info->media, text, sizeof(text), NULL) == GPUD_OK)
-        g_string_append(line, text);
     if (info->rate > 0)
         g_string_append_printf(line, ", %.4g/s", info->rate);
     if (info->age_ns != GPUD_TIME_NONE) {
@@ -91,13 +102,10 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
 /* What another host says of a channel. */
 static void describe_announced(GString *line, const struct gpud_channel_info *info)
 {
-    const struct gpud_layout *layout = &info->media.picture.layout;
-    char text[GPUD_MEDIA_TEXT_MAX];
-    if (info->configured && info->media.kind == GPUD_MEDIA_PICTURE)
-        g_string_append_printf(line, "%s %ux%u; ", layout->format, layout->width, layout->height);
-    else if (info->configured &&
-             gpud_media_to_string(&info->media, text, sizeof(text), NULL) == GPUD_OK)
-        g_string_append_printf(line, "%s; ", text);
+    if (info->configured) {
+        append_media(line, &info->media);
+        g_string_append(line, "; ");
+    }
     g_string_append_printf(line, "on %s (%s%s), %s", info->host, info->host_address,
                            info->own_host ? ", this host" : "",
                            info->encrypted ? "encrypted" : "not encrypted");

@@ -470,6 +470,8 @@ static void describe_briefly(struct monitor_channel *channel, const struct gpud_
         if (picture->rate.num > 0 && picture->rate.den > 0)
             g_snprintf(channel->brief + length, room - (size_t)length, " at %.5g",
                        (double)picture->rate.num / picture->rate.den);
+    } else if (info->media.kind == GPUD_MEDIA_TENSOR) {
+        gpud_tensors_to_string(&info->media.tensors, channel->brief, room);
     } else {
         g_snprintf(channel->brief, room, "%s, %.*s",
                    info->media.kind == GPUD_MEDIA_ANCILLARY ? "ancillary data" : "data",

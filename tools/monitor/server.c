@@ -63,7 +63,8 @@ static void report_add_channel(JsonBuilder *builder, const struct monitor_channe
     static const char *const kinds[] = {[GPUD_MEDIA_PICTURE] = "Picture",
                                         [GPUD_MEDIA_AUDIO] = "Sound",
                                         [GPUD_MEDIA_ANCILLARY] = "Ancillary data",
-                                        [GPUD_MEDIA_DATA] = "Data"};
+                                        [GPUD_MEDIA_DATA] = "Data",
+                                        [GPUD_MEDIA_TENSOR] = "Tensors"};
     const struct gpud_channel_info *info = &channel->info;
     char *sender = monitor_name(info->name, info->program);
     bool gone = channel->presence == MONITOR_GONE_SINCE;
