@@ -123,11 +123,71 @@ print(elapsed)
 
     def test_what_is_missing(self):
         self.check_missing("opencv-view.py", "cv2")
-        self.check_missing("torch-detect.py", "torch")
+        for name in ("torch-detect.py", "torch-train.py", "torch-boxes.py"):
+            self.check_missing(name, "torch")
 
-    def test_torch_detect(self):
+    def need_torch(self):
         if not importlib.util.find_spec("torch"):
             self.skipTest("torch is not installed (Debian: apt install python3-torch)")
+
+    def test_torch_train(self):
+        """It takes every picture, learns, and ends with the stream."""
+        self.need_torch()
+        media = "video/x-raw,format=RGBA,width=64,height=48,framerate=30/1"
+        with open(f"{os.environ['XDG_RUNTIME_DIR']}/{self.address}", "w+") as said:
+            child = subprocess.Popen([sys.executable, f"{PIPELINES}/torch-train.py", self.address, "host"], stdout=said)
+            self.addCleanup(child.wait, DEADLINE)
+            self.addCleanup(child.kill)
+            with gpudirect.Sender(self.address, media=media, device="host") as sender:
+                sender.wait(1, timeout=DEADLINE)
+                for number in range(164):
+                    with sender.acquire(timeout=DEADLINE) as frame:
+                        np.asarray(frame)[:] = 255
+                        np.asarray(frame)[:24, number % 64:] = 0
+            self.assertEqual(child.wait(DEADLINE), 0)
+            said.seek(0)
+            lines = said.read().splitlines()
+        self.assertEqual([line.split()[1] for line in lines], ["0:", "10:", "20:", "30:", "40:"])
+        losses = [float(line.split()[-1]) for line in lines]
+        self.assertLess(losses[-1], losses[0] / 2)
+
+    def test_torch_boxes(self):
+        """Each picture comes with the boxes of it, of which some have none."""
+        self.need_torch()
+        media = "video/x-raw,format=RGBA,width=128,height=96,framerate=30/1"
+        out = self.address + "-out"
+        child = self.start("torch-boxes.py", self.address, out, "host")
+        group = gpudirect.Group([out, out + "/boxes"], device="host", timeout=DEADLINE)
+        self.addCleanup(group.close)
+        with gpudirect.Sender(self.address, media=media, device="host") as sender:
+            sender.wait(1, timeout=DEADLINE)
+            seen, number = set(), 0
+            while seen < {0, 1, 2, 3}:  # what comes before the group has connected is dropped
+                with sender.acquire(timeout=DEADLINE) as frame:
+                    np.asarray(frame)[:] = 0
+                    for square in range(number % 4):
+                        np.asarray(frame)[:32, 32 * square:32 * square + 32] = 200 + square
+                    frame.pts = number * 33_333_333
+                number += 1
+                self.assertLess(number, 1000, "the pairs do not come")
+                try:
+                    instant = group.acquire(timeout=0.2)
+                except gpudirect.Timeout:
+                    continue
+                if not instant.complete:
+                    continue
+                picture, boxes = instant.frames
+                count = int(picture.pts // 33_333_333) % 4
+                self.assertEqual((boxes.pts, boxes.batch), (picture.pts, count))
+                self.assertEqual(int((np.asarray(picture)[0, ::32, 0] > 0).sum()), count)
+                np.testing.assert_array_equal(np.asarray(boxes.tensors["boxes"]), [
+                    [32 * square, 0, 32 * square + 32, 32, (3 * (200 + square)) / 3] for square in range(count)][::-1]
+                    or np.zeros((0, 5)))
+                seen.add(count)
+        self.assertEqual(child.wait(DEADLINE), 0)
+
+    def test_torch_detect(self):
+        self.need_torch()
         media = "video/x-raw,format=RGBA,width=128,height=96,framerate=30/1"
         sender = gpudirect.Sender(self.address, media=media, device="host")
         self.addCleanup(sender.close)
