@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""torch-boxes.py [FROM [TO [DEVICE]]]: finds bright regions of each RGBA picture, and sends the picture on, as it is, with
-their boxes in a second stream of the programme: cam1 and cam1/boxes, each pair with one time. Receive both by
+"""torch-boxes.py [FROM [TO [DEVICE]]]: finds bright regions of each RGBA picture, and sends the picture on, as it is,
+with their boxes in a second stream of the programme: cam1 and cam1/boxes, each pair with one time. Receive both by
 gpudirect.Group(["cam1", "cam1/boxes"])."""
 
 import sys

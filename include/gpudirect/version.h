@@ -33,9 +33,9 @@
  * - A function is removed, or its arguments or its meaning change.
  * - A field of a struct moves, changes its type or its meaning, or gets another default.
  * - A struct that does not begin with `size` changes at all: gpud_error; gpud_layout with
- *   gpud_plane; gpud_media with gpud_picture, gpud_audio, gpud_data, gpud_fraction,
- *   gpud_colorimetry and gpud_hdr_metadata; gpud_capture_control, gpud_capture_rate,
- *   gpud_link_stats and gpud_region_key.
+ *   gpud_plane; gpud_media with gpud_picture, gpud_audio, gpud_data, gpud_tensors, gpud_tensor,
+ *   gpud_fraction, gpud_colorimetry and gpud_hdr_metadata; gpud_capture_control,
+ *   gpud_capture_rate, gpud_link_stats and gpud_region_key.
  * - The number of a constant changes, or a GPUD_…_MAX that is the length of an array.
  *
  * What does not:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""Tensors: from numpy to numpy and by capsules, several in a frame, batches that are not full, and what does not fit."""
+"""Tensors: from numpy to numpy and by capsules, several in a frame, batches that are not full, what does not fit."""
 
 import importlib
 
