@@ -355,7 +355,7 @@ struct gpud_capture_ring {
     /* Around calls that give the driver buffers or stop it, so that none comes after the stop. */
     struct gpud_lock driver_lock;
     bool streaming;
-    bool kept; /* it was stopped, and the driver keeps its buffers, which held frames map */
+    atomic_bool kept; /* it was stopped, and the driver keeps its buffers, which held frames map */
 
     /* Never held while calling a driver or the application. */
     struct gpud_lock lock;

@@ -255,6 +255,8 @@ static void ring_unref(struct gpud_capture_ring *ring)
 static void ring_free_kept(struct gpud_capture_ring *ring)
 {
     uint32_t none = 0;
+    if (!atomic_load(&ring->kept)) /* else the stop, which comes after, looks itself */
+        return;
     gpud_lock_take(&ring->driver_lock);
     gpud_lock_take(&ring->lock);
     bool unused = ring->kept && !ring->acquired && !ring->pending;
@@ -865,10 +867,7 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
     ring->kept = request_buffers(ring, &none) < 0 && errno == EBUSY;
     gpud_lock_release(&ring->driver_lock);
     ring_free_kept(ring); /* a frame may have been released meanwhile */
-    gpud_lock_take(&ring->driver_lock);
-    bool kept = ring->kept;
-    gpud_lock_release(&ring->driver_lock);
-    if (!kept)
+    if (!atomic_load(&ring->kept))
         return GPUD_OK;
     return gpud_fail_native(error, GPUD_IO, "errno", EBUSY,
                             "the driver of %s waits for %d frame%s that are still held: release "
