@@ -525,11 +525,17 @@ class GstReceiver(Receiver):
 
     def look(self):
         self.bus.look()
-        self.counters[4] = self.dropped()
+        self.counters[4] = self.dropped() + self.late()
         return self.bus.ended or self.bus.failed
 
     def dropped(self):
         return sum(source.get_property("stats").get_uint64("dropped").value for source in self.sources.values())
+
+    def late(self):
+        """Packets that came from one sender of a pair after later ones of the other, and were dropped."""
+        stats = [source.get_property("stats") for source in self.sources.values()]
+        return sum(one.get_value(name).get_uint64("late").value for one in stats for name in ("main", "backup")
+                   if one.has_field(name))
 
     def stop(self):
         if self.waits:  # an end by the application drops what was not taken yet
@@ -538,7 +544,7 @@ class GstReceiver(Receiver):
             self.pipeline.send_event(Gst.Event.new_eos())
         self.wait("the receiver's stream has ended", self.look)
         self.look()
-        more = {"bus": self.bus.said, "qos": self.bus.qos, "dropped": self.dropped()}
+        more = {"bus": self.bus.said, "qos": self.bus.qos, "dropped": self.dropped(), "late": self.late()}
         self.pipeline.set_state(Gst.State.NULL)
         for slot, kind in self.slots if self.p["downstream"] == "record" else ():
             with open(f"out{slot}", "rb") as file:
@@ -570,7 +576,7 @@ class CoreReceiver(Receiver):
 
     def stop(self):
         self.wait("the receiver's stream has ended", lambda: self.ended)
-        more = {"bus": [], "qos": 0, "dropped": self.dropped()}
+        more = {"bus": [], "qos": 0, "dropped": self.dropped(), "late": 0}
         self.close()
         return more
 
