@@ -96,7 +96,7 @@ static void bent_bytes(void)
         uint8_t by;
         const char *says;
     } bends[] = {{0, 1, "does not speak"},
-                 {4, 1, "version 12"},
+                 {4, 1, "version 13"},
                  {6, 50, "malformed"},
                  {8, 1, "announced"},
                  {16, 250, "malformed"}};
@@ -185,14 +185,28 @@ static void other_versions(void)
         REFUSED(says);                                         \
     } while (0)
 
+/* A batch that a slot has room for, in place of the picture. */
+static struct gpud_tensors *lie_of_tensors(struct gpud_message *message)
+{
+    WORKS(gpud_media_from_string(&message->offer.media,
+                                 "other/tensors,format=static,dimensions=\"6:64,64\","
+                                 "types=\"float32,int64\",batch=(bitmask)0x3",
+                                 &e));
+    return &message->offer.media.tensors;
+}
+
 static void bent_offers(void)
 {
+    BENT("1 to 16", lie_of_tensors(&m)->count = 0);
+    BENT("does not end", lie_of_tensors(&m)->tensor[0].size[1] = UINT32_MAX);
+    BENT("does not end", lie_of_tensors(&m)->tensor[1].offset = UINT64_MAX);
+    BENT("slots of", lie_of_tensors(&m)->tensor[1].offset = 1 << 20);
+    BENT("come first", lie_of_tensors(&m)->tensor[1].offset = 8);
     BENT("pigeon", strcpy(m.offer.route, "pigeon"));
     BENT("\"\"", m.offer.route[0] = '\0');
     BENT("0x64", l->width = 0);
     BENT("4294967295", l->height = UINT32_MAX);
     BENT("planes", l->planes = 0);
-    BENT("planes", l->planes = UINT32_MAX);
     BENT("format", l->format[0] = '\0');
     BENT("bytes", l->size = 0);
     BENT("bytes", l->size = UINT64_MAX);

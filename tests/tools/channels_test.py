@@ -125,6 +125,21 @@ def check_waiting():
         process.wait()
 
 
+def check_tensors():
+    """They are named by their types and sizes; JSON has what they are together."""
+    sender = launch("fakesrc", "is-live=true", "do-timestamp=true", "sizetype=fixed", "sizemax=2048", "format=time", "!",
+                    'other/tensors,format=static,num_tensors=2,dimensions=(string)"6:64\\,64",'
+                    'types=(string)"float32\\,int64",framerate=25/1,names=(string)"boxes\\,classes"', "!",
+                    "gpudirectsink", "address=cam1/boxes")
+    boxes = wait_for_channel("cam1/boxes", lambda channel: channel.get("format"))
+    check(boxes["format"] == {"name": "tensors", "width": 1, "height": 1, "size_bytes": 64 * 6 * 4 + 64 * 8},
+          f"{boxes['format']}")
+    out = flowing(run(INFO, "--channels")[0])
+    check('cam1/boxes float32 64x6 "boxes", int64 64 "classes"' in out, f"{out}")
+    check('media="tensor"' in run(INFO, "--metrics", "cam1/boxes")[0], "the metrics")
+    end(sender)
+
+
 def receive(address):
     return launch("gpudirectsrc", f"address={address}", "!", "fakesink")
 
@@ -179,6 +194,7 @@ try:
     check(out.startswith(f"No sender: there is no channel in {runtime.name}/gpudirect\n"), f"without a sender: {out!r}")
     check(channels() == {}, "channels from nowhere")
 
+    check_tensors()
     elsewhere = f"unix:{runtime.name}/studio"
     first, second = send("cam1"), send(elsewhere)
     receivers = [receive("cam1"), receive("cam1")]
