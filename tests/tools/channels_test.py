@@ -127,7 +127,8 @@ def check_waiting():
 
 def check_tensors():
     """They are named by their types and sizes; JSON has what they are together."""
-    sender = launch("fakesrc", "is-live=true", "do-timestamp=true", "sizetype=fixed", "sizemax=2048", "format=time", "!",
+    sender = launch("fakesrc", "is-live=true", "do-timestamp=true", "sizetype=fixed", "sizemax=2048",
+                    "format=time", "!",
                     'other/tensors,format=static,num_tensors=2,dimensions=(string)"6:64\\,64",'
                     'types=(string)"float32\\,int64",framerate=25/1,names=(string)"boxes\\,classes"', "!",
                     "gpudirectsink", "address=cam1/boxes")
