@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""gpudirect-bench over tcp://: the ceilings, which move all bytes of all frames, other programs and elements over the
-same network, and two network namespaces. Where it may, the test is in a network namespace of its own."""
+"""gpudirect-bench over tcp://: the ceilings, which move all bytes of all frames, elements over the same network, and
+two network namespaces. Where it may, the test is in a network namespace of its own."""
 
 import os
 import pathlib
@@ -48,7 +48,7 @@ def ceilings(*args, env=None):
 
 
 def plausible(ceiling, unit):
-    check(ceiling["unit"] == unit and ceiling["value"] > 0 and ceiling["skipped"] is None, f"{ceiling}")
+    check(ceiling["unit"] == unit and ceiling["value"] > 0, f"{ceiling}")
     check(ceiling["cpu_us_per_frame"]["sender"] > 0 and ceiling["cpu_us_per_frame"]["receiver"] > 0, f"CPU: {ceiling}")
 
 
@@ -71,46 +71,6 @@ check(len(both["runs"]) == 2 and both["summary"]["ceiling"]["min"] > 0, f"two ru
 # Without a network they are those of the host.
 check(run_json(BENCH, "--ceilings", *SMALL)["ceiling"]["key"] in ("words", "upload", "memcpy"), "on the host")
 
-# --- other programs: not installed, failing, printing what cannot be read, printing figures ---
-with tempfile.TemporaryDirectory() as name:
-    folder = pathlib.Path(name)
-    missing = ceilings(*SMALL, "--peers", env={"PATH": name})
-    plausible(missing["tcp"], "frames/s")
-    for key, package in (("iperf3", "iperf3"), ("aes128gcm", "openssl"), ("ucx", "ucx-utils"),
-                         ("libfabric", "libfabric-bin")):
-        check(missing[key]["value"] is None and f"apt install {package}" in missing[key]["skipped"], f"{missing[key]}")
-    check(set(ceilings(*PACED, "--peers", env={"PATH": name})) == {"tcp", "ucx", "libfabric"}, "with a pace")
-    text = run(BENCH, "--to", free_address(), "--ceilings", "--peers", *PACED, env={"PATH": name})[0]
-    check(text.count("not measured, it is not installed (apt install ") == 2, f"as text: {text}")
-
-    def program(name, client, server="exit 0"):
-        """One that is a server if its arguments have no address."""
-        (folder / name).write_text(f'#!/bin/sh\ncase "$*" in\n*127.0.0.1*) : ;;\n*) {server} ;;\nesac\n{client}\n')
-        (folder / name).chmod(0o755)
-
-    program("iperf3", "echo no stream; echo 'the server is busy'; exit 1")
-    program("openssl", "exit 0", "echo +H:16384; exit 0")
-    program("ucx_perftest", "echo iterations,50.0_percentile_lat; echo ' 90,1.0,2.0,3.0,4.0,5.0,6,7'; "
-            "echo ' 100,12.5,20.0,30.0,40.00,1000.0,3,11'")
-    program("fi_pingpong", "echo 'bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfers/sec'; "
-            "echo '15m     50      =50      1.5g        8.37s    198.25      250.00   0.00'")
-    usual = {"PATH": f"{name}:{os.environ['PATH']}"}
-    said = ceilings(*SMALL, "--peers", env=usual)
-    check(said["iperf3"]["value"] is None and said["iperf3"]["skipped"] == "it failed: the server is busy",
-          f"one that fails: {said['iperf3']}")
-    check(said["aes128gcm"]["skipped"] == "its output has no figures", f"nothing to read: {said['aes128gcm']}")
-    check(abs(said["ucx"]["value"] - 1000 * 2 ** 20 / BYTES) < 1 and said["ucx"]["cpu_us_per_frame"]["sender"] > 0,
-          f"1000 MiB/s: {said['ucx']}")
-    check(abs(said["libfabric"]["value"] - 4000) < 1, f"250 us each: {said['libfabric']}")
-    said = ceilings(*PACED, "--peers", env=usual)
-    check(said["ucx"]["value"] == 12.5 and said["libfabric"]["value"] == 250, f"latencies: {said}")
-
-# As they are installed.
-for args in (SMALL, PACED):
-    for key, ceiling in ceilings(*args, "--peers").items():
-        check((ceiling["value"] or 0) > 0 or ceiling["skipped"], f"{key} has neither a figure nor a reason: {ceiling}")
-        print(f"{key}: {ceiling['value']} {ceiling['unit']} {ceiling['skipped'] or ''}")
-
 # --- elements: {host} and {port} ---
 if subprocess.run(["gst-inspect-1.0", "gdppay"], capture_output=True).returncode == 0:
     result = run_json(BENCH, "--to", free_address(), *PACED, "--warmup", "5", "--sink",
@@ -124,7 +84,7 @@ if subprocess.run(["gst-inspect-1.0", "gdppay"], capture_output=True).returncode
 SPACES = ["--to", "tcp://198.18.0.2", "--net-namespaces", "--ceilings", *PACED]
 if ALONE:
     before = loopback_bytes()
-    plausible(run_json(BENCH, *SPACES)["ceiling"] | {"skipped": None}, "us")
+    plausible(run_json(BENCH, *SPACES)["ceiling"], "us")
     check(loopback_bytes() == before, "the frames went over the loopback device")
     check("bench" not in pathlib.Path("/proc/self/net/dev").read_text(), "a veth is left behind")
     with tempfile.TemporaryDirectory() as name:

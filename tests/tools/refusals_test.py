@@ -57,10 +57,9 @@ refused(2, "there is one", "--receive", "rdma://127.0.0.1", "--device", "host,ho
 for address in ("tcp://127.0.0.1:65535", "tcp://127.0.0.1:0"):
     refused(2, "a port from 1 to 65534", "--receive", address)
 refused(2, "--receive \"udp://127.0.0.1\": the sending host's address is needed", "--receive", "udp://127.0.0.1")
-for more in ("--net-namespaces", "--peers"):
-    refused(2, f"{more} goes with --to tcp://", more)
-    refused(2, f"{more} goes with --to tcp://", more, "--to", "rdma://127.0.0.1")
-    refused(2, "are for one host", more, "--to", "tcp://127.0.0.1", "--remote")
+refused(2, "--net-namespaces goes with --to tcp://", "--net-namespaces")
+refused(2, "--net-namespaces goes with --to tcp://", "--net-namespaces", "--to", "rdma://127.0.0.1")
+refused(2, "are for one host", "--net-namespaces", "--to", "tcp://127.0.0.1", "--remote")
 refused(2, "are for one host", "--ceilings", "--to", "tcp://127.0.0.1", "--remote")
 refused(2, "--ceilings does not go with --compare", "--ceilings", "--compare", "a | b")
 for host in ("localhost", "[::1]"):

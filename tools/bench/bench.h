@@ -30,7 +30,7 @@
  *     ceilinggpu.c   a GPU's driver;
  *     ceilingrdma.c  a network card;
  *     ceilingtcp.c   the kernel's TCP
- *     peers.c        other programs over the same network
+ *     floor.c        through memory and futexes alone, without the library
  *     remote.c       two benches on two hosts
  *     channels.c     --channels: many of them, in two processes or in two each
  *     failover.c     --failover: the main of two senders is killed */
@@ -93,7 +93,8 @@ struct bench_job {
     bool allow_unauthenticated;
     bool remote;        /* other benches start sender and receivers: remote.c */
     bool only_ceilings; /* nothing is sent through the library */
-    bool peers;         /* other programs are measured over the same network: peers.c */
+    bool no_ceilings;   /* nothing but what is sent is measured */
+    bool floor;         /* through memory and futexes, without the library: floor.c */
     char peer_host[64]; /* where receivers have another address than the sender; else its own */
     char network[256];  /* the address if frames go over a network; else "" */
     char psk_file[256];
@@ -123,17 +124,20 @@ struct bench_side {
 
 /* Memory that processes of a run share. */
 struct bench_page {
-    _Atomic int64_t pinged;        /* when the ping was sent */
-    struct bench_side there, back; /* of words that are exchanged */
+    _Atomic int64_t pinged; /* when the ping was sent */
+    /* Words that are exchanged, with each receiver; as a ceiling with the first alone. */
+    struct bench_side there[GPUD_RECEIVERS_MAX], back[GPUD_RECEIVERS_MAX];
     atomic_bool stop;
-    /* When frames were submitted, for elements, which do not report it. */
+    /* When frames were submitted: elements, and the core between namespaces, do not report it. */
     _Atomic int64_t submitted[BENCH_SUBMIT_TIMES];
 };
 
-/* A descriptor; -1: errno. */
-int bench_page_create(void);
+#define BENCH_PAGE_SIZE ((sizeof(struct bench_page) + 4095) / 4096 * 4096)
 
-/* Maps it until the process ends; NULL: there is none. */
+/* frames: bytes behind the page, from BENCH_PAGE_SIZE on. A descriptor; -1: errno. */
+int bench_page_create(uint64_t frames);
+
+/* Maps all of it until the process ends; NULL: there is none. */
 struct bench_page *bench_page_map(int page);
 
 /* What a GPU's driver reaches; 0: not measured. */
@@ -281,6 +285,7 @@ bool bench_be_child(int argc, char **argv);
 void bench_run_sender(void);
 void bench_run_receiver_core(void);
 void bench_run_receiver_gst(void);
+void bench_run_receiver_floor(void);
 void bench_run_channel_senders(void);
 void bench_run_channel_receivers(void);
 void bench_run_failover_sender(void);
@@ -390,8 +395,8 @@ struct bench_options {
     bool compare;
     bool receive;      /* `ours` is the receiver's part of a job that the sending bench completes */
     char report[4096]; /* --report: a folder; "": none */
-    bool quick, draw;  /* --quick and --draw, with it */
-    bool failover;     /* --failover */
+    bool quick, draw, beside;              /* --quick, --draw and --beside, with it */
+    bool failover;                         /* --failover */
     uint32_t channels[BENCH_CHANNEL_ROWS]; /* --channels */
     uint32_t channel_rows;                 /* 0: not given */
     bool apart;                            /* each channel in two processes of its own */
@@ -455,6 +460,21 @@ bool bench_frame_check(const void *frame, const struct gpud_layout *layout,
 /* Subtracts the earlier counters, which leaves those of the section in between. */
 void bench_result_subtract(struct bench_result *now, const struct bench_result *before);
 
+/* === memory and futexes alone ================================================================= */
+/* floor.c draws it. A process is the sender, or one of the receivers. */
+
+/* Writes a word, and wakes the process that waits for it. */
+void bench_word_send(struct bench_side *side, uint32_t value);
+
+/* Waits until the word changes, or for a short while. */
+void bench_word_await(struct bench_side *side, uint32_t old);
+
+void bench_floor_open(void);
+void *bench_floor_acquire(uint64_t *size);
+void bench_floor_send(void);
+const void *bench_floor_receive(void);
+void bench_floor_release(void); /* what was received */
+
 /* === elements ================================================================================ */
 /* For children; failures end the process. */
 
@@ -506,7 +526,6 @@ struct bench_ceiling {
     double p99;   /* of times, µs; else NAN */
     double ratio; /* of the run to it; NAN: a rate cannot be compared with a time */
     double cpu_sender, cpu_receiver; /* of a network's, µs a frame; NAN: not measured */
-    const char *skipped;             /* why it was not measured; NULL: it was */
 };
 
 #define BENCH_CEILINGS_MAX 16
@@ -526,9 +545,6 @@ bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *
 /* The ceiling of a plain network, in frames a second (0: not measured), and its CPU time. */
 struct bench_ceiling bench_ceiling_of_network(const struct bench_job *job, double rate,
                                               double cpu_sender, double cpu_receiver);
-
-/* Adds what other programs reach over the job's network, or why they were not measured. */
-void bench_peers_measure(const struct bench_job *job, struct bench_ceilings *list);
 
 /* How many buffers of this size together exceed the processor's caches. */
 uint32_t bench_buffers_of(uint64_t size);

@@ -6,7 +6,6 @@
 #include "bench.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <math.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define ROUNDS 7
@@ -155,7 +153,7 @@ static bool measure_wake(const struct bench_job *wanted, struct bench_ceilings *
     job.frames = MIN(wanted->frames, PINGS_MAX);
     job.ping = eventfd(0, EFD_CLOEXEC);
     job.pong = eventfd(0, EFD_CLOEXEC);
-    job.page = bench_page_create();
+    job.page = bench_page_create(0);
     struct bench_page *page = bench_page_map(job.page);
     bool good = job.ping >= 0 && job.pong >= 0 && page
                     ? wake_child(&job, page, list)
@@ -172,30 +170,8 @@ static bool measure_wake(const struct bench_job *wanted, struct bench_ceilings *
  * one each way for a frame, as many in flight as there are slots. A side sleeps if it finds
  * nothing, and is woken only then. */
 
-#define SPINS 200
-#define NAP (100 * GPUD_MSEC)
 /* A process that has just started takes its time, on a busy machine a long one. */
 #define ANSWER_MAX (20 * GPUD_SEC)
-
-static void send_word(struct bench_side *side, uint32_t value)
-{
-    atomic_store(&side->word, value);
-    if (atomic_load(&side->waited_for) && atomic_exchange(&side->waited_for, false))
-        syscall(SYS_futex, &side->word, FUTEX_WAKE, 1, NULL, NULL, 0);
-}
-
-/* Waits until the word changes, or for a short while. */
-static void await_change(struct bench_side *side, uint32_t old)
-{
-    const struct timespec nap = {.tv_nsec = NAP};
-    for (int i = 0; i < SPINS; i++)
-        if (atomic_load_explicit(&side->word, memory_order_acquire) != old)
-            return;
-    atomic_store(&side->waited_for, true);
-    if (atomic_load(&side->word) == old)
-        syscall(SYS_futex, &side->word, FUTEX_WAIT, old, &nap, NULL, 0);
-    atomic_store(&side->waited_for, false);
-}
 
 void bench_run_words(void)
 {
@@ -204,10 +180,10 @@ void bench_run_words(void)
     if (!page)
         bench_die(GPUD_IO, "no shared page: %s", g_strerror(errno));
     for (uint32_t answered = 0; !atomic_load(&page->stop);) {
-        if (atomic_load_explicit(&page->there.word, memory_order_acquire) == answered)
-            await_change(&page->there, answered);
+        if (atomic_load_explicit(&page->there->word, memory_order_acquire) == answered)
+            bench_word_await(page->there, answered);
         else
-            send_word(&page->back, ++answered);
+            bench_word_send(page->back, ++answered);
     }
     bench_send_result(&result, NULL);
 }
@@ -216,13 +192,13 @@ void bench_run_words(void)
 static double send_for_a_while(struct bench_page *page, uint32_t slots)
 {
     int64_t start = clock_now(), now = start, last = start;
-    uint32_t sent = atomic_load(&page->there.word), first = sent;
+    uint32_t sent = atomic_load(&page->there->word), first = sent;
     while (now - start < ROUND || sent == first) {
-        uint32_t answered = atomic_load_explicit(&page->back.word, memory_order_acquire);
+        uint32_t answered = atomic_load_explicit(&page->back->word, memory_order_acquire);
         if (sent - answered == slots) {
-            await_change(&page->back, answered);
+            bench_word_await(page->back, answered);
         } else {
-            send_word(&page->there, ++sent);
+            bench_word_send(page->there, ++sent);
             last = now;
             if (sent % 16)
                 continue;
@@ -239,7 +215,7 @@ static bool measure_words(const struct bench_job *wanted, struct bench_ceilings 
     struct bench_job job = *wanted;
     struct bench_child child;
     double rates[ROUNDS];
-    job.page = bench_page_create();
+    job.page = bench_page_create(0);
     struct bench_page *page = bench_page_map(job.page);
     bool good = page ? bench_start(&child, "words", 0, &job)
                      : bench_fail(GPUD_IO, "no shared memory for words to compare with: %s",
@@ -482,13 +458,15 @@ bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *
 {
     struct bench_raw_gpu raw = {0};
     *list = (struct bench_ceilings){.count = 0};
+    if (job->no_ceilings) {
+        add(list, "none", "nothing, by --no-ceilings", NAN, "frames/s", NAN);
+        return true;
+    }
     if (bench_uses_gpu(job) && !job->remote && !measure_gpus(job, &raw))
         return false;
     bool network = job->network[0], paced = job->fps_num > 0;
     if (network ? !measure_network(job, list) : paced && !measure_wake(job, list))
         return false;
-    if (job->peers)
-        bench_peers_measure(job, list);
     if (network || !paced)
         add_copies(list, &raw);
     if (!list->count && !measure_memcpy(job, list))

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,10 +65,10 @@ struct gpud_layout bench_layout_of(const struct bench_job *job)
     return layout;
 }
 
-int bench_page_create(void)
+int bench_page_create(uint64_t frames)
 {
     int page = memfd_create("gpudirect-bench", MFD_CLOEXEC);
-    if (page < 0 || ftruncate(page, sizeof(struct bench_page)) == 0)
+    if (page < 0 || ftruncate(page, (off_t)(BENCH_PAGE_SIZE + frames)) == 0)
         return page;
     close(page);
     return -1;
@@ -75,9 +76,11 @@ int bench_page_create(void)
 
 struct bench_page *bench_page_map(int page)
 {
-    void *mapped = page < 0 ? MAP_FAILED
-                            : mmap(NULL, sizeof(struct bench_page), PROT_READ | PROT_WRITE,
-                                   MAP_SHARED, page, 0);
+    struct stat file;
+    void *mapped =
+        page < 0 || fstat(page, &file) < 0
+            ? MAP_FAILED
+            : mmap(NULL, (size_t)file.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, page, 0);
     return mapped == MAP_FAILED ? NULL : mapped;
 }
 
@@ -330,6 +333,8 @@ static void run_receiver(void)
 {
     if (bench_job.elements)
         bench_run_receiver_gst();
+    else if (bench_job.floor)
+        bench_run_receiver_floor();
     else
         bench_run_receiver_core();
 }

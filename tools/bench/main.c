@@ -39,17 +39,16 @@ static int publish(const struct bench_options *options)
         return EXIT_FAILURE;
     }
     gchar *info = g_build_filename(programs, "gpudirect-info", NULL);
-    const char *mode = options->quick ? "--quick" : options->draw ? "--draw" : NULL;
-    char *arguments[] = {NULL,
-                         script,
-                         "--bench",
-                         self,
-                         "--info",
-                         info,
-                         (char *)(mode ? mode : "--"),
-                         mode ? "--" : (char *)options->report,
-                         mode ? (char *)options->report : NULL,
-                         NULL};
+    char *arguments[12] = {NULL, script, "--bench", self, "--info", info};
+    size_t count = 6;
+    if (options->quick)
+        arguments[count++] = "--quick";
+    if (options->draw)
+        arguments[count++] = "--draw";
+    if (options->beside)
+        arguments[count++] = "--beside";
+    arguments[count++] = "--";
+    arguments[count++] = (char *)options->report;
     /* A machine of another distribution, on which a bundle runs, may have it elsewhere. */
     static const char *const pythons[] = {PYTHON, "python3"};
     for (size_t i = 0; i < G_N_ELEMENTS(pythons); i++) {

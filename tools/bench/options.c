@@ -53,9 +53,6 @@ static const char help_description[] =
     "With --net-namespaces the sender is in a network namespace that has the address of --to, and\n"
     "the receivers in another one, whose address differs in the last bit; a veth pair joins them.\n"
     "A veth copies as loopback does: no card takes part, but packets have an Ethernet's size.\n"
-    "With --peers the same run measures what iperf3 (one stream), openssl speed (AES-128-GCM),\n"
-    "ucx_perftest and fi_pingpong (libfabric) reach over the same network; with --fps those that\n"
-    "measure latency. What is not installed is left out, and the report says so.\n"
     "\n"
     "With --channels all senders are in one process and all receivers in another, each with one\n"
     "thread that takes turns, as in an event loop; with --apart each channel has two processes.\n"
@@ -78,11 +75,13 @@ static const char help_description[] =
     "  {host}    with an address in --to: the sender's host; {peer}: the receivers'\n"
     "  {port}    is the port after the address's\n"
     "\n"
-    "With --report a set of these runs is measured, which takes about eight minutes, and written "
-    "into\n"
-    "a folder: index.html shows the figures, each with its numbers and what it means, and\n"
-    "report.json has everything. Nothing else should run on the machine meanwhile. Without\n"
-    "matplotlib there is report.json alone, of which --draw makes the page on any machine.\n"
+    "With --report a set of these runs is measured, which takes about twelve minutes, and written\n"
+    "into a folder: first gpudirect beside GStreamer's other elements, PipeWire, torch, UCX,\n"
+    "libfabric, iperf3 and openssl, as far as they are installed, with 1, 4 and 16 receivers\n"
+    "(--beside: that alone), then sizes, channels and failover. README.md shows the first and\n"
+    "index.html all figures, each with its numbers and what it means; report.json has\n"
+    "everything. Nothing else should run on the machine meanwhile. Without matplotlib there is\n"
+    "no index.html, which --draw makes of report.json on any machine.\n"
     "\n"
     "Exit status: 0 all frames arrived; 1 the measurement failed; 2 wrong usage; 3 frames were\n"
     "lost or torn.\n"
@@ -97,7 +96,7 @@ static const char help_description[] =
     "  gpudirect-bench --report results\n"
     "  gpudirect-bench --to rdma://10.0.0.1:7174\n"
     "  gpudirect-bench --to rdma://10.0.0.1:7174 --remote --psk-file ~/.gpudirect-key\n"
-    "  gpudirect-bench --to tcp://10.0.0.2:7175 --net-namespaces --peers\n"
+    "  gpudirect-bench --to tcp://10.0.0.2:7175 --net-namespaces\n"
     "  gpudirect-bench --receive rdma://10.0.0.1:7174 --device cuda:0 --psk-file ~/.gpudirect-key\n"
     "  gpudirect-bench --elements --compare 'shmsink socket-path={dir}/shm shm-size={bytes} |\n"
     "    shmsrc socket-path={dir}/shm is-live=true ! {caps}'";
@@ -259,8 +258,8 @@ static struct {
     gchar *channels, *from, *to, *receive, *device, *psk_file, *route, *format, *fps,
         *slow_receiver, *source, *verify, *sink, *src, *compare, *failover, *report;
     gint width, height, frames, warmup, receivers, slots, runs, timeout;
-    gboolean apart, json, elements, remote, allow_unauthenticated, isolated, separate, peers,
-        only_ceilings, distribution, quick, draw, version;
+    gboolean apart, json, elements, remote, allow_unauthenticated, isolated, separate, floor,
+        only_ceilings, no_ceilings, distribution, quick, draw, beside, version;
 } args;
 
 static bool is_given(const GOptionEntry *entry)
@@ -416,14 +415,23 @@ static bool parse_ends(struct bench_job *job)
         !copy_text(job->network, sizeof(job->network), "--to", network ? args.to : "") ||
         !copy_text(job->psk_file, sizeof(job->psk_file), "--psk-file", args.psk_file))
         return false;
-    job->peers = args.peers;
     job->only_ceilings = args.only_ceilings;
-    if ((args.separate || args.peers) && !(network && bench_is_tcp(args.to)))
-        return usage_error("%s goes with --to tcp://…",
-                           args.separate ? "--net-namespaces" : "--peers");
-    if (args.remote && (args.separate || args.peers || args.only_ceilings))
-        return usage_error("--net-namespaces, --peers and --ceilings are for one host: they do not "
-                           "go with --remote");
+    job->no_ceilings = args.no_ceilings;
+    job->floor = args.floor;
+    if (args.separate && !(network && bench_is_tcp(args.to)))
+        return usage_error("--net-namespaces goes with --to tcp://…");
+    if (args.remote && (args.separate || args.only_ceilings))
+        return usage_error("--net-namespaces and --ceilings are for one host: they do not go with "
+                           "--remote");
+    if (args.no_ceilings && (args.only_ceilings || args.remote))
+        return usage_error("--no-ceilings does not go with %s",
+                           args.remote ? "--remote" : "--ceilings");
+    if (args.floor && (strcmp(job->from, "host") != 0 || strcmp(job->to, "host") != 0 || network ||
+                       args.sink || args.src || args.elements || args.compare || args.route ||
+                       args.source || args.only_ceilings))
+        return usage_error("--floor is for frames between processes of the host, without the "
+                           "library: it does not go with other devices, networks, routes, "
+                           "sources or elements");
     if (network && !describe_hosts(job))
         return false;
     if (!args.remote)
@@ -455,7 +463,6 @@ static bool parse_elements(struct bench_options *options)
     if (ours->elements && ours->route[0])
         return usage_error("--route is for the core's own link: elements choose by themselves");
     options->compare = args.compare != NULL;
-    options->peer.peers = false;
     if (options->compare && args.only_ceilings)
         return usage_error("--ceilings does not go with --compare");
     if (!options->compare)
@@ -587,13 +594,14 @@ static bool parse_failover(struct bench_options *options, const GOptionEntry *en
 /* Nothing else: what is measured is the same on every machine. */
 static bool parse_report(struct bench_options *options, const GOptionEntry *entries)
 {
-    static const char *const others[] = {"quick", "draw", NULL};
+    static const char *const others[] = {"quick", "draw", "beside", NULL};
     options->quick = args.quick;
     options->draw = args.draw;
+    options->beside = args.beside;
     if (!args.report || !args.report[0])
-        return usage_error("--report needs a folder, and --quick and --draw go with it");
-    if ((args.quick && args.draw) || !goes_with(entries, "report", others))
-        return usage_error("--report goes with --quick or --draw alone");
+        return usage_error("--report needs a folder, and --quick, --draw and --beside go with it");
+    if ((args.draw && (args.quick || args.beside)) || !goes_with(entries, "report", others))
+        return usage_error("--report goes with --quick and --beside, or with --draw, alone");
     return copy_text(options->report, sizeof(options->report), "--report", args.report);
 }
 
@@ -669,15 +677,21 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "With --to tcp://: sender and receivers in two network namespaces, joined by a veth pair "
          "(needs root)",
          NULL},
-        {"peers", 0, 0, G_OPTION_ARG_NONE, &args.peers,
-         "With --to tcp://: also what other programs reach over the same network", NULL},
+        {"floor", 0, 0, G_OPTION_ARG_NONE, &args.floor,
+         "Through shared memory and futexes alone, without gpudirect: what a hand-over costs at "
+         "least",
+         NULL},
         {"ceilings", 0, 0, G_OPTION_ARG_NONE, &args.only_ceilings,
          "Measure only what the machine can do without gpudirect", NULL},
+        {"no-ceilings", 0, 0, G_OPTION_ARG_NONE, &args.no_ceilings,
+         "Do not measure what the machine can do without gpudirect", NULL},
         {"report", 0, 0, G_OPTION_ARG_FILENAME, &args.report,
          "Measure a set of all this, and write it into FOLDER as a page (which needs matplotlib)",
          "FOLDER"},
         {"quick", 0, 0, G_OPTION_ARG_NONE, &args.quick,
          "With --report: a short run, to see whether it works", NULL},
+        {"beside", 0, 0, G_OPTION_ARG_NONE, &args.beside,
+         "With --report: only gpudirect beside other elements and programs", NULL},
         {"draw", 0, 0, G_OPTION_ARG_NONE, &args.draw,
          "With --report: measure nothing, and make the page of the report.json in FOLDER", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &args.json, "Print JSON", NULL},
@@ -710,11 +724,12 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     if (good && args.version)
         printf("gpudirect-bench %s\n", gpud_version_string());
     else if (good)
-        good = args.report || args.quick || args.draw ? parse_report(options, entries)
-               : args.receive                         ? parse_receiving(options, entries)
-               : args.channels                        ? parse_channels(options, entries)
-               : args.failover                        ? parse_failover(options, entries)
-                                                      : parse_link(options, NULL);
+        good = args.report || args.quick || args.draw || args.beside
+                   ? parse_report(options, entries)
+               : args.receive  ? parse_receiving(options, entries)
+               : args.channels ? parse_channels(options, entries)
+               : args.failover ? parse_failover(options, entries)
+                               : parse_link(options, NULL);
     *status = good ? EXIT_SUCCESS : BENCH_EXIT_USAGE;
     for (const GOptionEntry *entry = entries; entry->long_name; entry++)
         if (entry->arg == G_OPTION_ARG_STRING || entry->arg == G_OPTION_ARG_FILENAME)

@@ -44,8 +44,7 @@ static void counters_init(void (*count)(struct bench_result *result))
     counters = (struct counters){.count = count, .layout = bench_layout_of(job)};
     counters.latencies = g_new0(int64_t, 2 * (size_t)job->frames);
     counters.latencies_cpu = counters.latencies + job->frames;
-    if (job->elements && !job->remote)
-        counters.page = bench_page_map(job->page);
+    counters.page = bench_page_map(job->page);
 }
 
 static void counters_finish_section(void)
@@ -440,12 +439,31 @@ void bench_run_receiver_core(void)
     gpud_context_destroy(&core.context);
 }
 
+/* === memory and futexes ======================================================================= */
+
+static void floor_count(struct bench_result *result)
+{
+}
+
+void bench_run_receiver_floor(void)
+{
+    counters_init(floor_count);
+    bench_floor_open();
+    bench_say(BENCH_READY);
+    while (!counters.complete) {
+        const void *data = bench_floor_receive();
+        counters_check(data, counters.layout.size, clock_now(), 0, 0);
+        bench_floor_release();
+    }
+    counters_report();
+}
+
 /* === a GStreamer source ====================================================================== */
 /* It is linked to a pad of the bench. */
 
 /* Once the sender has ended, no frames are expected after this long without one. */
 #define GRACE (500 * GPUD_MSEC)
-#define GRACE_NETWORK (5 * GPUD_SEC) /* a frame may be on its way for this long */
+#define GRACE_NETWORK (2 * GPUD_SEC) /* a frame may be on its way for this long */
 
 static struct {
     GstElement *pipeline;

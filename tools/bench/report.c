@@ -107,7 +107,6 @@ static const struct bench_field ceiling_fields[] = {
     {"ratio", BENCH_NUMBER, offsetof(struct bench_ceiling, ratio)},
     {"cpu_us_per_frame.sender", BENCH_NUMBER, offsetof(struct bench_ceiling, cpu_sender)},
     {"cpu_us_per_frame.receiver", BENCH_NUMBER, offsetof(struct bench_ceiling, cpu_receiver)},
-    {"skipped", BENCH_STRING, offsetof(struct bench_ceiling, skipped)},
     {NULL},
 };
 
@@ -351,10 +350,7 @@ static void print_ceilings(const struct bench_series *series)
         const struct bench_ceiling *ceiling = &list->ceiling[i];
         double ratio = stats_median(ratios, series->count);
         printf("           %s: ", ceiling->what);
-        if (ceiling->skipped)
-            printf("not measured, %s", ceiling->skipped);
-        else
-            printf("%.6g %s", stats_median(values, series->count), ceiling->unit);
+        printf("%.6g %s", stats_median(values, series->count), ceiling->unit);
         if (!isnan(ceiling->cpu_sender))
             printf(", CPU %.0f + %.0f us/frame", ceiling->cpu_sender, ceiling->cpu_receiver);
         if (!isnan(ratio))

@@ -228,6 +228,7 @@ static const struct output_ops core_ops = {
  * would do; "foreign" ones from a pool of plain memory, or of GStreamer's CUDA memory. */
 
 #define PROBE_INTERVAL_US 5000
+#define PROBE_INTERVAL_MAX_US 100000
 
 static struct {
     GstElement *pipeline;
@@ -386,9 +387,10 @@ static void sink_send(void)
 }
 
 /* Sinks have no common way to ask for their receivers: frames of index 0 are sent until every
- * receiver has got one. */
+ * receiver has got one; more and more rarely, since a sink may keep all that it is given. */
 static void sink_wait(void)
 {
+    gulong interval = PROBE_INTERVAL_US;
     bench_say(BENCH_READY);
     while (!bench_received(BENCH_GO)) {
         uint64_t size;
@@ -398,7 +400,8 @@ static void sink_wait(void)
         else if (size >= layout.size)
             bench_frame_mark(data, &layout, &bench_job, 0);
         sink_send();
-        g_usleep(PROBE_INTERVAL_US);
+        g_usleep(interval);
+        interval = MIN(interval * 5 / 4, PROBE_INTERVAL_MAX_US);
     }
 }
 
@@ -432,11 +435,38 @@ static const struct output_ops sink_ops = {
     .close = sink_close,
 };
 
+/* === memory and futexes ======================================================================= */
+
+static void floor_wait(void)
+{
+    bench_say(BENCH_READY);
+    bench_expect(BENCH_GO, 3 * BENCH_STEP_TIMEOUT, NULL, 0);
+}
+
+static void floor_end(void)
+{
+}
+
+static void floor_count(struct bench_result *result)
+{
+    g_strlcpy(result->route, "map", sizeof(result->route));
+}
+
+static const struct output_ops floor_ops = {
+    .open = bench_floor_open,
+    .wait = floor_wait,
+    .acquire = bench_floor_acquire,
+    .send = bench_floor_send,
+    .end = floor_end,
+    .count = floor_count,
+    .close = floor_end,
+};
+
 /* === the loop ================================================================================= */
 /* Frame by frame, as fast as the receivers allow or at a pace. */
 
 static const struct output_ops *ops;
-static struct bench_page *page; /* for submit times; NULL: the core carries them */
+static struct bench_page *page; /* for submit times; NULL: the core alone carries them */
 static int64_t marking_ns;
 static void *data; /* of the prepared frame; NULL: it is in GPU memory */
 
@@ -502,10 +532,9 @@ static void send_all(struct bench_result *result, struct bench_result *before)
 void bench_run_sender(void)
 {
     struct bench_result before = {0}, result = {0};
-    ops = bench_job.elements ? &sink_ops : &core_ops;
+    ops = bench_job.elements ? &sink_ops : bench_job.floor ? &floor_ops : &core_ops;
     layout = bench_layout_of(&bench_job);
-    if (bench_job.elements)
-        page = bench_page_map(bench_job.page);
+    page = bench_page_map(bench_job.page);
     ops->open();
     bench_say(BENCH_LISTENING);
     ops->wait();

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """The figures of a report. Each has a sentence that explains it, a table of exactly what is drawn, and what is missing
-with the reason. Nothing is computed here but sums of two numbers of the raw JSON."""
+with the reason. Nothing is computed here but medians, and sums of two numbers of the raw JSON."""
 
-import dataclasses
 import io
 
 import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as pyplot  # noqa: E402 (after the choice)
+import rows  # noqa: E402
+from rows import Figure  # noqa: E402
 
 # Colours that the colour-blind tell apart (Okabe and Ito).
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
@@ -17,17 +18,6 @@ matplotlib.rcParams.update({
     "svg.fonttype": "none", "svg.hashsalt": "gpudirect", "font.family": "sans-serif", "font.size": 10,
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3,
     "axes.prop_cycle": matplotlib.cycler(color=COLOURS), "figure.figsize": (7.2, 3.6), "savefig.bbox": "tight"})
-
-
-@dataclasses.dataclass
-class Figure:
-    name: str
-    title: str
-    sentence: str
-    head: list
-    rows: list = dataclasses.field(default_factory=list)
-    missing: list = dataclasses.field(default_factory=list)  # sentences: what was not measured, and why
-    svg: str = None  # None: there is nothing to draw
 
 
 def numbers(values):
@@ -85,19 +75,9 @@ def bars(figure, layers, label_x, rows=None, stacked=True, legend=True, finish=N
     return draw(figure, plot, label_x, "", legend)
 
 
-def first_run(result, side=None):
-    """Of one run, or of the first of a comparison's."""
-    return result[side]["runs"][0] if side else result
-
-
 def curves(report, figure):
     """Name and run of everything whose latency was measured at 1080p50."""
-    found = [(f"core, {step['name']}", step["results"][0]) for step in measured(figure, report, "latency")]
-    for step in measured(figure, report, "beside"):
-        if not any(name == "gpudirectsink" for name, _ in found):
-            found.append(("gpudirectsink", first_run(step["results"][0], "ours")))
-        found.append((step["name"], first_run(step["results"][0], "peer")))
-    return found
+    return [(f"core, {step['name']}", step["results"][0]) for step in measured(figure, report, "latency")]
 
 
 def latency(report):
@@ -159,21 +139,6 @@ def cpu(report):
     figure.rows = [[name, run["cpu_us_per_frame"]["sender"], run["cpu_us_per_frame"]["receiver"]]
                    for name, run in curves(report, figure)]
     return bars(figure, [("sender", 1, {}), ("receiver", 2, {})], "µs a frame")
-
-
-def receivers(report):
-    figure = Figure("receivers", "Receivers of one sender, 1080p",
-                    "Frames a second that each of so many receivers gets from one sender, as fast as they go: nothing "
-                    "is copied for any of them, so that only wake-ups and processors limit their number.",
-                    ["receivers", "frames/s to each", "CPU of the sender, µs a frame"])
-    figure.rows = [[step["receivers"], step["results"][0]["fps"], step["results"][0]["cpu_us_per_frame"]["sender"]]
-                   for step in measured(figure, report, "receivers")]
-
-    def plot(axes):
-        axes.plot([row[0] for row in figure.rows], [row[1] for row in figure.rows], "o-")
-        axes.set_yscale("log")
-        axes.set_xticks([row[0] for row in figure.rows])
-    return draw(figure, plot, "receivers", "frames a second to each", legend=False)
 
 
 def channels(report):
@@ -238,81 +203,12 @@ def failover(report):
     return draw(figure, plot, "from the main's last frame to the backup's first, ms", "", legend=False)
 
 
-def beside(report):
-    figure = Figure("beside", "Beside other elements, 1080p50",
-                    "The same frames through gpudirectsink and gpudirectsrc and through other pairs of elements, in "
-                    "turns in one run: medians over the runs; a ratio below 1 says that gpudirect takes less.",
-                    ["", "latency p50, µs", "latency p99, µs", "CPU, µs a frame", "ratio of latency p50"])
-    for step in measured(figure, report, "beside"):
-        result = step["results"][0]
-        for name, side in (("gpudirect, beside " + step["name"], "ours"), (step["name"], "peer")):
-            summary = result[side]["summary"]
-            both = [summary[f"cpu_us_per_frame_{end}"]["median"] for end in ("sender", "receiver")]
-            figure.rows.append([name, summary["latency_us_p50"]["median"], summary["latency_us_p99"]["median"],
-                                sum(both) if None not in both else None,
-                                result["ratio"]["latency_us_p50"] if side == "ours" else None])
-    return bars(figure, [("p99", 2, {"color": COLOURS[5]}), ("p50", 1, {"height": 0.5, "color": COLOURS[0]})],
-                "latency, µs", stacked=False, finish=lambda axes, _: axes.set_xscale("log"))
-
-
-PROGRAMS = {"tcp": "plain send and recv", "iperf3": "iperf3, one stream", "aes128gcm": "AES-128-GCM alone",
-            "ucx": "ucx_perftest", "libfabric": "fi_pingpong"}
-
-
-def programs(figure, steps):
-    """What the last of the steps measured without gpudirect; of what it left out the figure says why."""
-    for ceiling in steps[-1]["results"][0]["ceilings"] if steps else []:
-        if ceiling["skipped"]:
-            figure.missing.append(f"{PROGRAMS[ceiling['key']]}: {ceiling['skipped']}")
-        else:
-            yield PROGRAMS[ceiling["key"]], ceiling
-
-
-def network(report):
-    figure = Figure("network", "Between hosts over TCP, 4K",
-                    "Frames a second from one process to another over TCP on this machine, as fast as they go: through "
-                    "gpudirect, encrypted and plain, and what other programs reach over the same network in messages "
-                    "of the same size, with the CPU time of a frame at both ends.",
-                    ["", "frames/s", "CPU of the sender, µs a frame", "CPU of the receiver, µs a frame"])
-    steps = measured(figure, report, "network")
-    for step in steps:
-        run = step["results"][0]
-        figure.rows.append([f"gpudirect, {step['name']}", run["fps"], *run["cpu_us_per_frame"].values()])
-    for name, ceiling in programs(figure, steps):
-        figure.rows.append([name, ceiling["value"], *ceiling["cpu_us_per_frame"].values()])
-    return bars(figure, [(None, 1, {})], "frames a second", legend=False)
-
-
-def network_latency(report):
-    figure = Figure("network-latency", "Latency between hosts over TCP, 1080p60",
-                    "Microseconds that a frame takes over TCP at 60 frames a second, beside plain send and recv at the "
-                    "same pace, programs that send messages of the same size without a pace, and other elements of "
-                    "GStreamer's, whose lost and torn frames count, too (medians over the runs).",
-                    ["", "p50, µs", "p99, µs", "CPU of the sender, µs a frame", "CPU of the receiver, µs a frame",
-                     "lost or torn"])
-    steps = measured(figure, report, "network-latency")
-    for step in steps:
-        run = step["results"][0]
-        figure.rows.append([f"gpudirect, {step['name']}", run["latency_us"]["p50"], run["latency_us"]["p99"],
-                            *run["cpu_us_per_frame"].values(), run["lost"] + run["torn"]])
-    for name, ceiling in programs(figure, steps):
-        figure.rows.append([name, ceiling["value"], ceiling["p99"], *ceiling["cpu_us_per_frame"].values(), None])
-    for step in measured(figure, report, "network-beside"):
-        for name, side in (("gpudirectsink, beside " + step["name"], "ours"), (step["name"], "peer")):
-            result = step["results"][0][side]
-            keys = ["latency_us_p50", "latency_us_p99", "cpu_us_per_frame_sender", "cpu_us_per_frame_receiver"]
-            figure.rows.append([name, *(result["summary"][key]["median"] for key in keys),
-                                sum(run["lost"] + run["torn"] for run in result["runs"])])
-    return bars(figure, [("p99", 2, {"color": COLOURS[5]}), ("p50", 1, {"height": 0.5, "color": COLOURS[0]})],
-                "latency, µs", stacked=False, finish=lambda axes, _: axes.set_xscale("log"))
-
-
 def ceilings(report):
     figure = Figure("ceilings", "Ratios to the ceilings",
                     "Each run measures what the machine does at best without gpudirect (its ceiling), too; 1 is as "
                     "good as that, for rates more and for times less is better.",
                     ["", "measured", "ceiling", "ratio", "of"])
-    for step in measured(figure, report, "latency", "size", "receivers"):
+    for step in measured(figure, report, "latency", "size"):
         run = step["results"][0]
         value = run["latency_us"]["p50"] if run["ceiling"]["unit"] == "us" else run["fps"]
         figure.rows.append([step["title"], value, run["ceiling"]["value"], run["ceiling_ratio"],
@@ -327,8 +223,7 @@ def ceilings(report):
 
 
 def draw_all(report):
-    """Older reports have nothing of the monitor, or of networks."""
-    makers = [latency, throughput, cpu, receivers, channels, monitor, failover, beside, network, network_latency,
-              ceilings]
-    later = {monitor: "monitor", network: "network", network_latency: "network-latency"}
-    return [make(report) for make in makers if make not in later or of_kind(report, later[make])]
+    """Rows beside others, and all else of which there are steps: older reports, and --beside, have less."""
+    makers = [latency, throughput, cpu, channels, monitor, failover, ceilings]
+    kinds = {throughput: "size", cpu: "latency", ceilings: "latency"}
+    return rows.of_rows(report) + [make(report) for make in makers if of_kind(report, kinds.get(make, make.__name__))]

@@ -44,10 +44,10 @@ def ask(port, path):
         connection.close()
 
 
-def start_bench(bench, arguments, scratch=None):
-    """It puts its sockets into a folder of its own below that one."""
+def start_bench(bench, arguments, env=None):
+    """env: more variables."""
     return subprocess.Popen([bench, "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            env=os.environ | ({"TMPDIR": scratch} if scratch else {}))
+                            env=os.environ | (env or {}))
 
 
 def result_of(process, timeout):
@@ -114,7 +114,7 @@ def watch(port, monitor, channels, seconds, bench):
 
 def measure_beside(bench, program, arguments, channels, seconds, scratch):
     """The bench's JSON, and what a monitor took meanwhile."""
-    with ended(start_bench(bench, arguments, scratch)) as running:
+    with ended(start_bench(bench, arguments, {"TMPDIR": scratch})) as running:  # its sockets are in a folder there
         folder = wait_for("a folder of sockets", lambda: next(pathlib.Path(scratch).glob("gpudirect-bench-*"), None),
                           running)
         with ended(subprocess.Popen([program, "--listen=127.0.0.1:0", f"--directory={folder}"],
@@ -130,7 +130,7 @@ def measure(bench, program, arguments, channels, seconds):
     """The bench's JSON without and beside a monitor, and what the monitor took. arguments: the bench's, the warm-up
     last: the monitor finds the channels meanwhile."""
     with tempfile.TemporaryDirectory(prefix="gpudirect-") as scratch:
-        with ended(start_bench(bench, arguments, scratch)) as alone:
+        with ended(start_bench(bench, arguments, {"TMPDIR": scratch})) as alone:
             without = result_of(alone, BEGINNING + 10 * (seconds + WARMUPS[0]))
         *arguments, warmup = arguments
         for longer in WARMUPS:

@@ -8,6 +8,7 @@ import re
 import textwrap
 
 import figures
+from rows import describe, text_of, title_of
 
 STYLE = """
 :root { color-scheme: light; }
@@ -23,17 +24,6 @@ th:first-child, td:first-child { text-align: left; }
 .missing { background: #fff6df; border-left: 4px solid #b36b00; padding: 0.4rem 0.8rem; margin: 0.5rem 0; }
 code { font-size: 0.85rem; overflow-wrap: anywhere; } summary { cursor: pointer; padding: 0.3rem 0; }
 """
-
-
-def text_of(value):
-    """A number as it is read; the cell has it in full as well."""
-    if value is None:
-        return "–"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) or value.is_integer():
-        return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def wrap(text):
@@ -62,27 +52,6 @@ def format_figure(figure):
     return (f'<section id="{figure.name}"><h2>{html.escape(figure.title)}</h2><figure>{picture}\n'
             f"<figcaption>{sentence}</figcaption></figure>{missing}"
             f"{format_table(figure) if figure.rows else ''}</section>")
-
-
-def describe(report):
-    """Where it ran, by name and value."""
-    machine = next((step["results"][0]["machine"] for step in report["steps"]
-                    if step["kind"] == "latency" and step["results"]), {})
-    memory = report["machine"]["memory_bytes"]
-    return [("Processor", f"{machine.get('cpu', 'unknown')}, {machine.get('cores', '?')} cores"),
-            ("Kernel", machine.get("kernel", "unknown")),
-            ("Memory", f"{memory / 2**30:.0f} GiB" if memory else "unknown"),
-            ("Devices", ", ".join(report["machine"]["devices"])),
-            ("gpudirect", f"{report['version']}, commit {report['commit'] or 'unknown (not run from a checkout)'}"),
-            ("GStreamer", report["machine"]["gstreamer"] or "none"), ("Measured", report["date"])]
-
-
-def title_of(report):
-    """The site lists reports by their titles."""
-    known = dict(describe(report))
-    gpus = [device.partition(": ")[2] for device in report["machine"]["devices"]
-            if device.startswith(("cuda:", "hip:"))]
-    return "gpudirect, measured on " + ", ".join([known["Processor"], *gpus])
 
 
 def format_page(report):

@@ -2,18 +2,21 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""gpudirect-bench --report DIR: runs a set of measurements, each by gpudirect-bench, and writes index.html and
-report.json there. steps.py says what is run, figures.py draws it, page.py arranges it. Without matplotlib, which draws,
-there is report.json alone, of which --draw makes the page anywhere else."""
+"""gpudirect-bench --report DIR: runs a set of measurements, each by gpudirect-bench or a program beside it, and writes
+index.html, README.md with its drawings, and report.json there. steps.py says what is run, peers.py beside what; rows.py
+and figures.py draw it, page.py arranges it. Without matplotlib, which draws the rest, there is no index.html, which
+--draw makes of report.json anywhere else."""
 
 import argparse
 import datetime
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import time
 
+import rows
 import steps
 
 STOPPED = 130
@@ -60,10 +63,28 @@ def find_commit(program):
     return commit.stdout.strip() + (" with local changes" if changed else "")
 
 
+PACKAGES = ["gstreamer1.0-plugins-base", "gstreamer1.0-plugins-good", "gstreamer1.0-plugins-bad", "pipewire",
+            "gstreamer1.0-pipewire", "python3-torch", "ucx-utils", "libfabric-bin", "iperf3", "openssl"]
+
+
+def packages():
+    """Versions of Debian's, as far as they are installed."""
+    try:
+        done = subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\n", *PACKAGES],
+                              capture_output=True, text=True, timeout=60)
+    except OSError:
+        return []
+    return [line.partition(" ")[2] for line in done.stdout.splitlines() if line.startswith("installed ")]
+
+
 def describe_machine(place):
     """Names of the devices, and versions of what takes part; what cannot be found out is null."""
     report = place.info()
-    return {"devices": [device["name"] + ": " + device["description"] for device in report["devices"]
+    cpu = [line.partition(":")[2].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+           if line.startswith("model name")]
+    return {"cpu": cpu[0] if cpu else "unknown", "cores": os.cpu_count(),
+            "kernel": " ".join([os.uname().sysname, os.uname().release, os.uname().machine]), "packages": packages(),
+            "devices": [device["name"] + ": " + device["description"] for device in report["devices"]
                         if device["available"]],
             "gstreamer": place.gstreamer, "memory_bytes": steps.memory_bytes("MemTotal")}
 
@@ -76,7 +97,10 @@ def format_json(report):
 
 
 def draw(folder, report):
-    """Writes the page. False: there is no matplotlib."""
+    """Writes the pages. False: there is no matplotlib, and no index.html."""
+    text, drawings = rows.format_markdown(report)
+    for name, content in {**drawings, **({"README.md": text} if text else {})}.items():
+        (folder / name).write_text(content)
     try:
         import page  # not at the top: it imports matplotlib
     except ImportError as missing:
@@ -109,6 +133,8 @@ def main():
     parser.add_argument("--info", required=True)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--draw", action="store_true")
+    parser.add_argument("--beside", action="store_true")
+    parser.add_argument("--minutes", type=float, default=60, help="no measurement begins after that")
     options = parser.parse_args()
     if options.draw:
         return draw_again(options.folder)
@@ -119,16 +145,19 @@ def main():
         sys.exit(f"gpudirect-bench: no report can be written to {options.folder}: {error.strerror}")
     place = steps.Place(options.bench, options.info)
     try:
-        plan = steps.plan(place, options.quick)
+        plan = steps.plan(place, options.quick, options.beside)
         version = place.info()["version"]
     except (OSError, RuntimeError) as error:
         sys.exit(f"gpudirect-bench: {error}")
     progress = Progress([step.seconds for step in plan])
     results = []
-    for step in plan:
-        progress.begin(step.title)
-        results.append(step.run(place))
-        progress.end(step.seconds)
+    with place.open:
+        for step in plan:
+            progress.begin(step.title)
+            if time.monotonic() - progress.begun > 60 * options.minutes:
+                step.skip = step.skip or "the time of the report was over"
+            results.append(step.run(place))
+            progress.end(step.seconds)
     progress.close()
     report = {"version": version, "commit": find_commit(options.bench), "quick": options.quick,
               "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

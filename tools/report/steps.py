@@ -3,49 +3,44 @@
 
 """What a report measures: commands of gpudirect-bench, whose JSON is kept as it comes."""
 
+import contextlib
+import itertools
 import json
 import pathlib
 import shlex
+import shutil
 import subprocess
 
 import monitored
+import peers
 
 HD, UHD = (1920, 1080), (3840, 2160)
 SIZES = [(640, 360), HD, UHD, (7680, 4320)]
-RECEIVERS = [1, 2, 4, 8, 16]
+RECEIVERS = [1, 4, 16]
 CHANNELS_MAX = 1024
 GPUS = ["cuda:0", "hip:0"]  # the first that there is is measured beside the host
 MONITORED = 8  # channels of 1080p60
 COPIED = 10_000_000_000  # bytes of a run in which frames are copied, at most
 SLOTS = 4
 
-# Elements that do the same, the address of each, and what else they need.
-PEERS = {
-    "shmsink": ("shmsink socket-path={dir}/shm shm-size={bytes}", "shmsrc socket-path={dir}/shm is-live=true ! {caps}",
-                "host", "gstreamer1.0-plugins-bad"),
-    "unixfdsink": ("unixfdsink socket-path={dir}/fd", "unixfdsrc socket-path={dir}/fd ! {caps}", "host",
-                   "GStreamer 1.24 and gstreamer1.0-plugins-bad"),
-    "cudaipcsink": ("cudaipcsink address={dir}/ipc", "cudaipcsrc address={dir}/ipc ! {caps}", "cuda:0",
-                    "GStreamer 1.24 and gstreamer1.0-plugins-bad"),
-}
-
-# Between hosts: two network namespaces that a veth pair joins (an address of those for benchmarks), else loopback.
-VETH = ["--to", "tcp://198.18.0.2:7175", "--net-namespaces"]
+# Between hosts: two network namespaces that a veth pair joins, else loopback.
+VETH = ["--to", f"tcp://{peers.SENDER}:7175", "--net-namespaces"]
 LOOPBACK = ["--to", "tcp://127.0.0.1:7175"]
 
-# What other elements do there at 1080p60: their descriptions, the elements, where those are, and more options. Few of a
-# frame's packets have marks, so that every byte is checked where packets may be lost.
-RTP = ("application/x-rtp, media=video, clock-rate=90000, encoding-name=RAW, sampling=(string)YCbCr-4:2:2, "
-       "depth=(string)8, width=(string)1920, height=(string)1080, colorimetry=(string)BT709-2, payload=96")
-NETWORK_PEERS = {
-    "tcpserversink": ("gdppay ! tcpserversink host={host} port={port}",
-                      "tcpclientsrc host={host} port={port} ! gdpdepay ! {caps}",
-                      ["gdppay", "tcpserversink", "tcpclientsrc", "gdpdepay"],
-                      "gstreamer1.0-plugins-base and gstreamer1.0-plugins-bad", []),
-    "udpsink": ("rtpvrawpay ! udpsink host={peer} port={port} sync=false",
-                f'udpsrc address={{peer}} port={{port}} buffer-size=33554432 caps="{RTP}" ! rtpvrawdepay',
-                ["rtpvrawpay", "udpsink", "udpsrc", "rtpvrawdepay"], "gstreamer1.0-plugins-good", ["--verify", "full"]),
+# What a row of gpudirect's own is, by its name: where, the bench's options, and how a frame gets there.
+OURS = {
+    "memory and futexes": ("beside", ["--floor"], "a word for each frame and receiver in shared memory: the floor"),
+    "gpudirect": ("beside", [], "the library's C API"),
+    "gpudirectsink": ("beside", ["--elements"], "its elements for GStreamer"),
+    "gpudirect, TLS": ("hosts", [], "the library's C API, TLS 1.3"),
+    "gpudirect, plain": ("hosts", ["--allow-unauthenticated"], "the same, not encrypted"),
+    "gpudirectsink, TLS": ("hosts", ["--elements"], "its elements for GStreamer"),
+    "send and recv": ("hosts", ["--ceilings"], "plain TCP by two processes that do nothing else: the floor"),
 }
+ROUNDS = 3
+WHILE = 0.3  # seconds in which frames go as fast as they can
+FAST_MIN, FAST_MAX = 8, 50000  # frames
+RATE = 60
 
 
 def memory_bytes(key):
@@ -70,6 +65,7 @@ class Place:
 
     def __init__(self, bench, info):
         self.bench, self.info_program, self.known = bench, info, None
+        self.open, self.opened = contextlib.ExitStack(), {}
         monitor = pathlib.Path(bench).with_name("gpudirect-monitor")
         self.monitor = str(monitor) if monitor.exists() else None
         try:
@@ -95,31 +91,39 @@ class Place:
 
     def has_element(self, name):
         """Not --exists: that wants GStreamer's own version number."""
-        return subprocess.run(["gst-inspect-1.0", name], capture_output=True, timeout=60).returncode == 0
+        return bool(self.gstreamer) and subprocess.run(["gst-inspect-1.0", name], capture_output=True,
+                                                       timeout=60).returncode == 0
 
-    def why_not(self, sink):
-        """Why there is nothing to compare with this sink of GStreamer's; None: it can be compared."""
-        device, package = PEERS[sink][2:]
-        without = self.why_no_elements([sink, sink.replace("sink", "src")], package)
-        return without or (None if self.has_device(device) else f"there is no {device} on this machine")
-
-    def why_no_elements(self, names, package):
+    def why_no_elements(self, elements):
         """Why these cannot be compared with gpudirectsink; None: they can."""
         if not self.gstreamer:
             return "GStreamer's tools are not installed (apt install gstreamer1.0-tools)"
-        for name in names:
+        for name in elements.names():
             if not self.has_element(name):
-                return f"GStreamer {self.gstreamer} has no {name} here: it needs {package}"
-        return None if self.has_element("gpudirectsink") else "GStreamer does not find gpudirectsink (GST_PLUGIN_PATH)"
+                return f"not here: install {elements.package} (GStreamer {self.gstreamer} has no {name})"
+        if "pipewire" in elements.sink and not all(map(shutil.which, ("dbus-run-session", "wireplumber", "pw-dump"))):
+            return f"not here: install {elements.package}"
+        if not self.has_device(elements.device):
+            return f"there is no {elements.device} on this machine"
+        return None
 
     def network(self):
         """The bench's options for two hosts on this machine, and why the library does not send so; None: it does."""
-        made = subprocess.run(["unshare", "--net", "true"], capture_output=True, timeout=60)
-        options = LOOPBACK if made.returncode else VETH
+        try:
+            made = subprocess.run(["unshare", "--net", "ip", "link"], capture_output=True, timeout=60).returncode == 0
+        except OSError:
+            made = False
+        options = VETH if made else LOOPBACK
         tried = subprocess.run([self.bench, *options, *picture_of((64, 36)), "--frames", "2", "--warmup", "0"],
                                capture_output=True, text=True, timeout=120)
         lines = tried.stderr.strip().splitlines()
         return options, lines[-1].removeprefix("gpudirect-bench: ") if tried.returncode and lines else None
+
+    def opens(self, what):
+        """What a context manager gives, which stays open until the report ends."""
+        if what not in self.opened:
+            self.opened[what] = self.open.enter_context(what())
+        return self.opened[what]
 
 
 class Step:
@@ -129,9 +133,12 @@ class Step:
         self.kind, self.title, self.seconds, self.skip = kind, title, 0 if skip else max(seconds, 1), skip
         self.arguments, self.what = [str(word) for word in arguments], what
 
+    def command(self):
+        return shlex.join(["gpudirect-bench", "--json", *self.arguments])
+
     def outcome(self, status, reason, results):
         return {"kind": self.kind, "title": self.title, **self.what, "status": status, "reason": reason,
-                "command": shlex.join(["gpudirect-bench", "--json", *self.arguments]), "results": results}
+                "command": self.command(), "results": results}
 
     def run(self, place):
         if self.skip:
@@ -141,8 +148,9 @@ class Step:
         except RuntimeError as error:
             return self.outcome("failed", str(error), [])
 
-    def call(self, place, *arguments):
-        with monitored.ended(monitored.start_bench(place.bench, [*self.arguments, *arguments])) as process:
+    def call(self, place, *arguments, env=None):
+        words = map(str, [*self.arguments, *arguments])
+        with monitored.ended(monitored.start_bench(place.bench, words, env)) as process:
             return monitored.result_of(process, 60 + 20 * self.seconds)
 
     def measure(self, place):
@@ -196,6 +204,111 @@ class MonitorStep(Step):
         return [without, beside]
 
 
+class RowStep(Step):
+    """A row of a table of peers: `runs` has figures of each round by name, `limit` why some are missing. Rates are as
+    fast as it goes, all else at a pace."""
+
+    def __init__(self, kind, name, note, picture, receivers, quick, skip, arguments=(), device="host"):
+        super().__init__(kind, f"{name}, {picture[1]}p to {receivers}", (2 if quick else 9) + receivers // 4, arguments,
+                         skip, name=name, note=note, height=picture[1], receivers=receivers, device=device)
+        self.picture, self.rounds = picture, 1 if quick else ROUNDS
+        self.frames = 30 if quick else 48 if receivers > 1 else 96
+        self.reasons = []
+
+    def attempt(self, what, measure):
+        """[]: it failed, and the row says why."""
+        try:
+            return measure()
+        except (RuntimeError, OSError) as error:
+            self.reasons.append(f"{what}{error}")
+            return []
+
+    def measure(self, place):
+        self.what["runs"] = self.rows(place)
+        if not self.what["runs"]:
+            raise RuntimeError("; ".join(self.reasons))
+        if self.reasons:
+            self.what["limit"] = "; ".join(self.reasons)
+        return []
+
+
+def figures_of(result):
+    """Of each run of the bench; without the library those of plain TCP, its main ceiling."""
+    for run in result.get("runs", [result]):
+        plain = run["ceiling"] if run["ceiling"]["key"] == "tcp" else None
+        cpu = (plain or run)["cpu_us_per_frame"]
+        p50, p99 = (plain["value"], plain["p99"]) if plain else (run["latency_us"]["p50"], run["latency_us"]["p99"])
+        paced = {"latency_us_p50": p50, "latency_us_p99": p99, "sender_cpu_us": cpu["sender"],
+                 "receiver_cpu_us": cpu["receiver"]}
+        figures = paced if run["parameters"]["fps"] else {"fps": plain["value"] if plain else run["fps"]}
+        yield {name: value for name, value in figures.items() if value is not None}, run["lost"] + run["torn"]
+
+
+class BenchStep(RowStep):
+    """What gpudirect-bench measures."""
+
+    def __init__(self, *row, arguments, fast=(), daemon=None, **more):
+        super().__init__(*row, **more)
+        self.arguments = [str(word) for word in [
+            *arguments, *([] if "--ceilings" in arguments else ["--no-ceilings"]), *picture_of(self.picture),
+            "--receivers", self.what["receivers"], "--warmup", SLOTS, "--timeout", 30]]
+        self.fast, self.daemon = [*fast, "--frames", FAST_MIN], daemon
+
+    def paced(self):
+        return ["--fps", RATE, "--frames", self.frames, "--runs", self.rounds]
+
+    def command(self):
+        return " && ".join(shlex.join(map(str, ["gpudirect-bench", *self.arguments, *more]))
+                           for more in (self.fast, self.paced()))
+
+    def rows(self, place):
+        env = place.opens(self.daemon) if self.daemon else None
+
+        def reached():
+            return next(figures_of(self.call(place, *self.fast, env=env)))[0]["fps"]
+
+        def fast():
+            rate = 0 if self.rounds == 1 else reached()  # a short run is as long as the first
+            if rate > 4 * RATE:
+                self.fast[-1] = min(int(rate * WHILE / 3), FAST_MAX)
+                rate = max(rate, reached())
+            self.fast[-1:] = [min(max(int(rate * WHILE), FAST_MIN), FAST_MAX), "--runs", self.rounds]
+            return list(figures_of(self.call(place, *self.fast, env=env)))
+
+        quick = self.attempt("as fast as it goes: ", fast)
+        if quick and max(one["fps"] for one, _ in quick) < RATE / 2:
+            self.reasons.append(f"at {RATE} a second: it does not reach half of that")
+            paced = []
+        else:
+            paced = self.attempt(f"at {RATE} a second: ", lambda: list(
+                figures_of(self.call(place, *self.paced(), env=env))))
+        return [one | two | {"damaged": bad + worse} for (one, bad), (two, worse) in
+                itertools.zip_longest(quick, paced, fillvalue=({}, 0))]
+
+
+class ProgramStep(RowStep):
+    """A program of its own."""
+
+    def __init__(self, program, *row, link, **more):
+        super().__init__(*row, **more)
+        self.program, self.link = program, link
+        self.facts = {"width": self.picture[0], "height": self.picture[1], "bytes": size_of(self.picture),
+                      "frames": self.frames, "receivers": self.what["receivers"],
+                      "device": self.what["device"].replace("host", "cpu")}
+        if self.rounds == 1:
+            self.facts["number"] = 20  # messages
+
+    def command(self):
+        address = peers.RECEIVER if self.link else peers.Link().address
+        return " & ".join(shlex.join(peers.fill_in(command, peers.all_facts(self.facts, address)))
+                          for client, _ in self.program.clients for command in (self.program.server, client) if command)
+
+    def rows(self, place):
+        link = place.opens(peers.two_hosts) if self.link else peers.Link()
+        return self.attempt("", lambda: [peers.run_program(self.program, self.facts, link)
+                                         for _ in range(self.rounds)])
+
+
 def on(device):
     return ["--from", device, "--to", device] if device != "host" else []
 
@@ -210,15 +323,6 @@ def channel_step(device, quick):
                        name=name, channels_max=most)
 
 
-def peer_step(place, sink, quick):
-    there, back, device, _ = PEERS[sink]
-    frames, runs = (40, 1) if quick else (150, 3)
-    return Step("beside", f"beside {sink}", 2 * runs * (frames / 50 + 1),
-                ["--elements", *on(device), *picture_of(HD), "--fps", 50, "--frames", frames, "--runs", runs,
-                 "--distribution", "--compare", f"{there} | {back}"],
-                place.why_not(sink), name=sink)
-
-
 def size_steps(picture, device, quick, fast):
     name, copied = f"{picture[0]}x{picture[1]}", max(min(COPIED // size_of(picture), fast, 1000), 50)
     where = "" if device == "host" else f", {device}"
@@ -228,29 +332,45 @@ def size_steps(picture, device, quick, fast):
             for source in ("lent", "foreign")]
 
 
-def network_steps(place, quick):
-    """Encrypted and plain; with the plain link other programs, and beside elements of GStreamer's."""
-    (options, refusal), steps = place.network(), []
-    link = "a veth pair" if options == VETH else "loopback"
-    frames = 30 if quick else 300
-    for name, more in (("TLS", []), ("plain", ["--allow-unauthenticated", *([] if quick else ["--peers"])])):
-        programs = 15 if "--peers" in more else 0
-        steps += [Step("network", f"throughput of 3840x2160 over {link}, {name}", 4 + frames / 60 + programs,
-                       [*options, *more, *picture_of(UHD), "--frames", frames], refusal, name=name),
-                  Step("network-latency", f"latency of 1080p60 over {link}, {name}", 4 + 2 * frames / 60 + programs,
-                       [*options, *more, *picture_of(HD), "--fps", 60, "--frames", frames], refusal, name=name)]
-    for name, (there, back, elements, package, more) in NETWORK_PEERS.items():
-        each, runs = (30, 1) if quick else (100, 3)
-        steps.append(Step("network-beside", f"beside {name}, 1080p60 over {link}", 4 * runs * (each / 60 + 1),
-                          ["--elements", *options, *picture_of(HD), "--fps", 60, "--frames", each, "--runs", runs,
-                           *more, "--compare", f"{there} | {back}"],
-                          refusal or place.why_no_elements(elements, package), name=name))
+def row_steps(place, quick):
+    """The tables of peers: by picture and number of receivers all rows after each other, so that what else the machine
+    does meets all of them."""
+    options, refusal = place.network()
+    gpu, steps = place.gpu(), []
+    why_not = {elements.name: place.why_no_elements(elements) for elements in peers.ELEMENTS}
+    no_sink = None if place.has_element("gpudirectsink") else "GStreamer does not find gpudirectsink (GST_PLUGIN_PATH)"
+    cells = [("beside", picture, count) for picture in (HD, UHD) for count in RECEIVERS]
+    cells += [("hosts", HD, 1), ("hosts", UHD, 1)]
+    for kind, picture, count in [cells[0], cells[-2]] if quick else cells:
+        network, cell = options if kind == "hosts" else [], {"picture": picture, "receivers": count, "quick": quick}
+        for name, (where, arguments, note) in OURS.items():
+            skip = (refusal if kind == "hosts" else None) or (no_sink if "--elements" in arguments else None)
+            for device in ("host", gpu) if gpu and kind == "beside" and "--floor" not in arguments else ("host",):
+                if where == kind:
+                    steps.append(BenchStep(kind, name, note, skip=skip, device=device, **cell,
+                                           arguments=[*network, *arguments, *on(device)]))
+        for elements in peers.ELEMENTS:
+            lines = [line.replace("{width}", str(picture[0])).replace("{height}", str(picture[1]))
+                     for line in (elements.sink, elements.source)]
+            over = network if network or "{port}" not in elements.sink else LOOPBACK
+            if kind in elements.where:
+                steps.append(BenchStep(
+                    kind, elements.name, elements.note, skip=why_not[elements.name], device=elements.device, **cell,
+                    fast=elements.fast, daemon=peers.pipewire if "pipewire" in elements.sink else None,
+                    arguments=[*over, *on(elements.device), "--sink", lines[0], "--src", lines[1]]))
+        for program in peers.PROGRAMS:
+            devices = ("host", gpu) if gpu == "cuda:0" and "{device}" in program.clients[0][0] else ("host",)
+            steps += [ProgramStep(program, kind, program.name, program.note, skip=peers.why_no_program(program), **cell,
+                                  device=device, link=network == VETH)
+                      for device in devices if program.where == kind and count <= program.receivers]
     return steps
 
 
-def plan(place, quick):
-    """All steps of a report: on the host, and on a GPU if there is one."""
-    paced, fast = (40, 100) if quick else (1000, 5000)
+def plan(place, quick, beside):
+    """All steps of a report, on the host, and on a GPU if there is one; beside: only those beside others."""
+    if beside:
+        return row_steps(place, quick)
+    paced, fast = (40, 100) if quick else (300, 5000)
     gpu = place.gpu()
     devices = ["host", gpu] if gpu else ["host"]
     steps = [Step("latency", f"latency of 1080p50, {name}", paced / 50 + 2,
@@ -258,16 +378,12 @@ def plan(place, quick):
                   name=name)
              for name, source, device in [("lent", "lent", "host"), ("foreign", "foreign", "host"),
                                           (f"lent, {gpu}", "lent", gpu)][:3 if gpu else 2]]
-    steps += [peer_step(place, sink, quick) for sink in PEERS]
     steps += [step for device in devices for picture in (SIZES[:2] if quick else SIZES)
               for step in size_steps(picture, device, quick, fast)]
-    steps += [Step("receivers", f"receivers: {count}", 3 if quick else 4,
-                   [*picture_of(HD), "--receivers", count, "--frames", fast], receivers=count)
-              for count in (RECEIVERS[:2] if quick else RECEIVERS)]
     steps += [channel_step(device, quick) for device in devices]
     no_monitor = None if place.monitor else "gpudirect-monitor is not installed beside gpudirect-bench"
     steps += [MonitorStep(device, 2 if quick else 6, no_monitor) for device in devices]
     steps += [Step("failover", f"failover by {shape}, 1080p50", 5 if quick else 9,
                    ["--failover", shape, *picture_of(HD), "--fps", 50, "--frames", 60 if quick else 300,
                     "--warmup", 10], name="1080p50", shape=shape) for shape in ("group", "standby")]
-    return steps + network_steps(place, quick)
+    return row_steps(place, quick) + steps
