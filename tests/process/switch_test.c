@@ -8,6 +8,7 @@
 #include "actor.h"
 
 #include <poll.h>
+#include <sys/resource.h>
 
 #define PATIENCE (20 * GPUD_SEC)
 #define SLOTS 24       /* a device gives slots back late, and without one a frame is lost */
@@ -167,6 +168,16 @@ static void run_ticks(unsigned ticks)
         run_tick();
 }
 
+/* A sender's own thread reads that a receiver has left. */
+static void await_no_link(unsigned camera)
+{
+    int64_t until = gpud_test_now() + PATIENCE;
+    while (gpud_sender_wait(cameras[camera].sender, 1, 0, NULL) == GPUD_OK) {
+        CHECK(gpud_test_now() < until, "the receiver has not left camera %u", camera);
+        gpud_test_nap(1);
+    }
+}
+
 /* Until the switch that is under way is over, so or so. */
 static void run_until_told(unsigned switches)
 {
@@ -251,8 +262,7 @@ static void there_and_back(void)
         FRAME_CHECK(held[i], &cameras[0].layout, old.offset);
         gpud_frame_release(&held[i]);
     }
-    PEER_UNTIL("the old sender is left", 20000,
-               gpud_sender_wait(cameras[0].sender, 1, 0, NULL) == GPUD_TIMEOUT);
+    await_no_link(0);
     switch_to(0);
     CHECK_TEXT(told.order, "sfc");
     run_ticks(3);
@@ -309,6 +319,27 @@ static void no_sender(void)
                receiver, WITH_SIZE(gpud_switch_params, .address = "a", .timeout_ns = -1), &e));
 }
 
+/* Neither sender has a frame: the thread sleeps, until the new one has its first. */
+static void no_frames(void)
+{
+    struct rusage before, after;
+    struct gpud_frame *frame;
+    int64_t until = gpud_test_now() + PATIENCE;
+    SWITCH(cameras[1].address, .timeout_ns = PATIENCE);
+    while (gpud_sender_wait(cameras[1].sender, 1, 0, NULL) != GPUD_OK) {
+        CHECK(gpud_test_now() < until, "no link to the new sender");
+        EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, &e));
+    }
+    CHECK(getrusage(RUSAGE_THREAD, &before) == 0, "getrusage: %m");
+    EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(receiver, GPUD_SEC / 2, &frame, &e));
+    CHECK(getrusage(RUSAGE_THREAD, &after) == 0, "getrusage: %m");
+    CHECK(after.ru_nvcsw - before.ru_nvcsw < 50, "it woke up %ld times in half a second",
+          after.ru_nvcsw - before.ru_nvcsw);
+    run_until_told(1);
+    CHECK_EQUAL(told.status, GPUD_OK);
+    CHECK_EQUAL(told.camera, 1);
+}
+
 /* Of several switches the last one counts, and only that one is told. */
 static void replaced(void)
 {
@@ -325,8 +356,7 @@ static void replaced(void)
     run_ticks(30);
     CHECK_EQUAL(told.camera, 1);
     CHECK_EQUAL(told.switches, 1);
-    PEER_UNTIL("the old sender is left", 20000,
-               gpud_sender_wait(cameras[0].sender, 1, 0, NULL) == GPUD_TIMEOUT);
+    await_no_link(0);
 }
 
 /* Acquires of a receiver whose old sender is gone, until the switch is told. */
@@ -663,6 +693,7 @@ int main(int argc, char **argv)
         {"there and back", there_and_back},
         {"by the descriptor", by_descriptor},
         {"to where nothing is sent", no_sender},
+        {"to where no frame is sent yet", no_frames},
         {"replaced by another one", replaced},
         {"the old sender dies meanwhile", old_one_dies},
         {"the old stream ends meanwhile", old_one_ends},

@@ -67,9 +67,7 @@ void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver)
     poll->watched = poll->watched_peer = -1;
 }
 
-/* Call when the next acquire begins. true: it was armed, and only the channel can have woken the
- * loop: if there is nothing to receive, the sender may have ended. */
-static bool receiver_poll_disarm(struct gpud_receiver *receiver)
+bool gpud_receiver_poll_disarm(struct gpud_receiver *receiver)
 {
     struct gpud_receiver_poll *poll = &receiver->poll;
     if (!is_open(poll) || !poll->is_armed)
@@ -576,6 +574,15 @@ static void arm_poll(struct gpud_receiver *receiver)
         receiver_poll_wake(receiver);
 }
 
+/* As an application's loop does. */
+static void wait_by_loop(struct gpud_receiver *receiver, int64_t deadline)
+{
+    struct pollfd loop = {.fd = receiver->poll.loop.fd, .events = POLLIN};
+    arm_poll(receiver);
+    struct timespec left = gpud_time_left(deadline);
+    ppoll(&loop, 1, &left, NULL);
+}
+
 /* A stream without frames for so long is idle. */
 #define IDLE GPUD_SEC
 
@@ -597,15 +604,12 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
     gpud_lock_take(&receiver->lock);
     receiver->info.waits_cpu++;
     gpud_lock_release(&receiver->lock);
-    struct pollfd loop = {.events = POLLIN};
+    int fd;
     if (start - receiver->pace.last > IDLE && !session->view.end.remote &&
-        gpud_receiver_get_fd(receiver, &loop.fd, NULL) == GPUD_OK) {
-        /* As an application's loop does, until the connection has something to read: many idle
-         * channels cost no wake-ups. The futex is faster, but has to be left now and then to see
-         * whether the sender lives. */
-        arm_poll(receiver);
-        struct timespec left = gpud_time_left(deadline);
-        ppoll(&loop, 1, &left, NULL);
+        gpud_receiver_get_fd(receiver, &fd, NULL) == GPUD_OK) {
+        /* Until the connection has something to read: many idle channels cost no wake-ups. The
+         * futex is faster, but has to be left now and then to see whether the sender lives. */
+        wait_by_loop(receiver, deadline);
         return;
     }
     int64_t slice = slice_until(session, deadline);
@@ -681,7 +685,7 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
     for (;;) {
         struct gpud_error why = {0};
         struct gpud_frame *got = NULL;
-        bool by_channel = receiver_poll_disarm(receiver);
+        bool by_channel = gpud_receiver_poll_disarm(receiver);
         if (atomic_load_explicit(&receiver->interrupted, memory_order_relaxed)) {
             if (is_open(&receiver->poll)) { /* it is readable again only once it is woken */
                 gpud_receiver_poll_unwatch(receiver);
@@ -731,11 +735,12 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
             arm_poll(receiver);
             return timed_out(receiver, error);
         }
-        int64_t until = gpud_switch_look(receiver, deadline);
-        if (streaming)
-            wait_for_frames(receiver, until);
+        if (receiver->switching)
+            wait_by_loop(receiver, gpud_switch_look(receiver, deadline));
+        else if (streaming)
+            wait_for_frames(receiver, deadline);
         else
-            wait_for_sender(receiver, until);
+            wait_for_sender(receiver, deadline);
     }
 }
 

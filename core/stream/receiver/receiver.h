@@ -286,6 +286,11 @@ uint64_t gpud_receiver_add(atomic_uint_fast64_t *word, uint64_t more);
 /* Wakes the acquiring thread, and a loop that polls. Under receiver->lock. */
 void gpud_receiver_rouse(struct gpud_receiver *receiver);
 
+/* Call when the next acquire begins. true: it was armed, and only the channel, or the link that it
+ * is switching to, can have woken the loop: if there is nothing to receive, the sender may have
+ * ended. */
+bool gpud_receiver_poll_disarm(struct gpud_receiver *receiver);
+
 /* Call before releasing the channel; held frames may keep its descriptor open. */
 void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver);
 

@@ -9,12 +9,15 @@
 #include "frame/frame.h"
 #include "stream/shared/shared.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* clang-format off */
 /* A second receiver, made like this one, connects beside it. Its acquires never wait, and the
- * acquire of this one calls them between the old link's frames:
+ * acquire of this one calls them between the old link's frames. It waits for both links by this
+ * one's loop, which watches the other's:
  *
  *     WISHED    gpud_receiver_switch() made it, in any thread
  *     COMING    it connects, and is ready for frames
@@ -27,7 +30,8 @@
 
 #define AREA "receiver"
 
-/* How often to look at a sender that was found: its answers and frames wake no thread here. */
+/* How often to ask an application that does not admit the new sender yet: nothing tells when it
+ * would. */
 #define LOOK GPUD_MSEC
 
 /* Steps of the handshake, or newer frames, in one call: the old link's frames must not wait. */
@@ -48,6 +52,8 @@ struct gpud_switch {
     int64_t timeout, deadline; /* INT64_MAX: none */
     enum gpud_status (*admit)(void *user, const struct gpud_media *media, struct gpud_error *error);
     struct gpud_frame *first; /* of the new sender; NULL: not here yet */
+    bool watched;             /* by the loop of `from` */
+    bool unfinished;          /* `to` has more steps, of which its loop does not tell */
     bool leaving;             /* `left` frames of the old link are still to be handed on */
     uint32_t left;
     struct gpud_error unusable; /* why the new sender's frames are; GPUD_OK: they are not */
@@ -107,6 +113,8 @@ static void switch_destroy(struct gpud_switch *gone)
     if (!gone)
         return;
     gpud_frame_release(&gone->first);
+    if (gone->watched)
+        gpud_loop_unwatch(&gone->from->poll.loop, gone->to->poll.loop.fd);
     if (gone->to)
         gpud_receiver_end(gone->to);
     while (gone->events) {
@@ -212,7 +220,14 @@ static void exchange_links(struct gpud_receiver *receiver, struct gpud_receiver 
 static void take_over(struct gpud_receiver *receiver, struct gpud_receiver *to)
 {
     struct gpud_receiver_info *info = &receiver->info, *theirs = &to->info;
+    int wake = atomic_load(&to->session->wake);
+    gpud_receiver_poll_disarm(to);
+    gpud_receiver_poll_unwatch(to);
     gpud_receiver_poll_unwatch(receiver);
+    /* The session's events, which other threads raise, are for this receiver's loop from here on.
+     */
+    if (wake >= 0)
+        dup3(receiver->poll.loop.event, wake, O_CLOEXEC);
     gpud_lock_take(&receiver->lock);
     gpud_receiver_collect(receiver, info);
     info->waits_device += receiver->queue ? atomic_load(&receiver->queue->waits) : 0;
@@ -292,6 +307,18 @@ static enum gpud_status give_up(struct gpud_receiver *receiver, const struct gpu
 
 /* === on the way ============================================================================== */
 
+/* From here on what happens on the new link makes this receiver's loop readable. */
+static void watch(struct gpud_switch *own)
+{
+    int fd;
+    enum gpud_status status = gpud_receiver_get_fd(own->from, &fd, &own->unusable);
+    if (status == GPUD_OK)
+        status = gpud_receiver_get_fd(own->to, &fd, &own->unusable);
+    if (status == GPUD_OK)
+        status = gpud_loop_watch(&own->from->poll.loop, fd, &own->unusable);
+    own->watched = status == GPUD_OK;
+}
+
 static void take_wish(struct gpud_receiver *receiver)
 {
     struct gpud_switch *wish = atomic_exchange(&receiver->wish, NULL);
@@ -304,6 +331,8 @@ static void take_wish(struct gpud_receiver *receiver)
     wish->deadline = gpud_deadline(wish->timeout);
     if (same)
         switch_destroy(wish);
+    else
+        watch(wish);
 }
 
 /* Whether one of several attempts may still succeed. */
@@ -319,6 +348,7 @@ static bool may_come(enum gpud_status status)
 static enum gpud_status step_new(struct gpud_switch *own, struct gpud_error *why)
 {
     enum gpud_status status = GPUD_OK;
+    own->unfinished = true;
     for (int steps = 0; steps < STEPS_A_CALL; steps++) {
         enum gpud_receiver_state before = own->to->state;
         struct gpud_frame *frame = NULL;
@@ -336,7 +366,8 @@ static enum gpud_status step_new(struct gpud_switch *own, struct gpud_error *why
         if (frame || status == GPUD_PEER || status == GPUD_CLOSED) {
             gpud_frame_release(&own->first);
             own->first = frame;
-        } else if (own->to->state == before) {
+        } else if (own->to->state == before && gpud_receiver_count_frames(own->to) == 0) {
+            own->unfinished = status != GPUD_TIMEOUT; /* else its loop is armed */
             break;
         }
     }
@@ -401,8 +432,8 @@ bool gpud_switch_note_old(struct gpud_receiver *receiver, enum gpud_status statu
 int64_t gpud_switch_look(const struct gpud_receiver *receiver, int64_t deadline)
 {
     const struct gpud_switch *own = receiver->switching;
-    if (!own)
+    if (!own || own->leaving)
         return deadline;
-    int64_t look = gpud_now() + (own->to->state == GPUD_RECEIVER_OFFLINE ? GPUD_RETRY_SOON : LOOK);
+    int64_t look = own->first ? gpud_now() + LOOK : own->unfinished ? gpud_now() : own->deadline;
     return look < deadline ? look : deadline;
 }
