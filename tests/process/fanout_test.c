@@ -1,12 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One ring of a GPU that many receivers map: what a frame takes of the driver does not grow with
- * them, and one of them that dies, is stopped, or whose GPU stalls costs the others no frame.
+/* One ring that many receivers map: all have a frame before one of them is woken; on a GPU what it
+ * takes of the driver does not grow with them, and one of them that dies, is stopped, or whose GPU
+ * stalls costs the others no frame.
  *
  * fanout_test [device] */
 #include "actor.h"
 #include "support/gpu.h"
+#include "wire/wire.h"
 
 #include <dlfcn.h>
 
@@ -117,6 +119,76 @@ static void take_one(void)
         take(receiver[i], i, number);
 }
 
+/* --- the order of publishing and waking ------------------------------------------------------- */
+
+#define SLEEPERS 4
+
+typeof(gpud_waker_kick) __real_gpud_waker_kick, __wrap_gpud_waker_kick;
+
+/* The sender's ends of the pages whose receivers it woke, and how many frames each page had before
+ * the frame that is sent. */
+static struct {
+    pthread_t thread; /* that sends */
+    bool sends, woke;
+    const struct gpud_page_end *end[SLEEPERS];
+    uint32_t before[SLEEPERS];
+    unsigned count, checked;
+} wakes;
+
+static uint32_t head_of(const struct gpud_page_end *end)
+{
+    return atomic_load(&((struct gpud_sender_half *)end->half)->head);
+}
+
+/* In the sending thread, and so by the sender. */
+static void note_wake(const struct gpud_page_end *end)
+{
+    unsigned place = 0;
+    for (unsigned i = 0; i < wakes.count && !wakes.woke; i++)
+        CHECK(head_of(wakes.end[i]) == wakes.before[i] + 1,
+              "a receiver is woken before another one has the frame");
+    wakes.checked += !wakes.woke && wakes.count == SLEEPERS;
+    wakes.woke = true;
+    while (place < wakes.count && wakes.end[place] != end)
+        place++;
+    if (place == wakes.count)
+        wakes.end[wakes.count++] = end;
+}
+
+void __wrap_gpud_waker_kick(struct gpud_waker *waker)
+{
+    if (wakes.sends && pthread_equal(pthread_self(), wakes.thread))
+        note_wake((const void *)((const char *)waker - offsetof(struct gpud_page_end, waker)));
+    __real_gpud_waker_kick(waker);
+}
+
+static void publish_before_waking(void)
+{
+    struct acquirer acquirer[SLEEPERS];
+    int64_t until = gpud_test_now() + LONG;
+    wakes.thread = pthread_self();
+    sender = NEW_SENDER(sending, .address = ADDRESS);
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
+    for (unsigned i = 0; i < SLEEPERS; i++)
+        acquirer_start(&acquirer[i], receiving, ADDRESS);
+    WORKS(gpud_sender_wait(sender, SLEEPERS, LONG, &e));
+    while (wakes.checked < 3) {
+        CHECK(gpud_test_now() < until, "%u receivers were woken, %u times after the others",
+              wakes.count, wakes.checked);
+        struct gpud_frame *frame = ACQUIRE_SLOT(sender, LONG);
+        for (unsigned i = 0; i < wakes.count; i++)
+            wakes.before[i] = head_of(wakes.end[i]);
+        wakes.woke = false;
+        wakes.sends = true;
+        WORKS(gpud_sender_submit(sender, &frame, LONG, &e));
+        wakes.sends = false;
+        gpud_test_nap(5); /* they fall asleep */
+    }
+    for (unsigned i = 0; i < SLEEPERS; i++)
+        acquirer_stop(&acquirer[i]);
+    gpud_sender_destroy(&sender);
+}
+
 /* --- what a frame takes ----------------------------------------------------------------------- */
 
 static int (*ask_calls)(unsigned *writes, unsigned *waits);
@@ -207,6 +279,7 @@ int main(int argc, char **argv)
     test_begin(110);
     sending = NEW_CONTEXT();
     receiving = NEW_CONTEXT();
+    CASE("all have a frame before one of them is woken", publish_before_waking());
     struct gpud_device *opened = OPEN_DEVICE(receiving, device);
     gpu_open(&gpu, device, layout.size);
     *(void **)&ask_calls = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fakeCudaCalls");
