@@ -154,9 +154,9 @@ struct gpud_receiver_params {
     const uint64_t *modifiers;
     uint32_t modifier_count; /**< entries of modifiers, at most GPUD_MODIFIERS_MAX */
     /** The largest frame that is taken, in bytes; a sender whose frames are larger is refused. 0:
-     * sound and data of any size, and pictures of about twice the bytes of their rows at most, so
-     * that no sender can make this process read, and the system provide, much more memory than a
-     * picture needs. Set it for pictures whose rows lie far apart. */
+     * sound, data and tensors of any size, and pictures of about twice the bytes of their rows at
+     * most, so that no sender can make this process read, and the system provide, much more memory
+     * than a picture needs. Set it for pictures whose rows lie far apart. */
     uint64_t max_frame_size;
     uint32_t picture_slots; /**< in memory of its own, where `slots` is 0; 0: 4 */
     /** For an address "tcp://…", instead of a key: this end's certificate, a PEM file; tls_key and

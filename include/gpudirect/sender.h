@@ -78,8 +78,8 @@ struct gpud_sender_params {
      * gpud_sender_info.device_reason for the choice */
     const char *device;
     const char *name; /**< shown to the peers; NULL: the process's name */
-    /** frames in flight per receiver, at most GPUD_SLOTS_MAX. 0: `picture_slots` pictures; of sound
-     * and data 60 blocks, or as many as fit into 64 MiB, but at least 8 */
+    /** frames in flight per receiver, at most GPUD_SLOTS_MAX. 0: `picture_slots` pictures or frames
+     * of tensors; of sound and data 60 blocks, or as many as fit into 64 MiB, but at least 8 */
     uint32_t slots;
     enum gpud_slow_receiver slow_receiver; /**< default: BLOCK */
     bool require_direct; /**< refuse a receiver that only the staged routes can reach */

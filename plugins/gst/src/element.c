@@ -118,7 +118,7 @@ void src_options_install(GObjectClass *klass)
         [OPTION_MAX_FRAME_SIZE] = g_param_spec_uint64(
             "max-frame-size", "Maximum frame size",
             "The largest frame that is taken, in bytes; a sender with larger ones is refused (0 = "
-            "sound and data of any size, and pictures of about twice the bytes of their rows)",
+            "sound, data and tensors of any size, and pictures of about twice their rows' bytes)",
             0, G_MAXUINT64, 0, ready),
     };
 

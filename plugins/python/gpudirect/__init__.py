@@ -88,7 +88,7 @@ class Receiver(_Source, _gpudirect.Receiver):
                      (logging.getLogger("gpudirect")) and waits; "raise": it raises PeerLost; a function: it is called
                      with the PeerLost, and the loop waits, unless the function raises. acquire() and poll() raise
                      always; info["disconnects"] counts
-    slots            frames that may be in flight or held at once; 0: 4 pictures, up to 60 blocks of sound or data
+    slots            frames that may be in flight or held at once; 0: 4 pictures or tensors, up to 60 blocks of sound
     slow_receiver    "block", "drop-newest" or "drop-oldest"; None: as the sender says
     busy_poll        seconds; 0: 250 µs; negative: waits always sleep
     on_event         called with the kind and the bytes of each Sender.send_event(), in order with the frames
@@ -98,8 +98,8 @@ class Receiver(_Source, _gpudirect.Receiver):
     by_lines         pictures that are still being written are received, too: see Frame.wait_lines()
     allow_old_dlpack gives shared frames also to consumers whose DLPack cannot say that they are read-only, such as
                      torch before 2.9: the application promises not to write into them
-    max_frame_size   bytes of the largest frame that is taken; 0: sound and data of any size, and pictures of about
-                     twice the bytes of their rows
+    max_frame_size   bytes of the largest frame that is taken; 0: sound, data and tensors of any size, and pictures of
+                     about twice the bytes of their rows
     psk_file         for an address over a network: a file with the sender's key. info["encrypted"] says how the
                      connection is encrypted
     tls_certificate, tls_key, tls_ca
