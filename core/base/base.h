@@ -172,7 +172,7 @@ bool gpud_fd_is_dmabuf(int fd);
 /* Closes *fd and makes it -1; does nothing for -1. */
 void gpud_fd_close(int *fd);
 
-/* Waits until it is readable. GPUD_AGAIN: *interrupted was set, which is noticed within 20 ms; it
+/* Waits until it is readable. GPUD_AGAIN: *interrupted was set, which is seen within 20 ms; it
  * may be NULL. GPUD_TIMEOUT: the deadline has passed. */
 enum gpud_status gpud_fd_wait(int fd, int64_t deadline, const atomic_bool *interrupted);
 

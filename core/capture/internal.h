@@ -149,7 +149,7 @@ enum gpud_status gpud_input_find(const struct gpud_v4l2 *node, const char *wante
                                  struct gpud_error *error);
 
 /* Whether the card is set to another signal than this one, and setting it: no buffers may exist.
- * Not being able to is no error: the card then goes on as it is. */
+ * Not being able to is not an error: the card then goes on as it is. */
 bool gpud_input_is_set(const struct gpud_v4l2 *node, const struct gpud_input *signal);
 void gpud_input_set(const struct gpud_v4l2 *node, const struct gpud_input *signal);
 

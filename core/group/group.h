@@ -30,7 +30,7 @@ enum gpud_status gpud_freeze_check_device(const struct gpud_device *device,
                                           struct gpud_error *error);
 
 /* Notes the next frame. true: its contents have been the same for so long, by the frames' times.
- * false for what is no picture, or no longer host memory. */
+ * false for what is not a picture, or no longer host memory. */
 bool gpud_freeze_note(struct gpud_freeze *freeze, struct gpud_frame *frame, uint64_t time,
                       int64_t timeout);
 

@@ -288,8 +288,8 @@ const struct gpud_route_ops gpud_peer_route = {
 /* the sender's copy engine writes over the bus into memory of the receiver's GPU, then
  * its marker. */
 
-/* The cause that a user cannot change comes first: a layer for one end is no help if the other has
- * no OpenCL. */
+/* The cause that a user cannot change comes first: a layer for one end does not help if the other
+ * has no OpenCL. */
 static bool directgma_can_connect(const struct gpud_endpoint *sender,
                                   const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {

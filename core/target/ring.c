@@ -130,9 +130,9 @@ static uint64_t target_slot_size(const struct gpud_layout *layout)
  *
  * Frames are written in order, so the state is one number: how many are written. The next frame's
  * marker is in its slot. After a pause the writer may be rounds ahead, and is found by growing
- * steps. Words in host memory can be read, so every wrong value is noticed. DirectGMA's markers can
- * only be compared, by a wait of the device: the waits for each slot's next value stay enqueued on
- * queues that do nothing else. */
+ * steps. Words in host memory can be read, so every wrong value is detected. DirectGMA's markers
+ * can only be compared, by a wait of the device: the waits for each slot's next value stay enqueued
+ * on queues that do nothing else. */
 
 /* After a longer pause the writer may be rounds ahead. */
 #define OFTEN (20 * GPUD_MSEC)

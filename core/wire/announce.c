@@ -875,7 +875,7 @@ static void *announcer_run(void *arg)
     return NULL;
 }
 
-/* Under the lock: the process's announcer, with its thread. NULL: there is none, and why. */
+/* Under the lock: the process's announcer, with its thread. NULL: it has none; *error says why. */
 static struct announcer *announcer_get(struct gpud_error *error)
 {
     pthread_attr_t detached;

@@ -57,7 +57,7 @@ bool gpud_place_is_name(const char *name, size_t length)
 
 /* --- reading ------------------------------------------------------------------------------- */
 
-/* Reports why the text is no address. */
+/* Reports why the text is not an address. */
 static enum gpud_status place_refuse(const char *text, struct gpud_error *error, const char *format,
                                      ...) GPUD_PRINTF(3, 4);
 

@@ -107,7 +107,7 @@ GPUD_API const char *gpud_address_get_host(const char *address);
  * a path elsewhere and have this user's runtime directory, too. It returns when all have answered,
  * at the latest timeout_ns after the last was asked (some 20 µs each); a sender that has not
  * answered by then, because it is stopped for example, is listed with a reason. An address where
- * nothing listens is no channel.
+ * nothing listens is not a channel.
  *
  * @param address  NULL: all; an address: that channel alone; "unix:/folder/": those in that folder,
  *     of any user (the sender's `access` decides whether it answers); "tcp://host:port/" (or

@@ -363,7 +363,7 @@ struct gpud_vulkan_memory_info {
  * @param info  filled as far as info->size goes, which must cover fd
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_UNSUPPORTED  the memory is no shared memory of a Vulkan device, or a peer's without
+ * @retval GPUD_UNSUPPORTED  the memory is not shared memory of a Vulkan device, or a peer's without
  *     images
  * @retval GPUD_INVALID  info->size is too small
  */
@@ -382,7 +382,7 @@ GPUD_API enum gpud_status gpud_memory_export_vulkan(struct gpud_memory *memory,
  * @param memory  set to the memory: unref it
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_INVALID  fd is no dma-buf, or is too short
+ * @retval GPUD_INVALID  fd is not a dma-buf, or is too short
  * @retval GPUD_UNSUPPORTED  the device cannot, and why
  */
 GPUD_API enum gpud_status gpud_memory_import_dmabuf(struct gpud_device *device, int fd,

@@ -169,7 +169,7 @@ GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
  * @retval GPUD_TIMEOUT  they are not there yet
  * @retval GPUD_PEER  they never will be: the writer died or gave the frame up, or broke the rules.
  *     The frame is GPUD_FRAME_CORRUPTED
- * @retval GPUD_INVALID  the frame is no picture, or has not as many rows
+ * @retval GPUD_INVALID  the frame is not a picture, or has not as many rows
  */
 GPUD_API enum gpud_status gpud_frame_wait_lines(struct gpud_frame *frame, uint32_t lines,
                                                 int64_t timeout_ns, struct gpud_error *error);

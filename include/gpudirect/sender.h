@@ -324,7 +324,7 @@ GPUD_API enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender,
  * @return GPUD_OK, or a failure:
  * @retval GPUD_TIMEOUT  as for gpud_sender_submit(); the frame was not submitted
  * @retval GPUD_AGAIN  as for gpud_sender_submit(); the frame was not submitted
- * @retval GPUD_INVALID  as for gpud_sender_submit(); or the frame is no picture, has not as many
+ * @retval GPUD_INVALID  as for gpud_sender_submit(); or the frame is not a picture, has not as many
  *     rows, had more before, or another one is being written
  * @retval GPUD_IO  a copy failed: the frame is GPUD_FRAME_CORRUPTED for its receivers, and may
  * still be submitted for others

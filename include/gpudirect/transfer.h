@@ -231,7 +231,7 @@ GPUD_API enum gpud_status gpud_transfer_get_fd(struct gpud_transfer *transfer, i
  * @return GPUD_OK, or a failure:
  * @retval GPUD_CLOSED  nothing listens there
  * @retval GPUD_NO_ACCESS  the keys differ, or one end has none
- * @retval GPUD_PEER  the other end is no transfer (a sender of frames, for example)
+ * @retval GPUD_PEER  the other end is not a transfer (a sender of frames, for example)
  * @retval GPUD_TIMEOUT  the other end did not answer in time
  * @retval GPUD_AGAIN  gpud_transfer_interrupt() is in effect
  */

@@ -170,7 +170,7 @@ static int written_create(struct dgma_object *object)
     return error;
 }
 
-/* If there is none, the owner works in place. */
+/* Without one, the owner works in place. */
 static void written_open(struct dgma_object *object)
 {
     struct stat st;

@@ -222,7 +222,7 @@ void *error_raise_taken_back(void);
 PyObject *frame_new(struct hold *hold, PyObject *lender);
 
 /* A reference to the hold of a Frame that is not released, for a variable that is HELD. NULL with
- * an exception, also of what is no Frame. */
+ * an exception, also of what is not a Frame. */
 struct hold *frame_find_hold(PyObject *object);
 
 /* === guard =================================================================================== */

@@ -503,7 +503,7 @@ enum gpud_status gpud_rdma_drain(struct gpud_rdma *rdma, uint64_t number, int64_
 }
 
 /* === connection ============================================================================== */
-/* How a connection begins and ends, and how its failure is noticed.
+/* How a connection begins and ends, and how its failure is detected.
  *
  * The card's asynchronous events are not read: rdma_cm opens a card once for all ids of the
  * process, so reading would consume other queue pairs' events. They are not needed: an error of the

@@ -67,7 +67,7 @@ bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error); /* 
 
 /* Whether the peer can be reached, as far as is known. After a silence it asks the peer's card by a
  * write of no bytes, which needs no process there: the connection fails if that is not answered in
- * GPUD_RDMA_ANSWER. Call it every GPUD_RDMA_SILENCE: a peer that vanished is noticed in 2 s,
+ * GPUD_RDMA_ANSWER. Call it every GPUD_RDMA_SILENCE: a vanished peer is detected in 2 s,
  * also where the card itself neither goes on nor gives up. */
 #define GPUD_RDMA_SILENCE (400 * GPUD_MSEC)
 #define GPUD_RDMA_ANSWER (1500 * GPUD_MSEC)

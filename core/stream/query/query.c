@@ -343,7 +343,7 @@ static enum gpud_status call_network(struct gpud_channel_list *channels, int64_t
     struct gpud_error why;
     gpud_print(channels->search.directory, "%s", GPUD_CHANNELS_NETWORK);
     enum gpud_status status = gpud_announce_search(deadline, &found, &count, &rest, &why);
-    if (status != GPUD_OK) { /* nothing was asked, which is no failure of what is listed */
+    if (status != GPUD_OK) { /* nothing was asked, which is not a failure of what is listed */
         gpud_print(channels->search.note, "%s", why.reason);
         return GPUD_OK;
     }

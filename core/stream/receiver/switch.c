@@ -249,7 +249,7 @@ static void take_over(struct gpud_receiver *receiver, struct gpud_receiver *to)
         receiver->latency_count = 0;
     gpud_receiver_ask_for_slots(receiver);
     gpud_lock_release(&receiver->lock);
-    theirs->connected = false; /* the end below is no loss of the new sender */
+    theirs->connected = false; /* the end below is not a loss of the new sender */
     gpud_receiver_disconnect(to, 0, "the receiver switched to another sender");
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* A dead peer is noticed within this time; a live one costs a check of its socket as often. */
+/* A dead peer is detected within this time; a live one costs a check of its socket as often. */
 #define TURN (20 * GPUD_MSEC)
 #define TURN_ENDING GPUD_MSEC
 /* While nothing waits for the peer; the next wait ends it. */

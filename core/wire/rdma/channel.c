@@ -484,7 +484,7 @@ static void send_proof(struct rdma_channel *channel)
         gpud_rdma_fail(channel->rdma, why.reason);
 }
 
-/* RDMA_PROVING: handles an authentication message from the peer; false if there is none. */
+/* RDMA_PROVING: handles an authentication message from the peer; false: none has come. */
 static bool prove_locked(struct rdma_channel *channel)
 {
     const void *bytes;

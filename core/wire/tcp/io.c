@@ -5,7 +5,7 @@
  * notices when a peer is gone. It runs while there are open channels, never waits for one of them,
  * and gives each a chunk's turn.
  *
- * A peer that vanished (a pulled cable, lost power) is noticed by what it does not acknowledge:
+ * A vanished peer (a pulled cable, lost power) is detected by what it does not acknowledge:
  * there is always something to be acknowledged, for a silent channel sends a PING. TCP_USER_TIMEOUT
  * is not used: it would also end the connection with a process that is only stopped, whose kernel
  * acknowledges and has no more room. */
@@ -32,8 +32,8 @@
 #define TICK (250 * GPUD_MSEC)
 
 /* How long a peer may acknowledge nothing. With the time until something is sent to it, and until
- * the next look, a vanished one is noticed within two seconds. A packet is sent three times in this
- * time, at least. */
+ * the next look, a vanished one is detected within two seconds. A packet is sent three times in
+ * this time, at least. */
 #define SILENCE GPUD_SEC
 
 /* Unanswered probes of a window that is closed: the peer was stopped, and then vanished. */

@@ -29,7 +29,7 @@
 
 /* --- the holder ---------------------------------------------------------------------------- */
 
-/* Reads the number at *text and advances *text past it; 0 if there is none. */
+/* Reads the number at *text and advances *text past it; 0 without one. */
 static uint64_t lock_read_number(const char **text)
 {
     char *end;

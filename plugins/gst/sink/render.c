@@ -1438,7 +1438,7 @@ static gboolean copies_itself(GstGpudirectSink *self)
     return !self->format.gpu && !self->reads_buffers;
 }
 
-/* use: that of the buffer's slot; SLOT_FREE: the buffer is no slot that can be sent as it is. */
+/* use: that of the buffer's slot; SLOT_FREE: the buffer is not a slot that can be sent as it is. */
 static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer, enum slot_use use)
 {
     GstFlowReturn flow = GST_FLOW_OK;

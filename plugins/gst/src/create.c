@@ -521,7 +521,7 @@ static gboolean push_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
 /* What gpudirectsrc does without a frame: it waits for a sender and reports that, ends the stream,
  * or fails. */
 
-/* The longest wait, after which changed properties are noticed. Everything else wakes the wait. */
+/* The longest wait, after which changed properties are seen. Everything else wakes the wait. */
 #define MAX_WAIT (1 * GST_SECOND)
 
 /* How often a source whose new sender has not come looks whether the others have changed. */

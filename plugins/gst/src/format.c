@@ -890,7 +890,7 @@ void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, const struct input_info
     latency_replace(&self->latency, &figures, self->latency.interval);
 }
 
-/* on_pair: the frames of a pair are another sender's from here on, which is no break. */
+/* on_pair: the frames of a pair are another sender's from here on, which is not a break. */
 static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer,
                             gboolean on_pair)
 {

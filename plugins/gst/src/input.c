@@ -295,7 +295,7 @@ static guint64 moved_time(guint64 said, gint64 by)
     return GST_CLOCK_TIME_IS_VALID(time) ? (guint64)MAX(0, time_sum((gint64)time, by)) : said;
 }
 
-/* Puts the frame on one time line with the other sender's, so that a switch is no step. */
+/* Puts the frame on one time line with the other sender's, so that a switch is not a step. */
 static void pair_place(struct input *input, struct gpud_frame_info *info, struct wire_head *head)
 {
     struct pair_input *pair = pair_of(input);

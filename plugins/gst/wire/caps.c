@@ -344,7 +344,7 @@ GstCaps *blocks_keep_like(GstCaps *caps, const GstCaps *others)
 }
 
 /* The caps of a peer's blocks, without the size that only the core knows. NULL: GStreamer knows no
- * such sound, or the type is no name of data, or exceeds the account of new names. */
+ * such sound, or the type is not a name of data, or exceeds the account of new names. */
 static GstCaps *blocks_to_caps(const struct gpud_media *media, struct names *names)
 {
     gboolean known = blocks_are_sound(media) || media->kind == GPUD_MEDIA_TENSOR ||
@@ -489,7 +489,7 @@ static gboolean read_fraction(GValue *value, const gchar *text)
     return read;
 }
 
-/* Leaves *value unset where the text is no value of the type. text: may be written to. */
+/* Leaves *value unset where the text is not a value of the type. text: may be written to. */
 static void caps_read_value(GValue *value, const gchar *type_name, gchar *text)
 {
     GType type = plain_type(type_name, G_TYPE_INVALID);

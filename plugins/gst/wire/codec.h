@@ -263,7 +263,7 @@ GstCaps *caps_filter_dmabufs(GstCaps *caps, const GstCaps *filter);
  *                 by little only slowly, as when following, because other streams' frames of the
  *                 same moment may be mapped before and after that
  *     following   every 2 s the map's speed is set by the least lateness' distance from the level
- *     a step      of more than a second is no drift: the map follows at once
+ *     a step      of more than a second is not a drift: the map follows at once
  *
  * A frame's arrival is not always known: one that was in the ring before its acquire may have
  * waited there while downstream blocked this thread. As an upper bound, that time may show that
