@@ -59,7 +59,8 @@ ELEMENTS = [
     Elements("pipewiresink", ("beside",), "pipewiresink mode=provide sync=false stream-properties=p,node.name=bench,"
              "media.class=Video/Source,media.role=Camera", "pipewiresrc target-object=bench ! {caps}",
              "gstreamer1.0-pipewire, pipewire, pipewire-bin, wireplumber and dbus-daemon",
-             "buffers that a daemon of the run's own arranges, whose CPU time is not counted"),
+             "buffers that a daemon of the run's own arranges, whose CPU time is not counted; it is made for a pace",
+             fast=("--timeout", "8")),
     Elements("tcpserversink", ("beside", "hosts"), "gdppay ! tcpserversink host={host} port={port}",
              "tcpclientsrc host={host} port={port} blocksize=1000000 ! gdpdepay ! {caps}",
              "gstreamer1.0-plugins-base and gstreamer1.0-plugins-bad", "every byte through the kernel, not encrypted"),

@@ -121,9 +121,9 @@ def words(x, y, text, anchor="start", colour=INK, weight="normal"):
 
 def draw(figure):
     """A line for each row: its rate, from the median of its latency to p99, its CPU time."""
-    panels = [("frames/s (more is better)", lambda row: [row[2]]),
-              ("latency, p50 to p99, µs (less is better)", lambda row: [row[3], row[4]]),
-              ("CPU, sender and receiver, µs a frame (less)", lambda row: [(row[5] or 0) + (row[6] or 0)])]
+    panels = [("frames/s: right is better", lambda row: [row[2]]),
+              ("p50 to p99, µs: left is better", lambda row: [row[3], row[4]]),
+              ("CPU of both, µs: left is better", lambda row: [(row[5] or 0) + (row[6] or 0)])]
     height = TOP + LINE * len(figure.rows) + 12
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
              f'viewBox="0 0 {WIDTH} {height}" font-family="DejaVu Sans, Verdana, sans-serif" role="img">',
