@@ -82,6 +82,10 @@ class Site:
                 return f"[{words}]({os.path.relpath(self.place[file], page.parent)}{anchor})"
             if file.is_dir():
                 return words
+            if file.parent.parent == RESULTS and file.is_file():  # that page is part of the report's, which is here
+                place = f"{up or './'}results-of/{file.parent.name}"
+                return (f'<img src="{place}/{file.name}" alt="{words}">' if picture else
+                        f'<a href="{place}/index.html">{words}</a>')
             if file.is_relative_to(PAGES):  # a page that is generated; Sphinx says if it is not
                 return f"[{words}]({os.path.relpath(self.source / file.relative_to(PAGES), page.parent)}{anchor})"
             if picture:
