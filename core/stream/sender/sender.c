@@ -26,11 +26,17 @@
 /* A sender's report of itself, from existing counters and from state read on request, so that it
  * costs frames nothing. */
 
-static void status_describe_link(struct gpud_link *link, struct gpud_link_info *info)
+/* What receivers gave back is seen with the next frame otherwise, which may never come. A link may
+ * end by it. Under the lock. */
+static void reap_links(struct gpud_sender *sender)
 {
-    /* What it gave back is seen with the next frame otherwise, which may never come. */
-    if (gpud_link_is_ready(link))
-        gpud_link_reap(link);
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        if (gpud_link_is_ready(sender->links[i]))
+            gpud_link_reap(sender->links[i]);
+}
+
+static void status_describe_link(const struct gpud_link *link, struct gpud_link_info *info)
+{
     const struct gpud_transport *transport = link->transport;
     *info = link->info;
     info->size = sizeof(*info);
@@ -74,6 +80,7 @@ size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info 
 {
     size_t count = 0;
     gpud_sender_lock(sender);
+    reap_links(sender);
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link_info info;
         if (sender->links[i]->state == GPUD_LINK_DEAD)
@@ -92,6 +99,7 @@ static void sender_answer(struct gpud_sender *sender, struct gpud_channel *chann
     struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
     struct gpud_report *report = &message.report;
     gpud_sender_lock(sender);
+    reap_links(sender);
     memset(report, 0, sizeof(*report));
     gpud_print(report->name, "%s", sender->name);
     gpud_print(report->device, "%s", sender->device->info.name);
