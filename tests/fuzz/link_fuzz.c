@@ -372,7 +372,8 @@ static void query(void)
     if (gpud_socket_send(ends[0], &message, NULL) != GPUD_OK)
         abort();
     watch_begin(WATCH_SENDER, "an answer", 0);
-    uint32_t linked = FUZZ_BY_TCP; /* the honest one */
+    gpud_sender_list_links(sender, NULL, 0); /* which may find that the player has lied */
+    uint32_t linked = FUZZ_BY_TCP;           /* the honest one */
     linked += find_link(false) && find_link(false)->state != GPUD_LINK_DEAD;
     let_in_socket(ends[1], false);
     gpud_newcomers_read(sender, readable, 2);
@@ -384,6 +385,18 @@ static void query(void)
         watch_fail("the answer to a query does not end");
     watch_end(WATCH_SENDER);
     close(ends[0]);
+}
+
+/* Whether the sender still has that end of a connection. */
+static bool is_there(const struct gpud_channel *channel)
+{
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        if (sender->links[i]->channel == channel)
+            return true;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        if (sender->newcomers[i].channel == channel)
+            return true;
+    return false;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -423,7 +436,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         case 1:
         case 2:
             say(&player, &input);
-            fuzz_let_come(channel);
+            if (is_there(channel))
+                fuzz_let_come(channel);
             read_messages();
             listen_to(&player);
             break;
