@@ -113,7 +113,8 @@ static void check_refusal(const char *name, int fd, struct before before, enum g
     struct before after = look(fd);
     CHECK(after.is_open == before.is_open, "%s: the caller's descriptor is closed", name);
     CHECK(after.wrong_closes == before.wrong_closes, "%s: a descriptor is closed twice", name);
-    CHECK(after.fds == before.fds, "%s: %u descriptors were open, %u are", name, before.fds,
+    /* There may be fewer, which a thread of the side has closed meanwhile. */
+    CHECK(after.fds <= before.fds, "%s: %u descriptors were open, %u are", name, before.fds,
           after.fds);
 }
 
