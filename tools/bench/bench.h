@@ -137,7 +137,7 @@ struct bench_page {
 /* frames: bytes behind the page, from BENCH_PAGE_SIZE on. A descriptor; -1: errno. */
 int bench_page_create(uint64_t frames);
 
-/* Maps all of it until the process ends; NULL: there is none. */
+/* Maps all of it until the process ends; NULL: it cannot be mapped. */
 struct bench_page *bench_page_map(int page);
 
 /* What a GPU's driver reaches; 0: not measured. */

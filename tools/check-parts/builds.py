@@ -36,7 +36,9 @@ class Build:
     without: list = dataclasses.field(default_factory=list)  # suites that do not run all the same
     with_long: list = dataclasses.field(default_factory=list)  # patterns of tests that run with --long alone
     env: dict = dataclasses.field(default_factory=dict)  # to build it
-    elsewhere: tuple = None  # another part's name, it, and the suites whose tests it runs in this one's place
+    # Another part's name, it, the suites whose tests it runs in this one's place, and patterns of tests that run here
+    # all the same.
+    elsewhere: tuple = None
     slower: int = 1  # factor for the time limits of its tests
     at_once: float = 3.5  # tests for each processor: of its time a test needs one for a fifth, mostly
     took: dict = dataclasses.field(default_factory=dict)  # seconds that building and testing took
@@ -99,11 +101,12 @@ def run_elsewhere(what, args):
     """The tests that another part of the same check runs: what a sanitizer watches need not run without it as well."""
     if not what.elsewhere or args.quick or args.changed or args.long:
         return set()
-    name, part, suites = what.elsewhere
+    name, part, suites, also_here = what.elsewhere
     if args.only and name not in args.only or not configure(part):
         return set()
     tests = json.loads((jobs.TOP / part.folder / "meson-info/intro-tests.json").read_text())
-    return {test["name"] for test in tests if suites_of(test) & set(suites) and runs(part, args, test)}
+    return {test["name"] for test in tests if suites_of(test) & set(suites) and runs(part, args, test) and
+            not any(fnmatch.fnmatchcase(test["name"], pattern) for pattern in also_here)}
 
 
 def names_of(what, args):

@@ -16,10 +16,10 @@ from container import container
 from debian import debian12, debian13, debian14
 from figures import figures
 from package import package
-from sanitizers import ASAN, MEMORY_ALONE, TSAN
+from sanitizers import ASAN, MEMORY_ALONE, TSAN, VALIDATED
 
 # In the order in which they run: with --quick, by default, with --long. tools/check has the same names.
-QUICK = {"build": Build("build", ["-Db_sanitize=none"], elsewhere=("asan", ASAN, MEMORY_ALONE))}
+QUICK = {"build": Build("build", ["-Db_sanitize=none"], elsewhere=("asan", ASAN, MEMORY_ALONE, VALIDATED))}
 ORDINARY = QUICK | {"asan": ASAN, "tsan": TSAN}
 PARTS = ORDINARY | {"clang": CLANG, "lto": LTO, "debian14": debian14, "debian13": debian13, "debian12": debian12,
                     "arm64": arm64, "package": package, "container": container}

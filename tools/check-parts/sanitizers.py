@@ -36,8 +36,9 @@ WITHOUT_MEMORY = [
 ]
 
 # Suites whose tests do the same under ASan as without it: those of it that run there do not run in the ordinary build
-# as well. Of processes that die it tries fewer.
+# as well. Of processes that die it tries fewer, and Vulkan's validation layer is left out of its build.
 MEMORY_ALONE = ["unit", "conformance", "fuzz", "capture", "dgma-layer", "tcp"]
+VALIDATED = ["*vulkan*"]
 
 # Without HIP, which runs CUDA's code with another table of calls.
 ASAN = Build("build-asan", ["-Db_sanitize=address,undefined", *OPTIONS],
