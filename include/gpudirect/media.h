@@ -353,8 +353,8 @@ GPUD_API enum gpud_status gpud_media_to_string(const struct gpud_media *media, c
  * @param tensors  valid ones
  * @param batch  how many parts of the batch it has, 0 to the size of the first dimension; without a
  *     batch 0
- * @return the bytes; 0: the batch is larger, or it is none of a first tensor whose parts have one
- *     byte, which cannot be told from one part
+ * @return the bytes; 0: the batch is too large, or it is empty and the first tensor's parts have
+ *     one byte each, so that an empty batch looks like one part
  */
 GPUD_API uint64_t gpud_tensors_get_bytes(const struct gpud_tensors *tensors, uint32_t batch);
 

@@ -100,7 +100,8 @@ static void end(void)
     gpud_sender_destroy(&sender);
 }
 
-static void send_one(void)
+/* Writes the next number's picture by the stream. */
+static struct gpud_frame *fill_one(void)
 {
     struct gpud_frame *frame = ACQUIRE_SLOT(sender, LONG);
     number++;
@@ -110,6 +111,12 @@ static void send_one(void)
     struct gpud_frame_info info = INFO(frame, frame);
     info.offset = number;
     WORKS(gpud_frame_set_info(frame, &info, &e));
+    return frame;
+}
+
+static void send_one(void)
+{
+    struct gpud_frame *frame = fill_one();
     WORKS(gpud_sender_submit(sender, &frame, LONG, &e));
 }
 
@@ -211,14 +218,7 @@ static void count(unsigned here)
     start(here, 0);
     gpu_hold(&gpu);
     for (unsigned i = 0; i < 2 * SLOTS; i++) {
-        struct gpud_frame *frame = ACQUIRE_SLOT(sender, LONG);
-        number++;
-        WORKS(gpud_frame_wait(frame, gpu.stream, &e));
-        gpu_fill(&gpu, frame, number);
-        WORKS(gpud_frame_post(frame, gpu.stream, &e));
-        struct gpud_frame_info info = INFO(frame, frame);
-        info.offset = number;
-        WORKS(gpud_frame_set_info(frame, &info, &e));
+        struct gpud_frame *frame = fill_one();
         struct calls before = calls_so_far();
         WORKS(gpud_sender_submit(sender, &frame, LONG, &e));
         struct calls after = calls_so_far();
