@@ -9,11 +9,11 @@ import signal
 import time
 
 import schemas
-from tool import BENCH, DEADLINE, SMALL, Running, check, idle_percent, run, run_json
+from tool import BENCH, DEADLINE, SMALL, Running, check, idle_percent, refused, run, run_json
 
 KEYS = {"route", "fallback_reason", "frames", "fps", "lost", "torn", "dropped", "latency_us", "latency_cpu_us",
         "gigabytes_per_second", "distribution", "cpu_us_per_frame", "marking_us_per_frame", "copies", "wakes_per_frame",
-        "device_waits_per_frame", "lent", "ceiling", "ceilings", "ceiling_ratio", "ceiling_ratio_p99",
+        "device_waits_per_frame", "setup_ms", "lent", "ceiling", "ceilings", "ceiling_ratio", "ceiling_ratio_p99",
         "ceiling_ratio_cpu", "receivers", "parameters", "machine"}
 
 
@@ -56,6 +56,20 @@ for more in (["--route", "staged"], ["--format", "I420", "--width", "319", "--he
     check(result["route"] == ("staged" if "--route" in more else "map"), f"goes by {result['route']}")
     check(result["copies"] == {"cpu": 1, "gpu": 0} and result["lent"] == 0, f"foreign: {result['copies']}")
     check(result["gigabytes_per_second"] > 0 and result["ceiling"]["key"] == "memcpy", f"foreign: {result['ceiling']}")
+
+# Tensors, mapped and copied, and what cannot be one.
+for more in ([], ["--source", "foreign", "--verify", "full", "--receivers", "2"]):
+    result = run_json(BENCH, "--media", "tensor", "--bytes", "64KiB", "--frames", "100", *more)
+    check_run(result, 100, 1 + ("--receivers" in more))
+    complete(result, 100)
+    check(result["parameters"]["media"] == "tensor" and result["parameters"]["frame_bytes"] == 65536, "not a tensor")
+    check(result["setup_ms"]["sender"] > 0 and result["setup_ms"]["receiver"] > 0, f"made in {result['setup_ms']}")
+for text in ("", "100", "64 KiB", "-1", "3GiB", "0", "99999999999999999999GiB"):
+    refused(2, "a multiple of 128 is needed", "--media", "tensor", "--bytes", text)
+refused(2, "--bytes goes with --media tensor", "--bytes", "1MiB")
+for more in (["--elements"], ["--width", "320"], ["--format", "UYVY"]):
+    refused(2, "--media tensor goes with --bytes", "--media", "tensor", *more)
+refused(2, "one of picture, tensor", "--media", "sound")
 
 # Three receivers get every frame each.
 result = run_json(BENCH, *SMALL, "--frames", "300", "--receivers", "3")

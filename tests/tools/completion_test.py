@@ -47,7 +47,7 @@ def check_values(names):
     """What follows = and what follows a blank; lists; and colons, at which bash begins a word."""
     if "gpudirect-bench" in names:
         help_text = names["gpudirect-bench"]
-        for option in ("route", "slow-receiver", "source", "verify"):
+        for option in ("route", "slow-receiver", "source", "verify", "media"):
             values = complete(f"gpudirect-bench --{option} ")
             check(len(values) > 1 and values == complete(f"gpudirect-bench --{option}="), f"--{option} has {values}")
             for value in values:

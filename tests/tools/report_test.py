@@ -24,7 +24,8 @@ SCRIPT = pathlib.Path(BENCH).parent / "report" / "report.py"
 sys.path.insert(0, str(SCRIPT.parent))
 import peers  # noqa: E402 (what is tested)
 PYTHON = "/usr/bin/python3"  # as the bench runs it
-FIGURES = ["beside-1080", "hosts-1080", "latency", "throughput", "cpu", "channels", "monitor", "failover", "ceilings"]
+FIGURES = ["beside-1080", "hosts-1080", "latency", "throughput", "tensor", "cpu", "channels", "monitor", "failover",
+           "ceilings"]
 ROW_KEYS = ["fps", "latency_us_p50", "latency_us_p99", "sender_cpu_us", "receiver_cpu_us"]
 DEADLINE = 300
 
@@ -212,6 +213,13 @@ def check_numbers(page, report):
          row["receiver"]["cpu_percent"]] for step in steps_of(report, "channels")
         for row in sorted((one["channels"][0] for one in step["results"]), key=lambda row: row["channels"])])
     wanted = []
+    for step in steps_of(report, "tensor"):
+        latency = step["results"][0]["latency_us"] if step["results"] else {
+            key: step["runs"][0][f"latency_us_{key}"] for key in ("p50", "p99")}
+        setup = step["results"][0]["setup_ms"] if step["results"] else {"sender": None, "receiver": None}
+        wanted.append([step["name"], step["bytes"], latency["p50"], latency["p99"], setup["sender"], setup["receiver"]])
+    expect_rows(page, "tensor", wanted)
+    wanted = []
     for step in steps_of(report, "monitor"):
         taken = step["monitor"]
         check(taken["seconds"] > 0 and taken["thumbnails"] > 0 and taken["memory_bytes"] > 0, f"the monitor: {taken}")
@@ -293,7 +301,7 @@ with tempfile.TemporaryDirectory() as name:
           "short run" in (folder / "README.md").read_text(), "it does not say that it is short")
     check(os.path.getsize(folder / "index.html") < 300_000, "the page is large")
     kinds = {step["kind"] for step in report["steps"] if step["status"] == "measured"}
-    check(kinds >= {"beside", "latency", "size", "channels", "failover"}, f"measured are {kinds}")
+    check(kinds >= {"beside", "latency", "size", "tensor", "channels", "failover"}, f"measured are {kinds}")
     check(("monitor" in kinds) == (pathlib.Path(BENCH).parent / "gpudirect-monitor").exists(), f"measured are {kinds}")
     if len(sys.argv) > 1:  # a copy, to be looked at
         subprocess.run(["cp", "-r", folder, sys.argv[1]], check=True)

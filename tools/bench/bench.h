@@ -76,6 +76,7 @@ struct bench_job {
     char from[32], format[16];
     char route[32]; /* "": the best */
     uint32_t width, height;
+    uint64_t tensor_bytes;     /* of a frame that is a tensor; 0: a picture */
     uint32_t fps_num, fps_den; /* 0/1: as fast as the receivers allow */
     uint32_t frames, warmup, slots;
     uint32_t slow_receiver; /* enum gpud_slow_receiver */
@@ -168,9 +169,10 @@ struct bench_result {
     int64_t cpu_ns;     /* CPU time of the process in it */
     int64_t marking_ns; /* the part of cpu_ns for marking on a GPU; 0: not known separately */
     int64_t copies_cpu, copies_gpu, kicks, waits;
-    int64_t waits_device;    /* for a device to finish its work */
-    uint64_t lent;           /* sender: frames that were written straight into a slot */
-    int64_t dropped;         /* sender: by policy, for all receivers, including the warm-up */
+    int64_t waits_device; /* for a device to finish its work */
+    int64_t setup_ns;     /* sender: to make the ring; receiver: to connect, and to map the ring */
+    uint64_t lent;        /* sender: frames that were written straight into a slot */
+    int64_t dropped;      /* sender: by policy, for all receivers, including the warm-up */
     uint64_t reported_drops; /* receiver: frames that the sender reported as dropped */
     uint64_t torn;           /* receiver: damaged, or out of order */
     uint64_t latencies;      /* number of samples after the result, int64_t ns each */
@@ -185,7 +187,12 @@ struct bench_result {
 const char *bench_device_of(const struct bench_job *job, uint32_t number, char *device,
                             size_t size);
 
+/* Where the marks of a frame lie: in the rows of a picture, and in eight parts of a tensor as if
+ * they were rows. */
 struct gpud_layout bench_layout_of(const struct bench_job *job);
+
+/* What the core sends: a tensor is one of bytes. */
+struct gpud_media bench_media_of(const struct bench_job *job);
 
 /* How long that many frames take at the job's pace, ns. */
 int64_t bench_paced_time(const struct bench_job *job, double frames);
@@ -378,12 +385,14 @@ void bench_remove_directory(const char *path);
 /* Limits, also for a bench on another host. */
 #define BENCH_FRAMES_MIN 2
 #define BENCH_FRAMES_MAX 10000000
-#define BENCH_FRAME_MAX (UINT64_C(1) << 30) /* bytes */
+#define BENCH_FRAME_MAX (UINT64_C(2) << 30) /* bytes */
 #define BENCH_WARMUP_MAX 1000000
 #define BENCH_RUNS_MAX 1000
 #define BENCH_RATE_MIN 0.1
 #define BENCH_RATE_MAX 1e5
 #define BENCH_FRAME_MIN 256 /* bytes */
+/* A tensor's bytes are a multiple of it, so that its marks are in parts of one size. */
+#define BENCH_TENSOR_STEP (BENCH_ROWS * BENCH_ROW)
 #define BENCH_UNMARKED \
     "--width %u --height %u: too small to be marked: 8 lines of 16 bytes are needed"
 
@@ -578,6 +587,7 @@ struct bench_run {
     double cpu_sender, cpu_receiver;         /* µs a frame; the mean of the receivers */
     double marking_sender, marking_receiver; /* the part for marking on a GPU */
     double waits_device_sender, waits_device_receiver; /* the CPU waited for a device, per frame */
+    double setup_sender, setup_receiver;               /* ms; the mean of the receivers */
     double gigabytes_per_second;                       /* of all receivers together */
     double copies_cpu, copies_gpu;                     /* per frame, both sides and all receivers */
     double kicks_sender, waits_sender, kicks_receiver, waits_receiver; /* per frame; the mean */

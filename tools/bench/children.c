@@ -60,8 +60,11 @@ int64_t bench_paced_time(const struct bench_job *job, double frames)
 
 struct gpud_layout bench_layout_of(const struct bench_job *job)
 {
-    struct gpud_layout layout = {.size = 0};
-    gpud_layout_init(&layout, job->format, job->width, job->height, 0, NULL);
+    struct gpud_layout layout = {.size = job->tensor_bytes, .planes = 1};
+    uint32_t part = (uint32_t)(job->tensor_bytes / BENCH_ROWS);
+    layout.plane[0] = (struct gpud_plane){.stride = part, .row_bytes = part, .rows = BENCH_ROWS};
+    if (!job->tensor_bytes)
+        gpud_layout_init(&layout, job->format, job->width, job->height, 0, NULL);
     return layout;
 }
 
@@ -222,14 +225,32 @@ struct gpud_context *bench_create_context(void)
     return context;
 }
 
+struct gpud_media bench_media_of(const struct bench_job *job)
+{
+    const struct gpud_layout layout = bench_layout_of(job);
+    const struct gpud_fraction rate = {job->fps_num, job->fps_den};
+    const uint32_t part = layout.plane[0].row_bytes;
+    if (!job->tensor_bytes)
+        return (struct gpud_media){.picture = {.layout = layout, .rate = rate}};
+    return (struct gpud_media){
+        .kind = GPUD_MEDIA_TENSOR,
+        .tensors = {.count = 1,
+                    .rate = rate,
+                    .tensor[0] = {.code = GPUD_TENSOR_UINT,
+                                  .bits = 8,
+                                  .lanes = 1,
+                                  .dimensions = 2,
+                                  .size = {BENCH_ROWS, part},
+                                  .stride = {part, 1}}},
+    };
+}
+
 struct gpud_sender *bench_create_sender(struct gpud_context *context, const char *address)
 {
     const struct bench_job *job = &bench_job;
     struct gpud_sender *sender;
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE,
-                               .picture.layout = bench_layout_of(job),
-                               .picture.rate = {job->fps_num, job->fps_den}};
+    struct gpud_media media = bench_media_of(job);
     params.address = address;
     params.device = job->from;
     params.slots = job->slots;

@@ -90,6 +90,7 @@ static const char help_description[] =
     "  gpudirect-bench --receivers 4\n"
     "  gpudirect-bench --fps 60 --json\n"
     "  gpudirect-bench --from cuda:0 --to cuda:1 --runs 5\n"
+    "  gpudirect-bench --from cuda:0 --to cuda:0 --media tensor --bytes 2GiB --fps 60\n"
     "  gpudirect-bench --from opencl:0 --to opencl:0 --route staged --source foreign\n"
     "  gpudirect-bench --channels 1,16,64 --width 1920 --height 1080\n"
     "  gpudirect-bench --failover group --fps 60\n"
@@ -256,7 +257,7 @@ bool bench_describe_ours(struct bench_job *job)
 /* The values that GOption parsed: NULL, NOT_GIVEN and FALSE if they were not given. */
 static struct {
     gchar *channels, *from, *to, *receive, *device, *psk_file, *route, *format, *fps,
-        *slow_receiver, *source, *verify, *sink, *src, *compare, *failover, *report;
+        *slow_receiver, *source, *verify, *media, *bytes, *sink, *src, *compare, *failover, *report;
     gint width, height, frames, warmup, receivers, slots, runs, timeout;
     gboolean apart, json, elements, remote, allow_unauthenticated, isolated, separate, floor,
         only_ceilings, no_ceilings, distribution, quick, draw, beside, version;
@@ -331,12 +332,45 @@ static bool parse_rate(struct bench_job *job, const char *value)
     return true;
 }
 
+/* "65536", "64KiB", "2GiB". */
+static bool parse_bytes(uint64_t *bytes, const char *value)
+{
+    static const char *const units[] = {"", "KiB", "MiB", "GiB"};
+    const guint64 most = BENCH_FRAME_MAX;
+    char *end;
+    guint64 number = g_ascii_strtoull(value, &end, 10);
+    for (unsigned i = 0; i < G_N_ELEMENTS(units); i++)
+        if (g_ascii_isdigit(*value) && strcmp(end, units[i]) == 0 && number <= most >> (10 * i) &&
+            (number << (10 * i)) % BENCH_TENSOR_STEP == 0 &&
+            number << (10 * i) >= BENCH_FRAME_MIN) {
+            *bytes = number << (10 * i);
+            return true;
+        }
+    return usage_error(
+        "--bytes \"%s\": a multiple of %d is needed, from %d to 2GiB, as in 64KiB or "
+        "16MiB",
+        value, BENCH_TENSOR_STEP, BENCH_FRAME_MIN);
+}
+
 /* --- several options together ----------------------------------------------------------------- */
 
-static bool parse_picture(struct bench_job *job)
+static bool parse_media(struct bench_job *job)
 {
+    static const char *const kinds[] = {"picture", "tensor", NULL};
     struct gpud_layout layout;
     struct gpud_error error;
+    uint32_t kind;
+    if (!parse_word(&kind, "--media", args.media, kinds))
+        return false;
+    if (kind == 0 && args.bytes)
+        return usage_error("--bytes goes with --media tensor");
+    if (kind == 1 && (args.format || args.width != NOT_GIVEN || args.height != NOT_GIVEN ||
+                      args.elements || args.sink || args.compare))
+        return usage_error(
+            "--media tensor goes with --bytes, and with the core's own link: neither "
+            "a picture's options nor elements go with it");
+    if (kind == 1 && !parse_bytes(&job->tensor_bytes, args.bytes ? args.bytes : "16MiB"))
+        return false;
     if (!copy_text(job->format, sizeof(job->format), "--format",
                    args.format ? args.format : "UYVY") ||
         !parse_number(&job->width, "--width", args.width, 3840, 1, GPUD_DIMENSION_MAX) ||
@@ -351,13 +385,14 @@ static bool parse_picture(struct bench_job *job)
     if (status != GPUD_OK)
         return usage_error("--format %s --width %u --height %u: %s", job->format, job->width,
                            job->height, error.reason);
+    layout = bench_layout_of(job);
     if (layout.size < BENCH_FRAME_MIN)
         return usage_error("--width %u --height %u: a frame of %u bytes is too small to be marked: "
                            "give it %d at least",
                            job->width, job->height, (unsigned)layout.size, BENCH_FRAME_MIN);
     if (layout.size > BENCH_FRAME_MAX)
         return usage_error("--width %u --height %u: a frame of %.1f GiB is too large to be "
-                           "measured: 1 GiB is the most",
+                           "measured: 2 GiB is the most",
                            job->width, job->height, (double)layout.size / (UINT64_C(1) << 30));
     if (!bench_is_marked(&layout.plane[0]))
         return usage_error(BENCH_UNMARKED, job->width, job->height);
@@ -486,7 +521,7 @@ static bool parse_link(struct bench_options *options, const char *rate)
     struct bench_job *job = &options->ours;
     uint32_t seconds = 0;
     if (!parse_ends(job) || !copy_text(job->route, sizeof(job->route), "--route", args.route) ||
-        !parse_rate(job, args.fps ? args.fps : rate) || !parse_picture(job) ||
+        !parse_rate(job, args.fps ? args.fps : rate) || !parse_media(job) ||
         !parse_number(&job->warmup, "--warmup", args.warmup, 32, 0, BENCH_WARMUP_MAX) ||
         !parse_number(&job->receivers, "--receivers", args.receivers, 1, 1, GPUD_RECEIVERS_MAX) ||
         !parse_word(&job->foreign, "--source", args.source, sources))
@@ -543,9 +578,9 @@ static bool parse_receiving(struct bench_options *options, const GOptionEntry *e
 /* What --channels and --failover go with: they have a pace, and nothing that is about one link. */
 static bool is_paced_alone(const GOptionEntry *entries, const char *option)
 {
-    static const char *const others[] = {"from", "to",     "format",         "width", "height",
-                                         "fps",  "frames", "warmup",         "slots", "timeout",
-                                         "json", "apart",  "pid-namespaces", NULL};
+    static const char *const others[] = {
+        "from",   "to",     "format", "width",   "height", "media", "bytes",          "fps",
+        "frames", "warmup", "slots",  "timeout", "json",   "apart", "pid-namespaces", NULL};
     return goes_with(entries, option, others) &&
            !(args.to && (strchr(args.to, ',') || bench_is_network(args.to)));
 }
@@ -567,7 +602,8 @@ static bool parse_channels(struct bench_options *options, const GOptionEntry *en
     options->apart = args.apart;
     if (!is_paced_alone(entries, "channels"))
         return usage_error("--channels goes with --apart, --from, --to (one device), --format, "
-                           "--width, --height, --fps, --frames, --warmup, --slots, --timeout and "
+                           "--width, --height, --media, --bytes, --fps, --frames, --warmup, "
+                           "--slots, --timeout and "
                            "--json alone");
     return parse_link(options, "60");
 }
@@ -580,9 +616,10 @@ static bool parse_failover(struct bench_options *options, const GOptionEntry *en
     if (!parse_word(&shape, "--failover", args.failover, shapes))
         return false;
     if (!is_paced_alone(entries, "failover") || args.apart)
-        return usage_error("--failover goes with --from, --to (one device), --format, --width, "
-                           "--height, --fps, --frames, --warmup, --slots, --timeout and --json "
-                           "alone");
+        return usage_error(
+            "--failover goes with --from, --to (one device), --format, --width, "
+            "--height, --media, --bytes, --fps, --frames, --warmup, --slots, --timeout and --json "
+            "alone");
     options->failover = true;
     options->ours.failover_standby = shape == 1;
     if (!parse_link(options, "50"))
@@ -633,6 +670,10 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "PIXELS"},
         {"height", 0, 0, G_OPTION_ARG_INT, &args.height, "Of the picture, in pixels (2160)",
          "PIXELS"},
+        {"media", 0, 0, G_OPTION_ARG_STRING, &args.media,
+         "picture, or tensor: one of bytes, without elements (picture)", "KIND"},
+        {"bytes", 0, 0, G_OPTION_ARG_STRING, &args.bytes, "Of a tensor: 64KiB, 16MiB, 2GiB (16MiB)",
+         "SIZE"},
         {"format", 0, 0, G_OPTION_ARG_STRING, &args.format,
          "GStreamer's name of the pixel format (UYVY)", "FORMAT"},
         {"frames", 0, 0, G_OPTION_ARG_INT, &args.frames,

@@ -356,12 +356,16 @@ static struct {
     bool on_host;              /* both ends are the host: a frame is readable once it is acquired */
     struct raw_driver *driver; /* of the GPU that reads the frames; NULL: the CPU does */
     raw_stream stream;
+    int64_t begun;             /* when it began to connect */
+    _Atomic int64_t connected; /* when it was; 0: not yet */
 } core;
 
 static void core_on_event(void *user, enum gpud_event event, const void *data)
 {
-    if (event == GPUD_EVENT_CONNECTED)
-        bench_say(BENCH_READY);
+    if (event != GPUD_EVENT_CONNECTED)
+        return;
+    core.connected = clock_now();
+    bench_say(BENCH_READY);
 }
 
 static void core_count(struct bench_result *result)
@@ -373,6 +377,7 @@ static void core_count(struct bench_result *result)
     result->kicks = (int64_t)info.kicks;
     result->waits = (int64_t)info.waits_cpu;
     result->waits_device = (int64_t)info.waits_device;
+    result->setup_ns = core.connected - core.begun;
     memcpy(result->route, info.path, sizeof(result->route));
     memcpy(result->fallback_reason, info.fallback_reason, sizeof(result->fallback_reason));
 }
@@ -387,7 +392,8 @@ static void core_take_frame(struct gpud_frame *frame)
     if (core.driver) {
         bench_must(NULL, gpud_frame_wait(frame, core.stream, &bench_error));
         reader_add(core.stream, (raw_address)(uintptr_t)info.native + info.memory_offset,
-                   &info.layout, now, (int64_t)info.submitted_ns, info.dropped);
+                   bench_job.tensor_bytes ? &counters.layout : &info.layout, now,
+                   (int64_t)info.submitted_ns, info.dropped);
         bench_must(NULL, gpud_frame_post(frame, core.stream, &bench_error));
     } else {
         void *data;
@@ -408,15 +414,16 @@ void bench_run_receiver_core(void)
     bench_device_of(job, job->number, device, sizeof(device));
     counters_init(core_count);
     core.context = bench_create_context();
-    core.receiver = bench_create_receiver(core.context, job->address, device, core_on_event);
     /* "auto" may be a GPU: its frames are mapped. */
     core.on_host = strcmp(job->from, "host") == 0 && strcmp(device, "host") == 0;
     core.driver = raw_driver_of(device, &gpu);
-    if (core.driver) {
+    if (core.driver) { /* before it connects, whose time is not to be that of the driver's start */
         bench_must(NULL, gpud_device_open(core.context, device, &gpu_device, &bench_error));
         core.stream = bench_gpu_open(core.driver, gpu);
         reader_open(core.driver, gpu);
     }
+    core.begun = clock_now();
+    core.receiver = bench_create_receiver(core.context, job->address, device, core_on_event);
     for (;;) {
         struct gpud_frame *frame;
         enum gpud_status status =

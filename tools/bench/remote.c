@@ -155,7 +155,9 @@ static bool take_order(struct bench_job *job, const void *order)
     if (gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error) != GPUD_OK)
         return bench_fail(GPUD_PEER, "the sending bench asks for %s %ux%u: %s", job->format,
                           job->width, job->height, error.reason);
-    if (layout.size < BENCH_FRAME_MIN || layout.size > BENCH_FRAME_MAX)
+    layout = bench_layout_of(job);
+    if (job->tensor_bytes % BENCH_TENSOR_STEP || layout.size < BENCH_FRAME_MIN ||
+        layout.size > BENCH_FRAME_MAX)
         return bench_fail(GPUD_PEER, "the sending bench asks for frames of %llu bytes",
                           (unsigned long long)layout.size);
     job->receivers = job->number = 1;

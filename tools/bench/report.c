@@ -74,6 +74,9 @@ static const struct bench_field run_fields[] = {
      "/frame", "kicks_receiver"},
     {"wakes_per_frame.receiver.waits", BENCH_NUMBER, AT(waits_receiver), "sleeps of receiver",
      "/frame", "waits_receiver"},
+    {"setup_ms.sender", BENCH_NUMBER, AT(setup_sender), "ring made in", "ms", "setup_ms_sender"},
+    {"setup_ms.receiver", BENCH_NUMBER, AT(setup_receiver), "connected in", "ms",
+     "setup_ms_receiver"},
     {"device_waits_per_frame.sender", BENCH_NUMBER, AT(waits_device_sender),
      "device waits of sender", "/frame", "waits_device_sender"},
     {"device_waits_per_frame.receiver", BENCH_NUMBER, AT(waits_device_receiver),
@@ -293,8 +296,12 @@ static void print_path(const char *who, const struct bench_series *series)
 static void print_setting(const struct bench_job *job, uint32_t runs)
 {
     char *size = g_format_size_full(bench_layout_of(job).size, G_FORMAT_SIZE_IEC_UNITS);
-    printf("%ux%u %s (%s), %s, %u slots, %u receiver%s, %u frames ", job->width, job->height,
-           job->format, size, job->foreign ? "foreign" : "lent", job->slots, job->receivers,
+    if (job->tensor_bytes)
+        printf("a tensor");
+    else
+        printf("%ux%u %s", job->width, job->height, job->format);
+    printf(" (%s), %s, %u slots, %u receiver%s, %u frames ", size,
+           job->foreign ? "foreign" : "lent", job->slots, job->receivers,
            job->receivers == 1 ? "" : "s", job->frames);
     g_free(size);
     if (job->fps_num)
@@ -434,6 +441,7 @@ static void put_parameters(JsonBuilder *builder, const struct bench_job *job)
     json_put_text(builder, "route", job->route);
     json_put_text(builder, "sink", job->sink);
     json_put_text(builder, "src", job->src);
+    json_put_text(builder, "media", job->tensor_bytes ? "tensor" : "picture");
     json_put_text(builder, "format", job->format);
     json_put_int(builder, "width", job->width);
     json_put_int(builder, "height", job->height);

@@ -212,6 +212,12 @@ static double marking(const struct bench_result *result)
     return result->marking_ns ? per_frame(result->marking_ns, result->frames) / 1e3 : NAN;
 }
 
+/* Elements do not report it. */
+static double setup_ms(const struct bench_result *result)
+{
+    return result->setup_ns ? (double)result->setup_ns / 1e6 : NAN;
+}
+
 /* Samples of all receivers. Jitter, from one sample to the next, is computed within each receiver
  * and then averaged. */
 struct samples {
@@ -272,6 +278,7 @@ static void add_receiver(struct bench_run *run, const struct bench_child *child,
     run->kicks_receiver += per_frame(result->kicks, result->frames);
     run->waits_receiver += per_frame(result->waits, result->frames);
     run->waits_device_receiver += per_frame(result->waits_device, result->frames);
+    run->setup_receiver += setup_ms(result);
 }
 
 void bench_figures_sum_up(const struct bench_processes *processes, const struct bench_job *job,
@@ -297,6 +304,7 @@ void bench_figures_sum_up(const struct bench_processes *processes, const struct 
     run->waits_sender = per_frame(sender->waits, sender->frames);
     run->waits_device_sender = per_frame(sender->waits_device, sender->frames);
     run->lent = per_frame((int64_t)sender->lent, sender->frames);
+    run->setup_sender = setup_ms(sender);
     for (size_t i = 1; i < processes->count; i++) {
         add_receiver(run, &child[i], sender->all, samples);
         end = MAX(end, child[i].result.end);
@@ -308,6 +316,7 @@ void bench_figures_sum_up(const struct bench_processes *processes, const struct 
     run->kicks_receiver /= run->receivers;
     run->waits_receiver /= run->receivers;
     run->waits_device_receiver /= run->receivers;
+    run->setup_receiver /= run->receivers;
     /* The mean of the rates does not need the sender's clock, which may be another one. */
     run->fps = job->remote ? rates / run->receivers
                            : received / run->receivers * 1e9 / (double)(end - sender->start);

@@ -74,7 +74,9 @@ static struct {
     struct raw_driver *driver;  /* NULL: the CPU writes the frames */
     raw_stream stream;
     struct gpud_sender *sender;
-    struct gpud_frame *frame; /* acquired */
+    struct gpud_frame *frame;   /* acquired */
+    struct gpud_layout wrapped; /* of frames in foreign memory */
+    int64_t setup_ns;
     /* Of the bench's own: pointers, or the GPU's addresses. Oldest first, so that none is still
      * cached when it is used again. */
     GAsyncQueue *free;
@@ -114,7 +116,11 @@ static void core_open(void)
                                       &bench_error));
     if (core.driver) /* the GPU stays current: this thread does everything */
         core.stream = bench_gpu_open(core.driver, gpu);
+    int64_t begun = clock_now();
     core.sender = bench_create_sender(core.context, job->address);
+    core.setup_ns = clock_now() - begun;
+    struct gpud_media media = bench_media_of(job);
+    bench_must(NULL, gpud_media_get_layout(&media, &core.wrapped, &bench_error));
     if (job->foreign)
         core_make_foreign();
 }
@@ -138,7 +144,7 @@ static void *core_acquire(uint64_t *size)
             bench_die(GPUD_TIMEOUT, "no foreign buffer came back in time");
         bench_must(NULL, gpud_memory_wrap(core.device, foreign, layout.size, core_give_back,
                                           foreign, &memory, &bench_error));
-        bench_must(NULL, gpud_frame_wrap(memory, 0, &layout, &core.frame, &bench_error));
+        bench_must(NULL, gpud_frame_wrap(memory, 0, &core.wrapped, &core.frame, &bench_error));
         gpud_memory_unref(&memory);
     } else {
         bench_must(NULL,
@@ -192,6 +198,7 @@ static void core_count(struct bench_result *result)
     result->waits_device = (int64_t)info.waits_device;
     result->dropped = (int64_t)info.dropped;
     result->lent = bench_job.foreign ? 0 : info.frames;
+    result->setup_ns = core.setup_ns;
 }
 
 static void core_close(void)

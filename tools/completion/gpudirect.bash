@@ -13,6 +13,7 @@ _gpudirect_words()
     */--slow-receiver) echo block drop-newest drop-oldest ;;
     */--source) echo lent foreign ;;
     */--verify) echo marks full ;;
+    */--media) echo picture tensor ;;
     */--access) echo user all group: ;;
     */--directory) echo -d ;;
     */--expect | */--psk-file | */--tls-certificate | */--tls-key | */--tls-ca | */--token-file | */--plot | */--png) echo -f ;;

@@ -131,6 +131,29 @@ def throughput(report):
     return draw(figure, plot, "size of a frame, MB", "frames a second")
 
 
+def tensor(report):
+    figure = Figure("tensor", "A tensor of each size",
+                    "The median time from handing a tensor over until the other process has it, at 60 a second; where "
+                    "nothing is copied the size does not matter, and the ring's memory is made and mapped once.",
+                    ["", "bytes", "p50, µs", "p99, µs", "ring made, ms", "connected, ms"])
+    for step in measured(figure, report, "tensor"):
+        if step["results"]:
+            run = step["results"][0]
+            times = [run["latency_us"]["p50"], run["latency_us"]["p99"], run["setup_ms"]["sender"],
+                     run["setup_ms"]["receiver"]]
+        else:
+            times = [*rows.medians(step)[3:5], None, None]
+        figure.rows.append([step["name"], step["bytes"], *times])
+
+    def plot(axes):
+        for name in dict.fromkeys(row[0] for row in figure.rows):
+            there = [row for row in figure.rows if row[0] == name and row[2] is not None]
+            axes.plot([row[1] / 2**20 for row in there], [row[2] for row in there], "o-", label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+    return draw(figure, plot, "size of a tensor, MiB", "p50, µs")
+
+
 def cpu(report):
     figure = Figure("cpu", "CPU time of a frame, 1080p50",
                     "Microseconds of CPU time that the sending and the receiving process spend on a frame at 50 frames "
@@ -224,6 +247,6 @@ def ceilings(report):
 
 def draw_all(report):
     """Rows beside others, and all else of which there are steps: older reports, and --beside, have less."""
-    makers = [latency, throughput, cpu, channels, monitor, failover, ceilings]
+    makers = [latency, throughput, tensor, cpu, channels, monitor, failover, ceilings]
     kinds = {throughput: "size", cpu: "latency", ceilings: "latency"}
     return rows.of_rows(report) + [make(report) for make in makers if of_kind(report, kinds.get(make, make.__name__))]

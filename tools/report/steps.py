@@ -17,6 +17,7 @@ import peers
 HD, UHD = (1920, 1080), (3840, 2160)
 SIZES = [(640, 360), HD, UHD, (7680, 4320)]
 RECEIVERS = [1, 4, 16]
+TENSORS = [2**16, 2**20, 2**24, 2**28, 2**31]  # bytes
 CHANNELS_MAX = 1024
 GPUS = ["cuda:0", "hip:0"]  # the first that there is is measured beside the host
 MONITORED = 8  # channels of 1080p60
@@ -332,6 +333,21 @@ def size_steps(picture, device, quick, fast):
             for source in ("lent", "foreign")]
 
 
+def tensor_steps(place, device, quick):
+    """A tensor of each size at a pace, on the GPU if there is one, as far as a quarter of the memory holds the frames;
+    then the same by torch.multiprocessing."""
+    torch, steps = peers.PROGRAMS[0], []
+    fits = memory_bytes("MemAvailable") // 4 // SLOTS if device == "host" else TENSORS[-1]
+    for size in TENSORS[:2] if quick else [size for size in TENSORS if size <= fits]:
+        steps += [Step("tensor", f"a tensor of {size} bytes, {device}", 2 if quick else 8, [
+            *on(device), "--media", "tensor", "--bytes", size, "--fps", RATE, "--frames", 30 if quick else 120,
+            "--warmup", SLOTS], name="gpudirect", bytes=size),
+            ProgramStep(torch, "tensor", torch.name, torch.note, link=None, picture=(size // 16, 8), receivers=1,
+                        quick=quick, skip=peers.why_no_program(torch), device=device)]
+        steps[-1].title, steps[-1].what["bytes"] = f"{torch.name}, a tensor of {size} bytes", size
+    return steps
+
+
 def row_steps(place, quick):
     """The tables of peers: by picture and number of receivers all rows after each other, so that what else the machine
     does meets all of them."""
@@ -380,6 +396,7 @@ def plan(place, quick, beside):
                                           (f"lent, {gpu}", "lent", gpu)][:3 if gpu else 2]]
     steps += [step for device in devices for picture in (SIZES[:2] if quick else SIZES)
               for step in size_steps(picture, device, quick, fast)]
+    steps += tensor_steps(place, devices[-1] if devices[-1] != "hip:0" else "host", quick)
     steps += [channel_step(device, quick) for device in devices]
     no_monitor = None if place.monitor else "gpudirect-monitor is not installed beside gpudirect-bench"
     steps += [MonitorStep(device, 2 if quick else 6, no_monitor) for device in devices]
