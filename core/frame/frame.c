@@ -306,6 +306,13 @@ enum gpud_status gpud_frame_need_queue(struct gpud_frame *frame, struct gpud_err
 enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64_t timeout_ns,
                                 void **data, struct gpud_error *error)
 {
+    return gpud_frame_map_part(frame, 0, gpud_frame_bytes(frame), access, timeout_ns, data, error);
+}
+
+enum gpud_status gpud_frame_map_part(struct gpud_frame *frame, uint64_t from, uint64_t size,
+                                     unsigned access, int64_t timeout_ns, void **data,
+                                     struct gpud_error *error)
+{
     if (timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
     if (access == 0 || access > (GPUD_READ | GPUD_WRITE))
@@ -331,7 +338,7 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
         if (status != GPUD_OK)
             return status;
         frame->maps++;
-        *data = (char *)frame->memory->host + frame->offset;
+        *data = (char *)frame->memory->host + frame->offset + from;
         return GPUD_OK;
     }
     if (frame->maps == 0) {
@@ -339,8 +346,8 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
         if (status != GPUD_OK)
             return status;
         /* Only the requested access: reading and writing back may cost a copy each. */
-        status = gpud_queue_map(frame->queue, frame->memory, frame->offset, gpud_frame_bytes(frame),
-                                access, deadline, &frame->mapped, error);
+        status = gpud_queue_map(frame->queue, frame->memory, frame->offset + from, size, access,
+                                deadline, &frame->mapped, error);
         if (status != GPUD_OK)
             return status;
         frame->access = access;

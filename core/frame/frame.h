@@ -60,6 +60,12 @@ enum gpud_status gpud_frame_join_post(struct gpud_frame *frame, struct gpud_queu
 enum gpud_status gpud_frame_order(struct gpud_frame *frame, struct gpud_queue *queue,
                                   int64_t deadline, struct gpud_error *error);
 
+/* As gpud_frame_map(), but of `size` bytes from byte `from` of the frame on, and only while nothing
+ * of it is mapped. *data is where the part begins. */
+enum gpud_status gpud_frame_map_part(struct gpud_frame *frame, uint64_t from, uint64_t size,
+                                     unsigned access, int64_t timeout_ns, void **data,
+                                     struct gpud_error *error);
+
 /* Makes sure that a frame in device memory has a queue. That of wrapped memory is created on first
  * use, because most such frames are only submitted. */
 enum gpud_status gpud_frame_need_queue(struct gpud_frame *frame, struct gpud_error *error);

@@ -211,6 +211,37 @@ static struct calls calls_so_far(void)
     return calls;
 }
 
+/* --- what a connection takes ------------------------------------------------------------------ */
+
+#define COVERED 69632 /* bytes of a frame that its test pattern covers */
+
+typeof(gpud_queue_map) __real_gpud_queue_map, __wrap_gpud_queue_map;
+
+static _Atomic uint64_t mapped;
+
+enum gpud_status __wrap_gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *memory,
+                                       uint64_t offset, uint64_t size, unsigned access,
+                                       int64_t deadline, void **data, struct gpud_error *error)
+{
+    mapped += size;
+    return __real_gpud_queue_map(queue, memory, offset, size, access, deadline, data, error);
+}
+
+/* Both ends map the test frame, which is on the device: a map of all of it would copy all of it. */
+static void map_test_frames(unsigned here)
+{
+    mapped = 0;
+    start(here, 0);
+    CHECK(layout.size > COVERED && mapped == (uint64_t)2 * COVERED * here,
+          "%llu bytes are mapped to connect %u receivers, where test patterns have %u each",
+          (unsigned long long)mapped, here, COVERED);
+    send_one();
+    take_one();
+    end();
+}
+
+/* --- what a frame takes ----------------------------------------------------------------------- */
+
 /* The stream is held up, so that the driver has to do everything, and frames are given back that
  * it still reads. */
 static void count(unsigned here)
@@ -289,6 +320,8 @@ int main(int argc, char **argv)
         count(4);
         count(RECEIVERS);
     }
+    if (strcmp(device, "host") != 0)
+        CASE("of a device's test frame only its pattern is mapped", map_test_frames(3));
     CASE("one of them is killed", lose_one(KILLED));
     CASE("one of them is stopped", lose_one(STOPPED));
     CASE("the GPU of one of them stalls", lose_one(STALLED));

@@ -873,8 +873,7 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud
                                      uint64_t nonce, int64_t deadline, struct gpud_error *why)
 {
     struct gpud_rx_frame *rx = NULL;
-    void *data;
-    bool late = gpud_now() >= deadline;
+    bool whole = false, late = gpud_now() >= deadline;
     enum gpud_status status = gpud_page_check_sender(&session->view, why);
     if (status != GPUD_OK)
         return status;
@@ -889,8 +888,8 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud
     if (!(frame->info.flags & GPUD_FRAME_CANARY))
         status = gpud_fail(why, GPUD_PEER, "the sender sent frames before the test of the link");
     else
-        status = gpud_frame_map(frame, GPUD_READ, GPUD_CANARY_DEADLINE, &data, why);
-    if (status == GPUD_OK && !gpud_pattern_check(data, session->layout.size, nonce))
+        status = gpud_pattern_receive(frame, nonce, GPUD_CANARY_DEADLINE, &whole, why);
+    if (status == GPUD_OK && !whole)
         status = gpud_fail(why, GPUD_IO,
                            "what was sent did not arrive: the test pattern is not in the "
                            "destination");

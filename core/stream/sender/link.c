@@ -688,17 +688,10 @@ static void link_try_next(struct gpud_link *link, const char *reason)
 static enum gpud_status write_pattern(struct gpud_frame *frame, uint64_t *nonce,
                                       struct gpud_error *error)
 {
-    void *data;
-    enum gpud_status status =
-        gpud_frame_map(frame, GPUD_READ | GPUD_WRITE, GPUD_PATTERN_DEADLINE, &data, error);
-    if (status != GPUD_OK)
-        return status;
     if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce))
         *nonce = (uint64_t)gpud_now();
-    gpud_pattern_write(data, frame->info.layout.size, *nonce);
-    gpud_frame_unmap(frame);
     frame->info.flags = GPUD_FRAME_CANARY;
-    return gpud_frame_check(frame, error);
+    return gpud_pattern_send(frame, *nonce, GPUD_PATTERN_DEADLINE, error);
 }
 
 /* Whether this epoch's offer is still the link's current one. Under the lock. */

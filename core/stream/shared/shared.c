@@ -251,27 +251,87 @@ static uint8_t pattern_byte(uint64_t nonce, uint64_t position)
     return (uint8_t)(x ^ x >> 31);
 }
 
-/* The next covered position. */
-static uint64_t pattern_next(uint64_t position, uint64_t size)
+struct part {
+    uint64_t from, size;
+};
+
+/* What the pattern covers: one part, or the beginning and the end. */
+static unsigned pattern_parts(uint64_t size, struct part parts[2])
 {
-    position++;
-    return position == HEAD && size > HEAD + TAIL ? size - TAIL : position;
+    bool two = size > HEAD + TAIL;
+    parts[0] = (struct part){.size = two ? HEAD : size};
+    parts[1] = (struct part){.from = size - TAIL, .size = TAIL};
+    return two ? 2 : 1;
 }
 
-void gpud_pattern_write(void *frame, uint64_t size, uint64_t nonce)
+static void pattern_write_part(uint8_t *bytes, const struct part *part, uint64_t nonce)
 {
-    uint8_t *bytes = frame;
-    for (uint64_t i = 0; i < size; i = pattern_next(i, size))
-        bytes[i] = pattern_byte(nonce, i);
+    for (uint64_t i = 0; i < part->size; i++)
+        bytes[i] = pattern_byte(nonce, part->from + i);
 }
 
-bool gpud_pattern_check(const void *frame, uint64_t size, uint64_t nonce)
+static bool pattern_check_part(const uint8_t *bytes, const struct part *part, uint64_t nonce)
 {
-    const uint8_t *bytes = frame;
-    for (uint64_t i = 0; i < size; i = pattern_next(i, size))
-        if (bytes[i] != pattern_byte(nonce, i))
+    for (uint64_t i = 0; i < part->size; i++)
+        if (bytes[i] != pattern_byte(nonce, part->from + i))
             return false;
     return true;
+}
+
+void gpud_pattern_write(void *bytes, uint64_t size, uint64_t nonce)
+{
+    struct part parts[2];
+    unsigned count = pattern_parts(size, parts);
+    for (unsigned i = 0; i < count; i++)
+        pattern_write_part((uint8_t *)bytes + parts[i].from, &parts[i], nonce);
+}
+
+bool gpud_pattern_check(const void *bytes, uint64_t size, uint64_t nonce)
+{
+    struct part parts[2];
+    unsigned count = pattern_parts(size, parts);
+    for (unsigned i = 0; i < count; i++)
+        if (!pattern_check_part((const uint8_t *)bytes + parts[i].from, &parts[i], nonce))
+            return false;
+    return true;
+}
+
+enum gpud_status gpud_pattern_send(struct gpud_frame *frame, uint64_t nonce, int64_t timeout_ns,
+                                   struct gpud_error *error)
+{
+    struct part parts[2];
+    unsigned count = pattern_parts(frame->info.layout.size, parts);
+    enum gpud_status status = GPUD_OK;
+    for (unsigned i = 0; i < count && status == GPUD_OK; i++) {
+        void *data;
+        status = gpud_frame_map_part(frame, parts[i].from, parts[i].size, GPUD_WRITE, timeout_ns,
+                                     &data, error);
+        if (status != GPUD_OK)
+            break;
+        pattern_write_part(data, &parts[i], nonce);
+        gpud_frame_unmap(frame);
+        status = gpud_frame_check(frame, error);
+    }
+    return status;
+}
+
+enum gpud_status gpud_pattern_receive(struct gpud_frame *frame, uint64_t nonce, int64_t timeout_ns,
+                                      bool *whole, struct gpud_error *error)
+{
+    struct part parts[2];
+    unsigned count = pattern_parts(frame->info.layout.size, parts);
+    enum gpud_status status = GPUD_OK;
+    *whole = true;
+    for (unsigned i = 0; i < count && *whole; i++) {
+        void *data;
+        status = gpud_frame_map_part(frame, parts[i].from, parts[i].size, GPUD_READ, timeout_ns,
+                                     &data, error);
+        if (status != GPUD_OK)
+            break;
+        *whole = pattern_check_part(data, &parts[i], nonce);
+        gpud_frame_unmap(frame);
+    }
+    return status;
 }
 
 /* === encryption ============================================================================== */

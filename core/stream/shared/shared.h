@@ -76,8 +76,15 @@ bool gpud_loop_drain(const struct gpud_loop *loop);
  * that drops them). */
 
 /* Covers the frame's first and last bytes, so that a short or shifted copy is detected too. */
-void gpud_pattern_write(void *frame, uint64_t size, uint64_t nonce);
-bool gpud_pattern_check(const void *frame, uint64_t size, uint64_t nonce);
+void gpud_pattern_write(void *bytes, uint64_t size, uint64_t nonce);
+bool gpud_pattern_check(const void *bytes, uint64_t size, uint64_t nonce);
+
+/* The same of a frame that is not mapped. Only what the pattern covers is mapped: of a device's
+ * frame all of it might take seconds. */
+enum gpud_status gpud_pattern_send(struct gpud_frame *frame, uint64_t nonce, int64_t timeout_ns,
+                                   struct gpud_error *error);
+enum gpud_status gpud_pattern_receive(struct gpud_frame *frame, uint64_t nonce, int64_t timeout_ns,
+                                      bool *whole, struct gpud_error *error);
 
 /* === encryption ============================================================================== */
 
