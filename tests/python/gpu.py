@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """Frames on a real GPU between processes: what torch writes, torch, CuPy and JAX read bit for bit and without a copy;
-then how fast, and what a frame costs the CPU. For a machine that has them; a row of a missing one says so."""
+tensors likewise, also from memory of each of torch's allocators, and into it; then how fast, and what a frame costs the
+CPU. For a machine that has them; a row of a missing one says so."""
 
 import importlib.util
 import os
@@ -63,6 +64,31 @@ with gpudirect.Receiver(sys.argv[1], device="cuda:0") as receiver, \\
     sender.send_eos()
 """ % (MEDIA, DEADLINE, DEADLINE)
 
+# Boxes of a detector, lent and sent in turn, from memory of torch's allocator.
+DETECT = """
+import sys, torch, gpudirect
+address, count = sys.argv[1], int(sys.argv[2])
+media = [gpudirect.tensor("bfloat16", (64, 6), "boxes", batch=True), gpudirect.tensor("int64", (64,), "classes",
+         batch=True)]
+with gpudirect.Sender(address, media=media, device="cuda:0", slots=4, slow_receiver="block") as sender:
+    sender.wait(timeout=%d)
+    for number in range(count):
+        generator = torch.Generator("cuda").manual_seed(number)
+        batch = number %% 65
+        boxes = torch.randn(batch, 6, device="cuda", generator=generator).to(torch.bfloat16)
+        classes = torch.randint(0, 80, (batch,), device="cuda", generator=generator)
+        if number %% 2:
+            sender.send({"boxes": boxes, "classes": classes}, timeout=%d)
+        else:
+            with sender.acquire(timeout=%d) as frame:
+                frame.batch = batch
+                torch.from_dlpack(frame.tensors["boxes"]).copy_(boxes)
+                torch.from_dlpack(frame.tensors["classes"]).copy_(classes)
+    print(sender.info["copies"], sender.info["copies_cpu"], sender.info["copies_gpu"])
+    sender.send_eos()
+""" % (DEADLINE, DEADLINE, DEADLINE)
+ALLOCATORS = {"caching": "", "expandable segments": "expandable_segments:True"}
+
 
 def expected(number):
     generator = torch.Generator("cuda").manual_seed(number)
@@ -95,6 +121,36 @@ def check(name, is_whole):
     copies = [info["copies_cpu"], info["copies_gpu"], int(out[1]), int(out[2])]
     right = not wrong and copies == [0] * 4 and info["frames"] == CHECKED
     print(f"{name:8} {info['frames']} frames, wrong {wrong}, copies {copies}: {'ok' if right else 'WRONG'}")
+    return right
+
+
+def boxes_right(frame, number):
+    generator, batch = torch.Generator("cuda").manual_seed(number), number % 65
+    boxes = torch.randn(batch, 6, device="cuda", generator=generator).to(torch.bfloat16)
+    classes = torch.randint(0, 80, (batch,), device="cuda", generator=generator)
+    return frame.batch == batch and torch.equal(torch.from_dlpack(frame.tensors["boxes"]), boxes) and \
+        torch.equal(torch.from_dlpack(frame.tensors["classes"]), classes)
+
+
+def check_tensors(allocator, own):
+    """own: the frames arrive in torch's memory, by a copy of the receiver's."""
+    memory = {}
+
+    def alloc(slot, size):
+        memory[slot] = torch.empty(size, dtype=torch.uint8, device="cuda")
+        return memory[slot].data_ptr()
+    name = f"tensors-{allocator.split()[0]}-{own}"
+    with process(DETECT, name, str(CHECKED), PYTORCH_CUDA_ALLOC_CONF=ALLOCATORS[allocator],
+                 PYTORCH_ALLOC_CONF=ALLOCATORS[allocator]) as child, \
+            gpudirect.Receiver(name, device="cuda:0", timeout=DEADLINE, allow_old_dlpack=True,
+                               alloc=alloc if own else None) as receiver:
+        wrong = [number for number, frame in enumerate(receiver) if not boxes_right(frame, number)]
+        info, out = receiver.info, finish(child).split()
+    right = not wrong and info["frames"] == CHECKED and out == [str(CHECKED // 2 * 2), "0", "0"] and \
+        info["copies_cpu"] == 0 and info["copies_gpu"] == (CHECKED + 1 if own else 0)  # one is the test of the link
+    print(f"tensors  {info['frames']} frames of a sender with {allocator}{', into torch memory' if own else ''}: wrong "
+          f"{wrong}, sent by torch's copy {out[0]}, copies by the library {info['copies_gpu']}, route {info['path']}: "
+          f"{'ok' if right else 'WRONG'}")
     return right
 
 
@@ -139,7 +195,8 @@ torch = support.need("torch")
 if not torch.cuda.is_available():
     print("skipped: torch has no CUDA device")
     sys.exit(77)
-right = all([check("torch", whole_torch), check("cupy", whole_cupy), check("jax", whole_jax)])
+right = all([check("torch", whole_torch), check("cupy", whole_cupy), check("jax", whole_jax),
+             *(check_tensors(allocator, own) for allocator in ALLOCATORS for own in (False, True))])
 top = ceiling()
 for pace in ("copy", "words"):
     rate, sent, received, _ = measure(pace, TIMED)
