@@ -167,7 +167,7 @@ static void core_mark(uint64_t index)
     info.size = sizeof(info);
     gpud_frame_get_info(core.frame, &info);
     mark_by_gpu(core.driver, core.stream, (raw_address)(uintptr_t)info.native + info.memory_offset,
-                &info.layout, index);
+                bench_job.tensor_bytes ? &layout : &info.layout, index);
 }
 
 static void core_send(void)
