@@ -91,7 +91,7 @@ def main():
     parser = argparse.ArgumentParser(prog="check", description=__doc__)
     parser.add_argument("--long", action="store_true", help="also the long runs")
     parser.add_argument("--quick", action="store_true",
-                        help="the ordinary build only, without the guests and the models")
+                        help="the ordinary build only, with the suites that depend on the distribution")
     parser.add_argument("--changed", action="store_true", help="the suites of what changed, in the ordinary build")
     parser.add_argument("--only", action="append", choices=PARTS, help="these parts alone")
     parser.add_argument("--begin-within", type=int, metavar="MINUTES", help="skip parts that would begin later")
