@@ -623,11 +623,11 @@ static inline bool gpud_page_notify(struct gpud_page_end *end)
 }
 
 /* The second half of gpud_page_hand_over() and gpud_page_announce(), after a full fence: one serves
- * the stores into several pages. */
-static inline bool gpud_page_wake_sleeper(struct gpud_page_end *end)
+ * the stores into several pages. The sleep of the other side that gpud_page_wake() is to end; 0:
+ * none. */
+static inline uint32_t gpud_page_look_fenced(const struct gpud_page_end *end)
 {
-    uint32_t sleep = end->carrier->can_elide ? gpud_waker_look_fenced(&end->waker) : 0;
-    return sleep && gpud_page_wake(end, sleep);
+    return end->carrier->can_elide ? gpud_waker_look_fenced(&end->waker) : 0;
 }
 
 /* Before a receiver sleeps: wakes a sender that was left asleep because fewer entries came back
@@ -710,7 +710,7 @@ void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry);
 void gpud_page_set_lines(const struct gpud_page_tx *view, uint32_t entry, uint32_t lines);
 
 /* gpud_page_publish(), and notifies the receiver if the carrier always has to. Otherwise fence, and
- * call gpud_page_wake_sleeper(). Both return whether that took a system call. */
+ * call gpud_page_look_fenced(). Both return whether that took a system call. */
 bool gpud_page_hand_over(struct gpud_page_tx *view, uint32_t entry);
 
 /* Announces that `more` frames will be published shortly: a sleeping receiver is woken now, as

@@ -211,6 +211,64 @@ static struct calls calls_so_far(void)
     return calls;
 }
 
+/* --- a wake that brings nothing ----------------------------------------------------------------
+ */
+
+typeof(gpud_pace_window) __wrap_gpud_pace_window, __real_gpud_pace_window;
+typeof(gpud_page_sleep) __wrap_gpud_page_sleep, __real_gpud_page_sleep;
+typeof(gpud_poll) __wrap_gpud_poll, __real_gpud_poll;
+
+static struct {
+    atomic_bool on;     /* in this test, which has one thread that waits */
+    int64_t due;        /* when the next frame is expected */
+    unsigned disturbed; /* sleeps until then that ended at once */
+    int64_t longest;    /* of what was spun */
+} early;
+
+bool __wrap_gpud_pace_window(const struct gpud_pace *pace, int64_t limit, int64_t *from,
+                             int64_t *until)
+{
+    if (!early.on)
+        return __real_gpud_pace_window(pace, limit, from, until);
+    *from = early.due;
+    *until = early.due + 100 * GPUD_USEC;
+    return true;
+}
+
+void __wrap_gpud_page_sleep(struct gpud_page_end *end, bool (*ready)(void *arg), void *arg,
+                            int64_t deadline)
+{
+    if (early.on && deadline == early.due && early.disturbed < 3)
+        early.disturbed++;
+    else
+        __real_gpud_page_sleep(end, ready, arg, deadline);
+}
+
+bool __wrap_gpud_poll(bool (*ready)(void *arg), void *arg, int64_t until)
+{
+    if (early.on && until - gpud_now() > early.longest)
+        early.longest = until - gpud_now();
+    return __real_gpud_poll(ready, arg, until);
+}
+
+/* A wake may be meant for the frame before, which the receiver has taken by itself. */
+static void wake_too_early(void)
+{
+    struct gpud_frame *frame;
+    start(1, 0);
+    send_one();
+    take_one();
+    early.due = gpud_now() + 500 * GPUD_MSEC;
+    early.on = true;
+    EXPECT(GPUD_TIMEOUT, "no frame came",
+           gpud_receiver_acquire(receiver[0], 700 * GPUD_MSEC, &frame, &e));
+    early.on = false;
+    CHECK(early.longest < GPUD_MSEC, "a receiver that was woken too early spins for %lld us",
+          (long long)(early.longest / GPUD_USEC));
+    CHECK(early.disturbed > 0, "no sleep was ended early");
+    end();
+}
+
 /* --- what a connection takes ------------------------------------------------------------------ */
 
 #define COVERED 69632 /* bytes of a frame that its test pattern covers */
@@ -313,6 +371,7 @@ int main(int argc, char **argv)
     CASE("all have a frame before one of them is woken", publish_before_waking());
     struct gpud_device *opened = OPEN_DEVICE(receiving, device);
     gpu_open(&gpu, device, layout.size);
+    CASE("a receiver that is woken too early sleeps on", wake_too_early());
     *(void **)&ask_calls = dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fakeCudaCalls");
     if (ask_calls) {
         SAY("one call posts a frame to all receivers, and one waits for what they read");

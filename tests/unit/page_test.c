@@ -226,7 +226,8 @@ static bool announce(struct ends *ends, uint32_t more)
 {
     bool told = gpud_page_announce(&ends->sender, more);
     atomic_thread_fence(memory_order_seq_cst);
-    return told || gpud_page_wake_sleeper(&ends->sender.end);
+    uint32_t sleep = gpud_page_look_fenced(&ends->sender.end);
+    return told || (sleep && gpud_page_wake(&ends->sender.end, sleep));
 }
 
 static void test_announce(uint32_t start)

@@ -488,19 +488,22 @@ static void sleep_until(struct gpud_receiver *receiver, int64_t deadline)
 }
 
 /* Spins around the time when the next frame of a steady stream is due. If none comes, the caller
- * sleeps. */
-static void wait_for_due(struct gpud_receiver *receiver, int64_t deadline)
+ * sleeps. false: something else ended the sleep until then, and to spin would take what is left of
+ * the period. */
+static bool wait_for_due(struct gpud_receiver *receiver, int64_t deadline)
 {
     int64_t from, until;
     if (!gpud_pace_window(&receiver->pace, receiver->busy_poll, &from, &until) || until > deadline)
-        return;
+        return true;
     if (gpud_now() < from) {
         sleep_until(receiver, from);
         int64_t late = gpud_now() - from;
-        if (late >= 0)
-            gpud_pace_overslept(&receiver->pace, late);
+        if (late < 0)
+            return false;
+        gpud_pace_overslept(&receiver->pace, late);
     }
     gpud_poll(has_something, receiver, until);
+    return true;
 }
 
 static bool has_test_frame(void *arg)
@@ -616,8 +619,7 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
     atomic_store(&session->idle, true);
     if (gpud_page_flush_pending_wake(&session->view.end))
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
-    wait_for_due(receiver, slice);
-    if (!has_something(receiver))
+    if (wait_for_due(receiver, slice) && !has_something(receiver))
         sleep_until(receiver, slice);
     atomic_store(&session->idle, false);
     int64_t end = gpud_now();

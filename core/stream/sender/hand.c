@@ -162,10 +162,14 @@ static void count_kicks(struct gpud_sender *sender, uint32_t kicks)
 void gpud_transports_wake(struct gpud_sender *sender, struct gpud_transport *const *transports,
                           uint32_t count)
 {
-    uint32_t kicks = 0;
+    uint32_t sleep[GPUD_RECEIVERS_MAX], kicks = 0;
     atomic_thread_fence(memory_order_seq_cst); /* see gpud_waker_look(); once for all pages */
+    /* All are looked at before one is woken, which takes a system call: meanwhile another one may
+     * have taken its frame by itself, and sleep until the next. */
     for (uint32_t i = 0; i < count; i++)
-        kicks += gpud_page_wake_sleeper(&transports[i]->page.end);
+        sleep[i] = gpud_page_look_fenced(&transports[i]->page.end);
+    for (uint32_t i = 0; i < count; i++)
+        kicks += sleep[i] && gpud_page_wake(&transports[i]->page.end, sleep[i]);
     count_kicks(sender, kicks);
 }
 
