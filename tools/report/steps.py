@@ -269,9 +269,12 @@ class BenchStep(RowStep):
             return next(figures_of(self.call(place, *self.fast, env=env)))[0]["fps"]
 
         def fast():
-            rate = 0 if self.rounds == 1 else reached()  # a short run is as long as the first
-            if rate > 4 * RATE:
-                self.fast[-1] = min(int(rate * WHILE / 3), FAST_MAX)
+            rate, before = 0, 0
+            if self.rounds > 1:  # else a short run is as long as the first
+                rate = reached()
+            # The first frames are slow, so that a run is made longer until that changes its rate no more.
+            while rate > max(4 * RATE, 1.3 * before) and self.fast[-1] < FAST_MAX:
+                self.fast[-1], before = min(int(rate * WHILE / 3), FAST_MAX), rate
                 rate = max(rate, reached())
             self.fast[-1:] = [min(max(int(rate * WHILE), FAST_MIN), FAST_MAX), "--runs", self.rounds]
             return list(figures_of(self.call(place, *self.fast, env=env)))
