@@ -264,14 +264,16 @@ static void open_opencl(void)
 int main(int argc, char **argv)
 {
     char path[512], text[8192], usual[64];
-    const char *directory = getenv("XDG_RUNTIME_DIR");
+    const char *directory = getenv("XDG_RUNTIME_DIR"), *own = getenv("GPUDIRECT_DIR");
     long frames = argc > 2 ? atol(argv[2]) : -1;
     if (argc < 2)
         die("usage: sdilink-writer NAME [FRAMES]", argc);
     snprintf(usual, sizeof(usual), "/run/user/%u", getuid());
     if (!directory && access(usual, W_OK) == 0)
         directory = usual;
-    if (directory)
+    if (own && own[0])
+        snprintf(path, sizeof(path), "%s/%s.target", own, argv[1]);
+    else if (directory)
         snprintf(path, sizeof(path), "%s/gpudirect/%s.target", directory, argv[1]);
     else
         snprintf(path, sizeof(path), "/tmp/gpudirect-%u/%s.target", getuid(), argv[1]);

@@ -103,9 +103,11 @@ int gpud_print_n(char *text, size_t size, const char *format, ...) GPUD_PRINTF(3
 /* Whether a text is a bare name: such characters, not beginning with a dot. */
 bool gpud_is_name(const char *text);
 
-/* $XDG_RUNTIME_DIR/gpudirect. If that is not set, /run/user/UID/gpudirect where the system has made
- * that folder for this user alone, else /tmp/gpudirect-UID, whose name any user can take first. It
- * need not exist. */
+/* The first that is set: GPUDIRECT_DIR, NVIDIA_DRA_LOCAL_IPC_DIR (a folder that the pods of one
+ * resource claim share), XDG_RUNTIME_DIR/gpudirect. Else /run/user/UID/gpudirect where the system
+ * has made that folder for this user alone, else /tmp/gpudirect-UID, whose name any user can take
+ * first. The first two may also name a folder of several users, as /tmp is: then it is
+ * gpudirect-UID in there. It need not exist. */
 enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_error *error);
 
 /* "/run/user"; tests have another one. */

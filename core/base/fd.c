@@ -280,21 +280,71 @@ static bool is_private(const struct stat *st)
     return S_ISDIR(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 0077);
 }
 
+/* The variable that gives the directory; NULL: none is set. */
+static const char *directory_variable(void)
+{
+    static const char *const given[] = {"GPUDIRECT_DIR", "NVIDIA_DRA_LOCAL_IPC_DIR"};
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+        const char *value = getenv(given[i]);
+        if (value && value[0])
+            return given[i];
+    }
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    return runtime && runtime[0] == '/' ? "XDG_RUNTIME_DIR" : NULL;
+}
+
+/* The user's directory is the given folder, or lies in it where several users share the folder. No
+ * other user may be able to put another directory in its place: the sticky bit prevents that. */
+static enum gpud_status find_in_given(const char *variable, char *path, size_t size, int *length,
+                                      struct gpud_error *error)
+{
+    const char *given = getenv(variable);
+    struct stat st;
+    if (given[0] != '/')
+        return gpud_fail(error, GPUD_INVALID, "%s=%s is not an absolute path", variable, given);
+    *length = gpud_print_n(path, size, "%s", given);
+    if (lstat(given, &st) < 0)
+        return errno == ENOENT ? GPUD_OK /* the user's own, to be made */
+                               : gpud_fail_errno(error, "cannot examine %s=%s", variable, given);
+    if (is_private(&st))
+        return GPUD_OK;
+    if (!S_ISDIR(st.st_mode))
+        return gpud_fail(error, GPUD_NO_ACCESS, "%s=%s is not a directory", variable, given);
+    /* In a user namespace the machine's root may have no other number. */
+    if (st.st_uid != geteuid() && st.st_uid != 0 && !gpud_host_user_is_ambiguous(st.st_uid))
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s=%s belongs to user %u, who could put other sockets there: it has to "
+                         "be yours (chmod 700) or root's",
+                         variable, given, st.st_uid);
+    if (st.st_mode & 0022 && !(st.st_mode & S_ISVTX))
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s=%s has mode %o, so that other users could put other sockets there: "
+                         "chmod 700 if it is for you alone, 1777 if several users share it",
+                         variable, given, st.st_mode & 07777);
+    *length = gpud_print_n(path, size, "%s/gpudirect-%u", given, geteuid());
+    return GPUD_OK;
+}
+
 enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_error *error)
 {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    enum gpud_status status = GPUD_OK;
+    const char *variable = directory_variable();
     char usual[64];
     struct stat st;
+    int length = 0;
     gpud_print(usual, "%s/%u", gpud_runtime_base, geteuid());
-    if ((!runtime || runtime[0] != '/') && lstat(usual, &st) == 0 && is_private(&st))
-        runtime = usual;
-    int length = runtime && runtime[0] == '/'
-                     ? gpud_print_n(path, size, "%s/gpudirect", runtime)
-                     : gpud_print_n(path, size, "/tmp/gpudirect-%u", geteuid());
-    if (length < 0 || (size_t)length >= size)
-        return gpud_fail(error, GPUD_INVALID,
-                         "XDG_RUNTIME_DIR is too long for a socket: use unix:/short/path");
-    return GPUD_OK;
+    if (variable && strcmp(variable, "XDG_RUNTIME_DIR") != 0)
+        status = find_in_given(variable, path, size, &length, error);
+    else if (variable)
+        length = gpud_print_n(path, size, "%s/gpudirect", getenv(variable));
+    else if (lstat(usual, &st) == 0 && is_private(&st))
+        length = gpud_print_n(path, size, "%s/gpudirect", usual);
+    else
+        length = gpud_print_n(path, size, "/tmp/gpudirect-%u", geteuid());
+    if (status == GPUD_OK && (length < 0 || (size_t)length >= size))
+        status = gpud_fail(error, GPUD_INVALID, "%s is too long for a socket: use unix:/short/path",
+                           variable);
+    return status;
 }
 
 enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_error *error)
@@ -303,14 +353,14 @@ enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_err
     if (status != GPUD_OK)
         return status;
     if (mkdir(path, 0700) < 0 && errno != EEXIST) {
-        const char *runtime = getenv("XDG_RUNTIME_DIR");
-        if (!runtime || runtime[0] != '/' || strncmp(path, runtime, strlen(runtime)) != 0)
+        const char *variable = directory_variable();
+        if (!variable)
             return gpud_fail_errno(error, "cannot make the directory %s for sockets", path);
         return gpud_fail_errno(error,
-                               "cannot make the directory %s for sockets (set XDG_RUNTIME_DIR, now "
-                               "%s, to a folder that is there and yours, or unset it, or use "
+                               "cannot make the directory %s for sockets (set %s, now %s, to a "
+                               "folder that is there and yours, or unset it, or use "
                                "address=unix:/path)",
-                               path, runtime);
+                               path, variable, getenv(variable));
     }
     struct stat st;
     if (lstat(path, &st) < 0)
@@ -318,7 +368,7 @@ enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_err
     if (st.st_uid != geteuid())
         return gpud_fail(error, GPUD_NO_ACCESS,
                          "%s belongs to user %u, who may have taken the name first: set "
-                         "XDG_RUNTIME_DIR to a folder that you alone can enter, or let root "
+                         "GPUDIRECT_DIR to a folder that you alone can enter, or let root "
                          "remove it",
                          path, st.st_uid);
     if (!is_private(&st))

@@ -209,7 +209,10 @@ static enum gpud_status target_file_create(const struct gpud_target_ring *ring,
     int length = gpud_print_n(whole, sizeof(whole), "%s/%s" SUFFIX, directory, ring->name);
     int other = gpud_print_n(made, sizeof(made), "%s/.target-XXXXXX", directory);
     if (length < 0 || (size_t)length >= sizeof(whole) || other < 0 || (size_t)other >= sizeof(made))
-        return gpud_fail(error, GPUD_INVALID, "XDG_RUNTIME_DIR is too long for a file in it");
+        return gpud_fail(error, GPUD_INVALID,
+                         "the path %s is too long for a file in it: "
+                         "set GPUDIRECT_DIR to a shorter one",
+                         directory);
     reclaim(directory);
     int file = mkostemp(made, O_CLOEXEC); /* 0600 */
     if (file < 0)

@@ -207,6 +207,81 @@ static void test_directories(void)
     rmdir(users);
 }
 
+/* A folder that a variable gives: the user's own, or one of several users as /tmp is. */
+static void test_given(const char *variable, const char *given)
+{
+    static const struct {
+        mode_t mode;
+        uid_t owner;         /* 0: this user */
+        const char *refusal; /* NULL: it works, with a directory of this user's */
+    } cases[] = {
+        {0700, 0, NULL},
+        {01777, 0, NULL}, /* as NVIDIA's driver makes it, for root */
+        {0755, 0, NULL},
+        {0777, 0, "has mode 777"},
+        {02770, 0, "has mode 2770"},
+        {01777, 12345, "belongs to user 12345"},
+        {0700, 12345, "belongs to user 12345"},
+    };
+    char path[GPUD_SOCKET_PATH_MAX], wanted[GPUD_SOCKET_PATH_MAX], refusal[128];
+    setenv(variable, given, 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (cases[i].owner && geteuid() != 0)
+            continue;
+        CHECK(mkdir(given, 0700) == 0 && chmod(given, cases[i].mode) == 0, "mkdir");
+        CHECK(!cases[i].owner || chown(given, cases[i].owner, 0) == 0, "chown");
+        if (cases[i].refusal) {
+            gpud_print(refusal, "%s=%s %s", variable, given, cases[i].refusal);
+            EXPECT(GPUD_NO_ACCESS, refusal, gpud_socket_resolve("cam1", path, &e));
+        } else {
+            WORKS(gpud_socket_resolve("cam1", path, &e));
+            if (cases[i].mode == 0700)
+                gpud_print(wanted, "%s/cam1", given);
+            else
+                gpud_print(wanted, "%s/gpudirect-%u/cam1", given, geteuid());
+            CHECK_TEXT(path, wanted);
+            *strrchr(path, '/') = '\0';
+            CHECK(mode_of(path) == 0700, "%s has mode %o", path, mode_of(path));
+            rmdir(path);
+        }
+        rmdir(given);
+    }
+}
+
+static void test_given_directories(void)
+{
+    char path[GPUD_SOCKET_PATH_MAX], wanted[GPUD_SOCKET_PATH_MAX];
+    char folder[] = "/tmp/gpud-given-XXXXXX", given[64];
+    CHECK(mkdtemp(folder), "mkdtemp");
+    gpud_print(given, "%s/claim", folder);
+    test_given("NVIDIA_DRA_LOCAL_IPC_DIR", given);
+    gpud_print(given, "%s/own", folder);
+    test_given("GPUDIRECT_DIR", given); /* counts before the one above, which is still set */
+
+    /* One that is not there is made, for this user alone; its folder has to be there. */
+    WORKS(gpud_socket_resolve("cam1", path, &e));
+    CHECK(mode_of(given) == 0700, "%s has mode %o", given, mode_of(given));
+    rmdir(given);
+    make_file(given);
+    EXPECT(GPUD_NO_ACCESS, "is not a directory", gpud_socket_resolve("cam1", path, &e));
+    unlink(given);
+    setenv("GPUDIRECT_DIR", "/nonexistent-directory/below", 1);
+    EXPECT(GPUD_IO, "set GPUDIRECT_DIR, now /nonexistent", gpud_socket_resolve("cam1", path, &e));
+    setenv("GPUDIRECT_DIR", "relative", 1);
+    EXPECT(GPUD_INVALID, "GPUDIRECT_DIR=relative is not an absolute path",
+           gpud_socket_resolve("cam1", path, &e));
+
+    /* Empty ones are as if they were not set. */
+    setenv("GPUDIRECT_DIR", "", 1);
+    setenv("NVIDIA_DRA_LOCAL_IPC_DIR", "", 1);
+    gpud_print(wanted, "%s/gpudirect/cam1", runtime_dir);
+    WORKS(gpud_socket_resolve("cam1", path, &e));
+    CHECK_TEXT(path, wanted);
+    unsetenv("GPUDIRECT_DIR");
+    unsetenv("NVIDIA_DRA_LOCAL_IPC_DIR");
+    rmdir(folder);
+}
+
 /* A socket without a listener, as of a process that died. */
 static void leave_socket(const char *path)
 {
@@ -475,6 +550,7 @@ int main(void)
     test_names();
     SAY("directories that others can enter");
     test_directories();
+    test_given_directories();
     SAY("hints for receivers that wait in vain");
     test_hints();
     SAY("an address has one holder");

@@ -35,9 +35,16 @@ static void waiter_free(gpointer data)
 /* Where bare names lie, as core/base/base.h says. */
 static bool is_runtime_directory(const char *folder)
 {
-    const char *base = g_getenv("XDG_RUNTIME_DIR");
+    const char *base = g_getenv("XDG_RUNTIME_DIR"), *given = g_getenv("GPUDIRECT_DIR");
     char *usual = g_strdup_printf("/run/user/%u", geteuid());
-    char *own = base && base[0] ? g_strdup_printf("%s/gpudirect", base)
+    struct stat st;
+    if (!given || !given[0])
+        given = g_getenv("NVIDIA_DRA_LOCAL_IPC_DIR");
+    bool is_shared =
+        given && lstat(given, &st) == 0 && (st.st_uid != geteuid() || st.st_mode & 077);
+    char *own = is_shared           ? g_strdup_printf("%s/gpudirect-%u", given, geteuid())
+                : given && given[0] ? g_strdup(given)
+                : base && base[0]   ? g_strdup_printf("%s/gpudirect", base)
                 : g_file_test(usual, G_FILE_TEST_IS_DIR)
                     ? g_strdup_printf("%s/gpudirect", usual)
                     : g_strdup_printf("/tmp/gpudirect-%u", geteuid());

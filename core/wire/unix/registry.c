@@ -481,8 +481,8 @@ void gpud_received_remove(struct gpud_received *received)
 }
 
 /* === hint ==================================================================================== */
-/* What a waiting receiver cannot tell from a failed connect(): its sender has another
- * XDG_RUNTIME_DIR (a login shell, a service, sudo), where the same name is another socket; the
+/* What a waiting receiver cannot tell from a failed connect(): its sender has another runtime
+ * directory (a login shell, a service, sudo), where the same name is another socket; the
  * socket belongs to another user; its sender is dead; the folder is missing. */
 
 static bool is_socket(const char *path, uid_t *owner)
@@ -531,8 +531,8 @@ static bool find_of_any_user(const char *name, char found[GPUD_SOCKET_PATH_MAX])
     return is_found;
 }
 
-/* A process with another XDG_RUNTIME_DIR has another socket of the same name. Only a bare name can
- * mean several sockets; a path is unambiguous. */
+/* A process with another runtime directory has another socket of the same name. Only a bare name
+ * can mean several sockets; a path is unambiguous. */
 static bool find_elsewhere(const char *path, char found[GPUD_SOCKET_PATH_MAX])
 {
     char directory[GPUD_SOCKET_PATH_MAX];
@@ -563,8 +563,9 @@ void gpud_socket_hint(const char *path, char *hint, size_t size)
     }
     if (find_elsewhere(path, elsewhere)) {
         gpud_print_n(hint, size,
-                     "there is %s, of a process with another XDG_RUNTIME_DIR (a login shell, a "
-                     "service, sudo?): set it alike for both, or use address=unix:%s",
+                     "there is %s, of a process with another runtime directory (a login shell, a "
+                     "service, sudo?): set XDG_RUNTIME_DIR or GPUDIRECT_DIR alike for both, or use "
+                     "address=unix:%s",
                      elsewhere, elsewhere);
         return;
     }
