@@ -108,9 +108,11 @@ enum gpud_distance gpud_endpoints_distance(const struct gpud_endpoint *a,
                                            const struct gpud_endpoint *b);
 
 /* Why the device cannot write the receiver's by itself, and where both are. "" if it can, or if
- * only what the routes themselves say is known. Asks the device's driver. */
-void gpud_route_explain_link(const struct gpud_device *from, const struct gpud_endpoint *to,
-                             char why[GPUD_REASON_MAX]);
+ * only what the routes themselves say is known. Asks the device's driver. Returns the kind of that
+ * cause. */
+enum gpud_degraded gpud_route_explain_link(const struct gpud_device *from,
+                                           const struct gpud_endpoint *to,
+                                           char why[GPUD_REASON_MAX]);
 
 /* === route =================================================================================== */
 /* The choice of a route, and what follows from a route's description. Functions that take trials
@@ -159,11 +161,13 @@ struct gpud_route_trials *gpud_route_trials_create(void);
 void gpud_route_trials_destroy(struct gpud_route_trials **trials);
 
 /* Notes why the devices' own link is not possible, from gpud_route_explain_link(). */
-void gpud_route_note_link(struct gpud_route_trials *trials, const char *why);
+void gpud_route_note_link(struct gpud_route_trials *trials, enum gpud_degraded kind,
+                          const char *why);
 
-/* Notes that a route failed; and, for a new attempt, forgets all failures. Measurements stay. */
+/* Notes that a route failed; and, for a new attempt, forgets all failures. Measurements stay.
+ * kind: GPUD_DEGRADED_NO: the device or its driver does not have what the route needs. */
 void gpud_route_failed(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
-                       const char *reason);
+                       enum gpud_degraded kind, const char *reason);
 void gpud_route_forget_failures(struct gpud_route_trials *trials);
 
 /* The receiver belongs to another user: excludes the routes that it must not use. */
@@ -186,10 +190,12 @@ void gpud_route_measured(struct gpud_route_trials *trials, const struct gpud_rou
 
 /* The first route in the table's order that both ends can take, unless a later one is known to get
  * a frame across much faster. NULL: none. On success *fallback_reason holds the reasons against
- * every better route, on failure those against all; "" if there are none. */
+ * every better route, on failure those against all; "" if there are none. *degraded is the kind of
+ * the first of them that somebody can change. */
 const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
                                                const struct gpud_endpoint *receiver,
                                                const struct gpud_route_trials *trials,
-                                               char fallback_reason[GPUD_REASON_MAX]);
+                                               char fallback_reason[GPUD_REASON_MAX],
+                                               enum gpud_degraded *degraded);
 
 #endif

@@ -139,31 +139,37 @@ static bool reaches(const struct gpud_endpoint *sender, const struct gpud_endpoi
     return false;
 }
 
-void gpud_route_explain_link(const struct gpud_device *from, const struct gpud_endpoint *to,
-                             char why[GPUD_REASON_MAX])
+enum gpud_degraded gpud_route_explain_link(const struct gpud_device *from,
+                                           const struct gpud_endpoint *to,
+                                           char why[GPUD_REASON_MAX])
 {
     struct gpud_endpoint self;
     struct gpud_device there;
     struct gpud_device_link link = GPUD_INFO_INIT(link);
+    enum gpud_degraded kind = GPUD_DEGRADED_NO;
     why[0] = '\0';
     gpud_endpoint_describe(&self, from, NULL);
     if (!self.reach_count || memcmp(self.host, to->host, sizeof(self.host)) != 0 ||
         strcmp(self.kind, to->kind) != 0 || !self.pci[0] || !to->pci[0] ||
         strcmp(self.pci, to->pci) == 0 || reaches(&self, to))
-        return;
+        return kind;
     /* Asks the driver of both devices, which sees the receiver's card here; else the kernel. */
-    if (gpud_device_probe_at(from->context, to->kind, to->pci, &there)) {
-        gpud_device_get_link(from, &there, &link);
-        if (!link.direct)
-            gpud_print_n(why, GPUD_REASON_MAX, "%s", link.reason);
-    } else {
+    if (!gpud_device_probe_at(from->context, to->kind, to->pci, &there)) {
+        kind = GPUD_DEGRADED_HIDDEN;
         gpud_print_n(why, GPUD_REASON_MAX,
                      "the sender's driver does not see the receiver's GPU at %s: do not hide it "
                      "from the sender (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, the container)",
                      to->pci);
+    } else {
+        gpud_device_get_link(from, &there, &link);
+        if (!link.direct) {
+            kind = GPUD_DEGRADED_PEER_ACCESS;
+            gpud_print_n(why, GPUD_REASON_MAX, "%s", link.reason);
+        }
     }
     if (why[0])
         add_places(&self, to, why);
+    return kind;
 }
 
 /* Whether both ends run on one machine. false: *why says so. */
@@ -620,9 +626,11 @@ static const struct gpud_route_ops *const routes[] = {TABLE(POINT_TO)};
 
 struct gpud_route_trials {
     char link[GPUD_REASON_MAX]; /* why the devices have no link; "": unknown */
+    enum gpud_degraded link_kind;
     struct {
         bool failed;
-        char reason[GPUD_REASON_MAX]; /* if it failed */
+        enum gpud_degraded kind;      /* if it failed */
+        char reason[GPUD_REASON_MAX]; /* likewise */
         double rate;                  /* bytes per second, as measured; 0: not measured */
     } route[ROUTES];                  /* by position in the table */
 };
@@ -719,16 +727,20 @@ static bool takes_slots(const struct gpud_route_ops *route, const struct gpud_en
     return false;
 }
 
+/* *kind: set if it is not. */
 static bool possible(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
                      const struct gpud_endpoint *receiver, const struct gpud_route_trials *trials,
-                     char why[GPUD_REASON_MAX])
+                     char why[GPUD_REASON_MAX], enum gpud_degraded *kind)
 {
+    *kind = GPUD_DEGRADED_NO;
     if (!allowed(route, sender, receiver, why) || !takes_slots(route, sender, receiver, why))
         return false;
     if (connects(route, sender, receiver, why))
         return true;
-    if (route->by_link && trials->link[0])
+    if (route->by_link && trials->link[0]) {
         gpud_print_n(why, GPUD_REASON_MAX, "%s", trials->link);
+        *kind = trials->link_kind;
+    }
     return false;
 }
 
@@ -762,16 +774,19 @@ void gpud_route_trials_destroy(struct gpud_route_trials **trials)
     *trials = NULL;
 }
 
-void gpud_route_note_link(struct gpud_route_trials *trials, const char *why)
+void gpud_route_note_link(struct gpud_route_trials *trials, enum gpud_degraded kind,
+                          const char *why)
 {
+    trials->link_kind = kind;
     gpud_print(trials->link, "%s", why);
 }
 
 void gpud_route_failed(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
-                       const char *reason)
+                       enum gpud_degraded kind, const char *reason)
 {
     size_t place = select_place_of(route);
     trials->route[place].failed = true;
+    trials->route[place].kind = kind;
     gpud_print(trials->route[place].reason, "%s", reason);
 }
 
@@ -787,7 +802,7 @@ void gpud_route_exclude_foreign(struct gpud_route_trials *trials,
     for (size_t i = 0; i < ROUTES; i++) {
         const char *why = routes[i]->refuse_foreign ? routes[i]->refuse_foreign(sender) : NULL;
         if (why)
-            gpud_route_failed(trials, routes[i], why);
+            gpud_route_failed(trials, routes[i], GPUD_DEGRADED_USER, why);
     }
 }
 
@@ -802,7 +817,7 @@ void gpud_route_exclude_readers(struct gpud_route_trials *trials, const struct g
     for (size_t i = 0; i < ROUTES; i++)
         if (routes[i]->ring == GPUD_RING_SENDER_DEVICE && !routes[i]->network &&
             gpud_route_reader(routes[i], from, to) != reader)
-            gpud_route_failed(trials, routes[i], why);
+            gpud_route_failed(trials, routes[i], GPUD_DEGRADED_NO, why);
 }
 
 /* --- speed --------------------------------------------------------------------------------- */
@@ -829,9 +844,10 @@ static size_t find_rival(size_t place, const struct gpud_endpoint *sender,
     *rate = 0;
     for (size_t i = place + 1; i < ROUTES; i++) {
         char why[GPUD_REASON_MAX];
+        enum gpud_degraded kind;
         double its = select_rate_of(i, sender, receiver, trials);
         if (its <= *rate || trials->route[i].failed ||
-            !possible(routes[i], sender, receiver, trials, why))
+            !possible(routes[i], sender, receiver, trials, why, &kind))
             continue;
         *rate = its;
         found = i;
@@ -877,19 +893,28 @@ static size_t overtake(size_t place, const struct gpud_endpoint *sender,
 const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
                                                const struct gpud_endpoint *receiver,
                                                const struct gpud_route_trials *trials,
-                                               char fallback_reason[GPUD_REASON_MAX])
+                                               char fallback_reason[GPUD_REASON_MAX],
+                                               enum gpud_degraded *degraded)
 {
     fallback_reason[0] = '\0';
+    *degraded = GPUD_DEGRADED_NO;
     for (size_t i = 0; i < ROUTES; i++) {
         char why[GPUD_REASON_MAX] = "";
+        enum gpud_degraded kind;
         if (routes[i]->network != is_by_network(sender, receiver))
             continue; /* users would not expect it there, so it needs no reason */
-        if (trials->route[i].failed)
+        bool is_possible = possible(routes[i], sender, receiver, trials, why, &kind);
+        if (trials->route[i].failed) {
             select_add_reason(fallback_reason, routes[i]->name, trials->route[i].reason);
-        else if (possible(routes[i], sender, receiver, trials, why))
+            if (is_possible)
+                kind = trials->route[i].kind;
+        } else if (is_possible) {
             return routes[overtake(i, sender, receiver, trials, fallback_reason)];
-        else if (!routes[i]->substitute || sender->route[0] || receiver->route[0])
+        } else if (!routes[i]->substitute || sender->route[0] || receiver->route[0]) {
             select_add_reason(fallback_reason, routes[i]->name, why);
+        }
+        if (*degraded == GPUD_DEGRADED_NO)
+            *degraded = kind;
     }
     return NULL;
 }

@@ -246,6 +246,7 @@ static void link(struct codec *codec, struct gpud_link_info *link)
 {
     uint64_t pid = (uint64_t)link->pid;
     uint8_t phase = (uint8_t)link->phase, slow_receiver = (uint8_t)link->slow_receiver;
+    uint8_t degraded = (uint8_t)link->degraded;
     u64(codec, &link->id);
     u64(codec, &pid);
     text(codec, link->name, sizeof(link->name));
@@ -266,11 +267,14 @@ static void link(struct codec *codec, struct gpud_link_info *link)
     u64(codec, &link->dropped_failed);
     u64(codec, &link->dropped_format);
     stats(codec, &link->stats);
+    u8(codec, &degraded);
     at_most(codec, pid, INT32_MAX);
     at_most(codec, phase, GPUD_PHASE_LEAVING);
     at_most(codec, slow_receiver, GPUD_SLOW_DROP_OLDEST);
+    at_most(codec, degraded, GPUD_DEGRADED_FAILED);
     if (codec->writing)
         return;
+    link->degraded = (enum gpud_degraded)degraded;
     link->size = sizeof(*link);
     link->pid = (int64_t)pid;
     link->phase = (enum gpud_link_phase)phase;
@@ -296,6 +300,8 @@ static void body(struct codec *codec, struct gpud_message *message)
         u32(codec, &message->offer.epoch);
         text(codec, message->offer.route, sizeof(message->offer.route));
         text(codec, message->offer.reason, sizeof(message->offer.reason));
+        u8(codec, &message->offer.degraded);
+        at_most(codec, message->offer.degraded, GPUD_DEGRADED_FAILED);
         u32(codec, &message->offer.signal);
         u32(codec, &message->offer.large_meta_max);
         at_most(codec, message->offer.large_meta_max, GPUD_LARGE_META_MAX);

@@ -216,7 +216,7 @@ static inline bool gpud_auth_is_done(const struct gpud_auth *auth)
  * carries those (wire/wire.h). */
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 12
+#define GPUD_MESSAGE_VERSION 13
 #define GPUD_MESSAGE_MAX 16384
 #define GPUD_MESSAGE_HANDLES (2 + GPUD_RING_MEMORIES_MAX)
 
@@ -285,6 +285,7 @@ struct gpud_offer {
     uint32_t epoch;
     char route[32];
     char reason[GPUD_REASON_MAX]; /* why the better routes do not work, or "" */
+    uint8_t degraded;             /* enum gpud_degraded: whether somebody can change that */
     uint32_t signal;              /* enum gpud_signal_place: where the devices' signal words are */
     uint32_t large_meta_max; /* bytes that a frame may have, at most GPUD_LARGE_META_MAX; 0: none */
     struct gpud_media media;

@@ -206,6 +206,7 @@ struct gpud_receiver_info {
      * 119 characters */
     char address[120];
     uint64_t switches; /**< to other senders; each is one of `connects` and `disconnects`, too */
+    enum gpud_degraded degraded; /**< whether the route is worse than the devices allow, and why */
 };
 
 /** Creates a receiver. It connects in gpud_receiver_acquire(), not here.

@@ -20,6 +20,21 @@ struct gpud_route_info {
     char reason[GPUD_REASON_MAX]; /**< if not possible: why not, and what would change that */
 };
 
+/** Why a link's route is worse than its devices allow, where somebody can change that. Its
+ * fallback_reason says it in a sentence. */
+enum gpud_degraded {
+    /** It is not: it is the best that the devices and their drivers have for these frames, it was
+     * asked for, or a way through the host's memory is faster than the direct one. */
+    GPUD_DEGRADED_NO = 0,
+    GPUD_DEGRADED_HIDDEN, /**< the sender does not see the receiver's GPU, so that it cannot write
+                               there: a container's devices, CUDA_VISIBLE_DEVICES */
+    /** the driver lets the sender's GPU not write the receiver's, which is of the same vendor: the
+     * IOMMU, ACS, the BIOS, or cards of a class that cannot (then ask for the route "staged") */
+    GPUD_DEGRADED_PEER_ACCESS,
+    GPUD_DEGRADED_USER,   /**< the ends belong to different users, who map no GPU's memory */
+    GPUD_DEGRADED_FAILED, /**< a better route seemed possible, and failed when it was tried */
+};
+
 /** Lists the routes for frames from one device of this machine to another, best first, with the
  * reason against each that is not possible. No byte is moved: a test picture decides when a link is
  * made. Thread-safe.

@@ -25,6 +25,7 @@
 
 #include <gpudirect/frame.h>
 #include <gpudirect/media.h>
+#include <gpudirect/route.h>
 
 GPUD_BEGIN_DECLS
 
@@ -63,6 +64,7 @@ struct gpud_peer_info {
     /** Its CLOCK_MONOTONIC is this process's: it is on this host, and in no container that has a
      * time of its own. Else no time of the one says anything to the other. */
     bool same_clock;
+    enum gpud_degraded degraded; /**< whether the route is worse than the devices allow, and why */
 };
 
 /** How a sender is made. */
@@ -476,6 +478,7 @@ struct gpud_link_info {
     /** how the connection is encrypted, in words: "TLS 1.3 AES-128-GCM"; "no"; "": it is on this
      * host, and crosses no network */
     char encrypted[64];
+    enum gpud_degraded degraded; /**< whether the route is worse than the devices allow, and why */
 };
 
 /** Lists the receivers that are connected to a sender. What was delivered to those that are gone,

@@ -43,7 +43,7 @@ static const struct place places[] = {
 
 /* Large frames are measured, and a link is made again for each format. */
 static void link_two(struct gpud_context *context, const char *kind, unsigned to_index,
-                     const char *wanted, const char *const says[2])
+                     const char *wanted, enum gpud_degraded degraded, const char *const says[2])
 {
     char from[16], to[16];
     gpud_print(from, "%s:0", kind);
@@ -65,6 +65,11 @@ static void link_two(struct gpud_context *context, const char *kind, unsigned to
         CHECK(strstr(reasons[i % 2], says[i / 2]), "the %s's reason, \"%s\", does not say \"%s\"",
               i % 2 ? "receiver" : "sender", reasons[i % 2], says[i / 2]);
     }
+    struct gpud_link_info link = {.size = sizeof(link)};
+    gpud_sender_list_links(sender, &link, 1);
+    CHECK(link.degraded == degraded && got.degraded == degraded,
+          "%s is degraded: %d to the sender, %d to the receiver, and %d is right", wanted,
+          link.degraded, got.degraded, degraded);
     SEND_LENT(sender, &layout, 1);
     AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
 }
@@ -90,7 +95,9 @@ static void check_strangers(struct gpud_context *context, const char *kind)
         gpud_endpoint_describe(&end, device, NULL);
         gpud_print(end.pci, "%s", strangers[i].pci);
         end.uuid[0] ^= 1;
-        gpud_route_explain_link(device, &end, why);
+        CHECK(gpud_route_explain_link(device, &end, why) ==
+                  (strangers[i].says[0] ? GPUD_DEGRADED_HIDDEN : GPUD_DEGRADED_NO),
+              "a GPU at \"%s\" is not hidden", end.pci);
         CHECK(!why[0] == !strangers[i].says[0] && strstr(why, strangers[i].says),
               "of a GPU at \"%s\" it says \"%s\"", end.pci, why);
         end.host[0] ^= 1;
@@ -137,7 +144,7 @@ int main(int argc, char **argv)
                place->says);
     gpud_print(driver, " lets %s:0 not write to %s:1", kind, kind);
     SAY("a link on one GPU does not wait for the machine to be read");
-    link_two(context, kind, 0, "map", (const char *[]){"", ""});
+    link_two(context, kind, 0, "map", GPUD_DEGRADED_NO, (const char *[]){"", ""});
     CHECK(loads == 0, "the machine is read for a link on one GPU");
     check_strangers(context, kind);
     SAY("GPUs that %s", place->says);
@@ -145,9 +152,10 @@ int main(int argc, char **argv)
     if (!shut && place->far)
         says[0] = "measured, where staged should reach 15.8";
     if (shut || place->far)
-        link_two(context, kind, 1, "staged", says);
+        link_two(context, kind, 1, "staged", shut ? GPUD_DEGRADED_PEER_ACCESS : GPUD_DEGRADED_NO,
+                 says);
     else
-        link_two(context, kind, 1, "peer", (const char *[]){"map: ", ""});
+        link_two(context, kind, 1, "peer", GPUD_DEGRADED_NO, (const char *[]){"map: ", ""});
     CHECK(loads == 1, "the machine is read %u times for two GPUs", loads);
     gpud_context_destroy(&context);
     runtime_done();

@@ -885,7 +885,9 @@ static void test_choice(struct side *side, struct side *host)
             receiver.caps |= GPUD_CAP_IMAGES;
         if (i == 2) /* another GPU */
             receiver.uuid[0] ^= 1;
-        const struct gpud_route_ops *route = gpud_route_select(&sender, &receiver, trials, reason);
+        enum gpud_degraded degraded;
+        const struct gpud_route_ops *route =
+            gpud_route_select(&sender, &receiver, trials, reason, &degraded);
         CHECK(route, "no route: %s", reason);
         CHECK((strcmp(route->name, "map") == 0) == (i == 1), "case %u goes by %s", i, route->name);
     }

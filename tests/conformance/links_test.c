@@ -222,8 +222,14 @@ static int run(int imports)
             SEND_LENT(sender, &layout, ++number);
         staged += count_copies(sender) > copies;
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         PEER_UNTIL("the last frame", 30000, atomic_load(&peer[i].board->last) == number);
+    struct gpud_link_info link[2] = {{.size = sizeof(link[0])}};
+    CHECK_EQUAL(gpud_sender_list_links(sender, link, 2), 2);
+    for (int i = 0; i < 2; i++) {
+        bool degraded = link[i].degraded == GPUD_DEGRADED_FAILED;
+        CHECK(degraded == (strcmp(link[i].path, "map") != 0), "%s is degraded: %d (%s)",
+              link[i].path, link[i].degraded, link[i].fallback_reason);
         PEER_FINISH(&peer[i]);
         CHECK_EQUAL(peer[i].board->frames, number);
         CHECK_EQUAL(peer[i].board->gaps, 0);

@@ -72,8 +72,8 @@ static void bent_bytes(void)
     } bends[] = {
         {0, 1, "does not speak gpudirect's protocol"},
         {3, 128, "does not speak gpudirect's protocol"},
-        {4, 1, "version 13"},
-        {5, 255, "version 65292"},
+        {4, 1, "version 14"},
+        {5, 255, "version 65293"},
         {6, 100, "malformed"},
         {8, 1, "announced"},
         {9, 31, "announced"},

@@ -96,7 +96,7 @@ static void bent_bytes(void)
         uint8_t by;
         const char *says;
     } bends[] = {{0, 1, "does not speak"},
-                 {4, 1, "version 13"},
+                 {4, 1, "version 14"},
                  {6, 50, "malformed"},
                  {8, 1, "announced"},
                  {16, 250, "malformed"}};

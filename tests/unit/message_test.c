@@ -112,7 +112,8 @@ static void check_sane(const struct gpud_message *message)
                       memchr(link->encrypted, 0, 64) &&
                       memchr(link->fallback_reason, 0, GPUD_REASON_MAX),
                   "a text without an end");
-            CHECK(link->pid >= 0 && link->pid <= INT32_MAX && link->phase <= GPUD_PHASE_LEAVING,
+            CHECK(link->pid >= 0 && link->pid <= INT32_MAX && link->phase <= GPUD_PHASE_LEAVING &&
+                      link->degraded <= GPUD_DEGRADED_FAILED,
                   "a link that cannot be");
         }
         break;
@@ -254,8 +255,8 @@ static void single_messages(void)
         const char *says;
     } bent[] = {
         {0, 'g', GPUD_PEER, "does not speak"},
-        {4, 13, GPUD_UNSUPPORTED, "speaks version 13 of the protocol, this library 12"},
-        {4, 11, GPUD_UNSUPPORTED, "speaks version 11 of the protocol, this library 12"},
+        {4, 14, GPUD_UNSUPPORTED, "speaks version 14 of the protocol, this library 13"},
+        {4, 12, GPUD_UNSUPPORTED, "speaks version 12 of the protocol, this library 13"},
         {6, 0, GPUD_PEER, "malformed"},
         {6, GPUD_MESSAGE_SLOTS + 1, GPUD_PEER, "malformed"},
         {6, 127, GPUD_PEER, "malformed"},

@@ -146,6 +146,7 @@ static inline void fill_links(struct gpud_links *links, uint32_t count)
         link->dropped_oldest = UINT64_MAX - 9;
         link->dropped_failed = UINT64_MAX - 10;
         link->dropped_format = UINT64_MAX - 11;
+        link->degraded = GPUD_DEGRADED_FAILED;
         memset(&link->stats, 0xa5 + (int)i, sizeof(link->stats));
     }
 }
@@ -197,6 +198,7 @@ static inline void make(struct gpud_message *message, enum gpud_message_type typ
         message->offer.slots = message->offer.slots_max = GPUD_SLOTS_MAX;
         fill_text(message->offer.route, sizeof(message->offer.route), 'r');
         fill_text(message->offer.reason, sizeof(message->offer.reason), 's');
+        message->offer.degraded = GPUD_DEGRADED_FAILED;
         fill_media(&message->offer.media);
         fill_ring(&message->offer.ring, GPUD_RING_MEMORIES_MAX);
         break;

@@ -47,7 +47,8 @@ static void check_choice(const struct gpud_endpoint *a, const struct gpud_endpoi
                          const char *says)
 {
     char against[GPUD_REASON_MAX];
-    const struct gpud_route_ops *route = gpud_route_select(a, b, trials, against);
+    enum gpud_degraded degraded;
+    const struct gpud_route_ops *route = gpud_route_select(a, b, trials, against, &degraded);
     CHECK(route && strcmp(route->name, wanted) == 0, "%s to %s goes by %s, not by %s (%s)", a->pci,
           b->pci, route ? route->name : "none", wanted, against);
     CHECK(strstr(against, says), "\"%s\" does not say \"%s\"", against, says);
@@ -118,7 +119,7 @@ static void test_sentences(void)
                  ") are behind the same PCIe switch (PIX)");
     check_choice(&two, &beside, trials, "staged", "are below the same PCIe host bridge (PHB)");
     check_choice(&beside, &far, trials, "staged", "are in different NUMA nodes (SYS)");
-    gpud_route_note_link(trials, "the driver has something better to say");
+    gpud_route_note_link(trials, GPUD_DEGRADED_HIDDEN, "the driver has something better to say");
     check_choice(&one, &two, trials, "staged", "peer: the driver has something better to say");
     gpud_print(one.route, "staged");
     check_choice(&one, &two, trials, "staged", "peer: only the route \"staged\" was asked for");

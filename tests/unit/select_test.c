@@ -25,6 +25,8 @@ static struct gpud_endpoint gpu_end(const char *device, bool bus_addressable)
     return end;
 }
 
+static enum gpud_degraded degraded; /* of the last choice */
+
 static const char *against_of(const struct gpud_endpoint *sender,
                               const struct gpud_endpoint *receiver,
                               const struct gpud_route_trials *trials, const char *wanted)
@@ -33,7 +35,7 @@ static const char *against_of(const struct gpud_endpoint *sender,
     struct gpud_route_trials *none = gpud_route_trials_create();
     memset(against, 'x', sizeof(against));
     const struct gpud_route_ops *route =
-        gpud_route_select(sender, receiver, trials ? trials : none, against);
+        gpud_route_select(sender, receiver, trials ? trials : none, against, &degraded);
     gpud_route_trials_destroy(&none);
     CHECK(memchr(against, '\0', sizeof(against)), "the reasons have no end");
     const char *got = route ? route->name : "none";
@@ -173,9 +175,10 @@ static void test_trials(void)
     struct gpud_endpoint s = host_end(), r = host_end();
     r.token = 9;
     struct gpud_route_trials *trials = gpud_route_trials_create();
-    gpud_route_failed(trials, gpud_route_find("map"), "the pattern did not arrive");
+    gpud_route_failed(trials, gpud_route_find("map"), GPUD_DEGRADED_FAILED,
+                      "the pattern did not arrive");
     CHECK_SAYS(against_of(&s, &r, trials, "staged"), "map: the pattern did not arrive");
-    gpud_route_failed(trials, gpud_route_find("staged"), "nor here");
+    gpud_route_failed(trials, gpud_route_find("staged"), GPUD_DEGRADED_FAILED, "nor here");
     const char *why = against_of(&s, &r, trials, "none");
     CHECK_SAYS(why, "map: the pattern did not arrive");
     CHECK_SAYS(why, "staged: nor here");
@@ -190,7 +193,7 @@ static void test_trials(void)
     trials = gpud_route_trials_create();
     const char *names[] = {"map", "peer", "directgma", "migrate", "staged"};
     for (int i = 0; i < 5; i++)
-        gpud_route_failed(trials, gpud_route_find(names[i]), longest);
+        gpud_route_failed(trials, gpud_route_find(names[i]), GPUD_DEGRADED_FAILED, longest);
     against_of(&s, &r, trials, "none");
     gpud_route_trials_destroy(&trials);
 
@@ -212,7 +215,8 @@ static void test_trials(void)
     inside.token = gpu.token;
     against_of(&gpu, &inside, NULL, "staged");
     /* Where the push fails, or is not wanted, the CPU carries the frames. */
-    gpud_route_failed(trials, gpud_route_find("staged-push"), "no memory for the ring");
+    gpud_route_failed(trials, gpud_route_find("staged-push"), GPUD_DEGRADED_FAILED,
+                      "no memory for the ring");
     CHECK_SAYS(against_of(&gpu, &other, trials, "staged"), "staged-push: no memory for the ring");
     gpud_print(gpu.route, "staged");
     against_of(&gpu, &other, NULL, "staged");
@@ -250,7 +254,7 @@ static void test_trials(void)
     gpud_print(wish.route, "peer");
     against_of(&direct, &b, trials, "peer");
     against_of(&wish, &b, trials, "peer");
-    gpud_route_failed(trials, gpud_route_find("staged"), "out of memory");
+    gpud_route_failed(trials, gpud_route_find("staged"), GPUD_DEGRADED_FAILED, "out of memory");
     against_of(&a, &b, trials, "peer");
 
     /* At an end that is the host nothing is copied; and inside one GPU nothing at all. */
@@ -378,6 +382,60 @@ static void test_tcp(void)
     GOES(&near_card, &far_card, "none", "tcp-host: only by an address like tcp://");
 }
 
+/* What an operator can change, and what the devices themselves cannot do. */
+static void test_degraded(void)
+{
+    struct gpud_endpoint a = cuda_end("cuda:0", 10), b = cuda_end("cuda:1", 20), host = host_end();
+    struct gpud_endpoint same = a, plain = gpu_end("opencl:0", false);
+    struct gpud_endpoint plain2 = gpu_end("opencl:1", false);
+    struct gpud_route_trials *trials = gpud_route_trials_create();
+    static const enum gpud_degraded kinds[] = {GPUD_DEGRADED_HIDDEN, GPUD_DEGRADED_PEER_ACCESS};
+    host.token = 1;
+    same.token = 77;
+    plain.token = 3;
+    plain2.token = 4;
+
+#define IS(sender, receiver, wanted, kind)            \
+    do {                                              \
+        against_of(sender, receiver, trials, wanted); \
+        CHECK_EQUAL(degraded, kind);                  \
+    } while (0)
+    IS(&a, &same, "map", GPUD_DEGRADED_NO);
+    IS(&a, &host, "staged", GPUD_DEGRADED_NO);
+    IS(&plain, &plain2, "staged", GPUD_DEGRADED_NO);
+    IS(&a, &plain, "staged", GPUD_DEGRADED_NO);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        gpud_route_note_link(trials, kinds[i], "the driver says why");
+        IS(&a, &b, "staged", kinds[i]);
+        strcpy(b.route, "staged"); /* was asked for */
+        IS(&a, &b, "staged", GPUD_DEGRADED_NO);
+        b.route[0] = '\0';
+    }
+    memcpy(a.reach[a.reach_count++], b.uuid, sizeof(b.uuid));
+    IS(&a, &b, "peer", GPUD_DEGRADED_NO);
+    gpud_route_measured(trials, gpud_route_find("peer"), 1e9); /* staged is faster */
+    a.host_rate = b.host_rate = 60000;
+    IS(&a, &b, "staged", GPUD_DEGRADED_NO);
+    a.host_rate = b.host_rate = 0;
+
+    /* Another user maps no GPU's memory; between two GPUs nothing would be mapped anyway. */
+    gpud_route_exclude_foreign(trials, &a);
+    IS(&a, &b, "peer", GPUD_DEGRADED_NO);
+    IS(&a, &same, "peer", GPUD_DEGRADED_USER);
+    gpud_route_forget_failures(trials);
+
+    /* What failed was possible; but not what the sender's own device does not support. */
+    gpud_route_failed(trials, gpud_route_find("map"), GPUD_DEGRADED_NO, "no such memory");
+    IS(&a, &same, "peer", GPUD_DEGRADED_NO);
+    gpud_route_failed(trials, gpud_route_find("map"), GPUD_DEGRADED_FAILED, "another namespace");
+    IS(&a, &same, "peer", GPUD_DEGRADED_FAILED);
+    IS(&a, &b, "peer", GPUD_DEGRADED_NO);
+    gpud_route_failed(trials, gpud_route_find("peer"), GPUD_DEGRADED_FAILED, "another namespace");
+    IS(&a, &b, "staged", GPUD_DEGRADED_FAILED);
+#undef IS
+    gpud_route_trials_destroy(&trials);
+}
+
 int main(void)
 {
     SAY("which route, and what speaks against the better ones");
@@ -385,6 +443,7 @@ int main(void)
     test_network();
     test_tcp();
     test_trials();
+    test_degraded();
     SAY("ends on two machines");
     struct gpud_endpoint here = host_end(), there = host_end();
     memset(there.host, 2, sizeof(there.host));

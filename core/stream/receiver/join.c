@@ -501,6 +501,7 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
         receiver->info.disconnects++;
     receiver->info.connected = false;
     gpud_print(receiver->info.path, "none");
+    receiver->info.degraded = GPUD_DEGRADED_NO;
     receiver->info.encrypted[0] = '\0';
     gpud_lock_release(&receiver->lock);
     receiver->pending = receiver->eof = receiver->unread = false;
@@ -820,6 +821,7 @@ static enum gpud_status use_session(struct gpud_receiver *receiver, struct gpud_
     gpud_print(info->fallback_reason, "%s%s%s",
                receiver->own.alloc ? "the frames are copied into the application's own memory" : "",
                receiver->own.alloc && offer->reason[0] ? "; " : "", offer->reason);
+    info->degraded = (enum gpud_degraded)offer->degraded;
     gpud_print(info->whole_reason, "%s", whole ? whole : "");
     gpud_lock_release(&receiver->lock);
 
@@ -940,6 +942,7 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
     if (first) {
         gpud_print(receiver->peer.path, "%s", receiver->info.path);
         gpud_print(receiver->peer.fallback_reason, "%s", receiver->info.fallback_reason);
+        receiver->peer.degraded = receiver->info.degraded;
         receiver->peer.id = receiver->info.connects;
         char peer_text[GPUD_PEER_TEXT_MAX];
         gpud_log_info(log_of(receiver), AREA, "connected to %s (%s) by %s%s%s", receiver->peer.name,

@@ -240,6 +240,7 @@ static void take_over(struct gpud_receiver *receiver, struct gpud_receiver *to)
     info->slots_max = theirs->slots_max;
     gpud_print(info->path, "%s", theirs->path);
     gpud_print(info->fallback_reason, "%s", theirs->fallback_reason);
+    info->degraded = theirs->degraded;
     gpud_print(info->whole_reason, "%s", theirs->whole_reason);
     gpud_print(info->encrypted, "%s", theirs->encrypted);
     gpud_print(info->address, "%s", receiver->address.text);

@@ -385,8 +385,8 @@ enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channe
     if (made->peer_device)
         made->peer.common = made->peer_device->common;
     char reason[GPUD_REASON_MAX];
-    gpud_route_explain_link(sender->device, hello, reason);
-    gpud_route_note_link(made->trials, reason);
+    enum gpud_degraded kind = gpud_route_explain_link(sender->device, hello, reason);
+    gpud_route_note_link(made->trials, kind, reason);
     gpud_channel_watch_peer(channel);
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
     link_describe(made, &message.hello);
@@ -440,6 +440,7 @@ static void link_report(const struct gpud_link *link,
     gpud_print(info.fallback_reason, "%s", link->fallback_reason);
     gpud_print(info.host, "%s", link->channel->peer.host);
     info.same_clock = link->same_clock;
+    info.degraded = link->degraded;
     callback(link->sender->user, &info);
 }
 
@@ -530,6 +531,7 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
         offer->large_meta_max = sender->large_meta_max;
         gpud_print(offer->route, "%s", route->name);
         gpud_print(offer->reason, "%s", link->fallback_reason);
+        offer->degraded = (uint8_t)link->degraded;
         status = gpud_link_try_send(link, &message, error);
         GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
         if (status != GPUD_OK && status != GPUD_INVALID) /* else encoding it would fail again */
@@ -566,6 +568,7 @@ static const struct gpud_route_ops *link_choose_route(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
     char reason[GPUD_REASON_MAX];
+    enum gpud_degraded degraded;
     struct gpud_endpoint self;
     gpud_sender_lock(sender);
     /* Only one device may read slots that routes give away; a link that would read them on another
@@ -588,9 +591,10 @@ static const struct gpud_route_ops *link_choose_route(struct gpud_link *link)
     if (link->channel->peer.foreign)
         gpud_route_exclude_foreign(link->trials, &self);
     const struct gpud_route_ops *route =
-        gpud_route_select(&self, &link->peer, link->trials, reason);
+        gpud_route_select(&self, &link->peer, link->trials, reason, &degraded);
     gpud_sender_lock(sender);
     gpud_print(link->fallback_reason, "%s", reason);
+    link->degraded = degraded;
     gpud_sender_unlock(sender);
     return route;
 }
@@ -619,7 +623,10 @@ static void link_offer(struct gpud_link *link)
             break;
         gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": no %s: %s", link->id, route->name,
                       error.reason);
-        gpud_route_failed(link->trials, route, error.reason);
+        /* What this side does not support is not lost: its device has no such memory. */
+        gpud_route_failed(link->trials, route,
+                          status == GPUD_UNSUPPORTED ? GPUD_DEGRADED_NO : GPUD_DEGRADED_FAILED,
+                          error.reason);
     }
     if (status != GPUD_AGAIN)
         return;
@@ -669,7 +676,7 @@ static void link_try_next(struct gpud_link *link, const char *reason)
     const struct gpud_route_ops *route = link->transport->route;
     gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": %s does not work: %s", link->id,
                   route->name, reason);
-    gpud_route_failed(link->trials, route, reason);
+    gpud_route_failed(link->trials, route, GPUD_DEGRADED_FAILED, reason);
     link_offer(link);
 }
 

@@ -46,6 +46,7 @@ static void status_describe_link(const struct gpud_link *link, struct gpud_link_
     gpud_print(info->device, "%s", link->peer.device);
     gpud_print(info->path, "%s", transport ? transport->route->name : "none");
     gpud_print(info->fallback_reason, "%s", link->fallback_reason);
+    info->degraded = link->degraded;
     gpud_print(info->host, "%s", link->channel->peer.host);
     gpud_print(info->encrypted, "%s", link->channel->encryption);
     info->phase = link->state == GPUD_LINK_LEAVING ? GPUD_PHASE_LEAVING
