@@ -148,6 +148,7 @@ def check_rules(text):
                ('gpudirect_channel_up{channel="cam2",instance="here"}', "1x10 0x30"),
                ('gpudirect_channel_gone_seconds{channel="cam2",instance="here",how="ended"}', "_x10 0+5x30"),
                (f'gpudirect_receiver_info{{{own},device="host",route="staged",reason="map: another device"}}', "1x40"),
+               (f'gpudirect_route_degraded{{{own},kind=""}}', "0x40"),
                ('gpudirect_channel_info{channel="cam1",instance="here",device="cuda:0"}', "1x40"),
                ('gpudirect_channel_frame_age_seconds{channel="cam1",instance="here"}', "0.01x40"),
                ('gpudirect_channel_ended{channel="cam1",instance="here"}', "0x40"),
@@ -172,7 +173,7 @@ def check_rules(text):
         "GpudirectReceiversWaiting": [('gpudirect_receivers_waiting{channel="cam1",instance="here"}', "0x10 1x30")],
         "GpudirectRouteDegraded": [(f'gpudirect_receiver_info{{{own},device="cuda:1",route="staged",'
                                     'reason="peer: no link"}', "1x40"),
-                                   ('gpudirect_channel_info{channel="cam1",instance="here",device="cuda:0"}', "1x40")],
+                                   (f'gpudirect_route_degraded{{{own},kind="peer-access"}}', "1x40")],
         "GpudirectPictureBlack": [('gpudirect_channel_black_seconds{channel="cam1",instance="here"}', "0+5x40"),
                                   ('gpudirect_channel_frozen_seconds{channel="cam1",instance="here"}', "0+5x40")],
         "GpudirectPictureFrozen": [('gpudirect_channel_black_seconds{channel="cam1",instance="here"}', "1x40"),

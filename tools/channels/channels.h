@@ -78,6 +78,10 @@ enum channels_end channels_find_end(const GPtrArray *folders, const char *addres
 /* folders: from channels_ask(); pretty: indented, on several lines */
 void channels_print_json(const GPtrArray *folders, bool pretty);
 
+/* What is to be changed so that the link gets a better route, as JSON and metrics have it; "":
+ * nothing. */
+const char *channels_degraded_name(enum gpud_degraded degraded);
+
 /* Members of the object that the builder is in. A sender that does not answer has none after the
  * reason. */
 void channels_put_channel(JsonBuilder *builder, const struct gpud_channel_info *info);

@@ -36,6 +36,18 @@ static const char *channels_policy_name(enum gpud_slow_receiver policy)
     return (size_t)policy < G_N_ELEMENTS(names) ? names[policy] : "unknown";
 }
 
+const char *channels_degraded_name(enum gpud_degraded degraded)
+{
+    static const char *const names[] = {
+        [GPUD_DEGRADED_NO] = "",
+        [GPUD_DEGRADED_HIDDEN] = "hidden",
+        [GPUD_DEGRADED_PEER_ACCESS] = "peer-access",
+        [GPUD_DEGRADED_USER] = "user",
+        [GPUD_DEGRADED_FAILED] = "failed",
+    };
+    return (size_t)degraded < G_N_ELEMENTS(names) ? names[degraded] : "unknown";
+}
+
 void channels_put_receiver(JsonBuilder *builder, const struct gpud_link_info *link)
 {
     json_put_int(builder, "id", (gint64)link->id);
@@ -47,6 +59,7 @@ void channels_put_receiver(JsonBuilder *builder, const struct gpud_link_info *li
     json_put_string(builder, "state", channels_phase_name(link->phase));
     json_put_text(builder, "route", link->path);
     json_put_text(builder, "reason", link->fallback_reason);
+    json_put_text(builder, "degraded", channels_degraded_name(link->degraded));
     json_put_string(builder, "slow_receiver", channels_policy_name(link->slow_receiver));
     json_put_int(builder, "frames", (gint64)link->delivered);
     json_put_int(builder, "dropped", (gint64)link->dropped);
@@ -357,6 +370,18 @@ static double frame_size(const struct gpud_channel_info *channel, const struct g
     return (double)layout.size;
 }
 
+static double route_degraded(const struct gpud_channel_info *channel,
+                             const struct gpud_link_info *link)
+{
+    return link->phase == GPUD_PHASE_CONNECTING ? NAN : link->degraded != GPUD_DEGRADED_NO;
+}
+
+static void degraded_labels(struct sample *sample, const struct gpud_channel_info *channel,
+                            const struct gpud_link_info *link)
+{
+    put_label(sample, "kind", channels_degraded_name(link->degraded));
+}
+
 static double latency_max(const struct gpud_channel_info *channel,
                           const struct gpud_link_info *link)
 {
@@ -428,6 +453,12 @@ static const struct family families[] = {
      .part = {{NULL, WATCH(waiting)}}},
     {"receiver", INFO, NULL, "Where a receiver is, its route, and why it has no better one.",
      RECEIVERS, .labels = receiver_labels},
+    {"route_degraded", GAUGE, NULL,
+     "1 if a receiver's route is worse than its devices allow, 0 if not. The label kind says what "
+     "to change: the receiver's GPU is hidden from the sender (hidden), there is no access from "
+     "GPU to GPU (peer-access), the ends belong to different users (user), or a better route "
+     "failed (failed); the label reason of gpudirect_receiver_info says how.", RECEIVERS,
+     .gauge = route_degraded, .labels = degraded_labels},
     {"receiver_delivered_frames", COUNTER, NULL,
      "Frames that the receiver took. With those that it lost, and those that wait for it, they are "
      "all that were sent since it came.", RECEIVERS,

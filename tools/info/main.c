@@ -130,7 +130,10 @@ static void channels_describe_link(GString *line, const struct gpud_link_info *l
         g_string_append_printf(line, "; encrypted: %s", link->encrypted);
     if (link->phase == GPUD_PHASE_LEAVING)
         g_string_append(line, "; it said goodbye");
-    if (link->fallback_reason[0])
+    if (link->degraded)
+        g_string_append_printf(line, "; worse than the devices allow (%s), because %s",
+                               channels_degraded_name(link->degraded), link->fallback_reason);
+    else if (link->fallback_reason[0])
         g_string_append_printf(line, "; not better, because %s", link->fallback_reason);
 }
 
@@ -192,8 +195,11 @@ static void print_channels(const struct channels_folder *folder)
         for (uint32_t k = 0; k < info->links; k++) {
             g_string_truncate(line, 0);
             channels_describe_link(line, info->link[k]);
-            printf("%*s→ ", names + 4, "");
+            bool bold = info->link[k]->degraded && isatty(STDOUT_FILENO);
+            printf("%*s→ %s", names + 4, "", bold ? "\033[1m" : "");
             info_print_wrapped(names + 6, "%s", line->str);
+            if (bold)
+                fputs("\033[0m", stdout);
         }
         g_string_free(line, TRUE);
     }

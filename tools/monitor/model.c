@@ -392,6 +392,12 @@ static void update_receiver(struct monitor_model *model, struct monitor_channel 
     }
     if (!receiver->is_own)
         note_changes(model, channel, receiver, now, time);
+    if (!receiver->is_own && now->degraded && !receiver->degraded)
+        add_event(model, "degraded", channel->info.address,
+                  "%s #%" PRIu64 " by %s is worse than the devices allow (%s), because %s",
+                  model_name_of(now), now->id, now->path, channels_degraded_name(now->degraded),
+                  now->fallback_reason);
+    receiver->degraded = now->degraded;
     receiver->info = *now;
     receiver->seen = true;
     add_sample(&receiver->series, &receiver->figures, &counts, NAN);
@@ -698,9 +704,11 @@ static void model_judge(struct monitor_channel *channel)
 {
     const struct gpud_channel_info *info = &channel->info;
     double loss = 0; /* of the receiver that loses the largest part of its frames */
+    bool degraded = false;
     for (guint i = 0; i < channel->receivers->len; i++) {
         const struct monitor_receiver *receiver = channel->receivers->pdata[i];
         const struct monitor_figures *figures = &receiver->figures;
+        degraded |= !receiver->is_own && receiver->info.degraded;
         if (!receiver->is_own && figures->dropped_hz > 0)
             loss =
                 MAX(loss, figures->dropped_hz / (figures->dropped_hz +
@@ -741,6 +749,8 @@ static void model_judge(struct monitor_channel *channel)
             set_state(channel, MONITOR_WARNING, "Frozen");
         else if (ages->silent_s > CONTENT_PATIENCE)
             set_state(channel, MONITOR_WARNING, "Silent");
+        else if (degraded)
+            set_state(channel, MONITOR_WARNING, "Route degraded");
         else
             set_state(channel, MONITOR_GOOD, "OK");
     }

@@ -69,6 +69,7 @@ struct monitor_receiver {
     struct monitor_figures figures;
     bool is_own;                  /* takes this monitor's thumbnails */
     bool seen;                    /* in the newest answer */
+    bool degraded;                /* an event has told so */
     gint64 loss_since, loss_last; /* 0: it loses nothing */
     uint64_t lost;                /* since loss_since */
 };

@@ -81,7 +81,7 @@ static void tui_add_receiver(GPtrArray *lines, const struct monitor_receiver *re
     double longest = info->stats.latency_max_ns ? (double)info->stats.latency_max_ns / 1e9 : NAN;
     if (receiver->is_own)
         return;
-    tui_add(lines, figures->dropped_hz > 0 ? WARNING : PLAIN,
+    tui_add(lines, figures->dropped_hz > 0 || info->degraded ? WARNING : PLAIN,
             "  → %s #%" PRIu64 " (process %" PRId64 "%s%s): %s to %s, %s/s, %s/s lost",
             info->name[0] ? info->name : "a process", info->id, info->pid,
             info->host[0] ? " on " : "", info->host, info->path, info->device,
@@ -97,7 +97,10 @@ static void tui_add_receiver(GPtrArray *lines, const struct monitor_receiver *re
             info->stats.waits_cpu + info->stats.waits_device);
     if (info->encrypted[0])
         tui_add(lines, FAINT, "      encrypted: %s", info->encrypted);
-    if (info->fallback_reason[0])
+    if (info->degraded)
+        tui_add(lines, WARNING, "      worse than the devices allow (%s), because %s",
+                channels_degraded_name(info->degraded), info->fallback_reason);
+    else if (info->fallback_reason[0])
         tui_add(lines, FAINT, "      not better, because %s", info->fallback_reason);
 }
 

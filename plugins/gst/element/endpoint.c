@@ -497,7 +497,19 @@ void endpoint_start(struct endpoint *endpoint)
     GST_OBJECT_LOCK(endpoint->element);
     endpoint->started = TRUE;
     settings_copy(&endpoint->running, &endpoint->settings);
+    endpoint->degraded_reported = FALSE;
     GST_OBJECT_UNLOCK(endpoint->element);
+}
+
+void endpoint_report_route(struct endpoint *endpoint, const struct gpud_peer_info *peer)
+{
+    if (peer->degraded == GPUD_DEGRADED_NO || endpoint->degraded_reported)
+        return;
+    endpoint->degraded_reported = TRUE;
+    GST_ELEMENT_WARNING(endpoint->element, RESOURCE, SETTINGS,
+                        ("The route %s between here and %s is worse than the devices allow: %s",
+                         peer->path, peer->name, peer->fallback_reason),
+                        (NULL));
 }
 
 void endpoint_stop(struct endpoint *endpoint)

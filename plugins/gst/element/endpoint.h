@@ -179,6 +179,7 @@ struct endpoint {
     gint stats_due;  /* atomic: the statistics have changed since they were last posted */
     struct counters *counters;
     struct lost_metas *lost_metas;
+    gboolean degraded_reported; /* since the start; for the thread that is told of peers */
 };
 
 /* For class_init: installs properties, the pad template, and GstElement's methods set_clock,
@@ -210,6 +211,10 @@ static inline void endpoint_note_stats(struct endpoint *endpoint)
 /* Posts and logs the statistics, once until the next endpoint_note_stats(). Errors do so
  * automatically before they are posted. From any thread. */
 void endpoint_post_stats(struct endpoint *endpoint);
+
+/* Posts a warning if the route to a peer that has connected is worse than the devices allow; once
+ * from start to stop. */
+void endpoint_report_route(struct endpoint *endpoint, const struct gpud_peer_info *peer);
 
 /* What the peers and lists of channels show: the name of the pipeline, if the application gave it
  * one. NULL: it is GStreamer's own ("pipeline0"), and the program's name says more. To be freed

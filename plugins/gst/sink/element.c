@@ -202,6 +202,8 @@ static void notify_of(struct sink_clients *clients, const struct client_event *e
     g_mutex_lock(&clients->post_lock);
     if (clients->may_post)
         gst_element_post_message(clients->element, g_steal_pointer(&message));
+    if (clients->may_post && event->connected)
+        endpoint_report_route(&GST_GPUDIRECT_SINK(element)->endpoint, peer);
     g_mutex_unlock(&clients->post_lock);
     g_clear_pointer(&message, gst_message_unref);
     g_object_notify(element, "num-clients");

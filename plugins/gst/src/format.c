@@ -915,6 +915,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
     gst_element_post_message(GST_ELEMENT(self),
                              gst_message_new_element(GST_OBJECT(self), structure));
+    endpoint_report_route(&self->endpoint, peer);
     g_object_notify(G_OBJECT(self), "active-path");
     g_object_notify(G_OBJECT(self), "fallback-reason");
     if (!on_pair) {

@@ -66,7 +66,7 @@ export function drawTopology(place, channels) {
     receivers.forEach((receiver, i) => {
       const to = y + i * 50, from = box + 12, end = width - box - 12, half = (from + end) / 2;
       const losing = receiver.dropped_hz > 0 || receiver.waits;
-      svg.append(make('path', {class: losing ? 'losing' : '',
+      svg.append(make('path', {class: losing ? 'losing' : receiver.degraded ? 'degraded' : '',
         d: `M${from} ${middle + 20}C${half} ${middle + 20} ${half} ${to + 20} ${end} ${to + 20}`}));
       svg.append(make('text', {class: 'label', x: half + (end - half) * 0.45, y: to + 17, 'text-anchor': 'middle'},
         receiver.route ?? 'none'));
@@ -74,7 +74,7 @@ export function drawTopology(place, channels) {
         [receiver.device, receiver.host].filter(Boolean).join(' on '));
       words.push((receiver.waits ? `${nameOf(receiver)} waits for ${channel.address}` :
         `${channel.address} to ${nameOf(receiver)} by ${receiver.route ?? 'no route'}`) +
-        (receiver.waits ? '' : losing ? ', losing frames' : ''));
+        (receiver.waits ? '' : losing ? ', losing frames' : receiver.degraded ? ', worse than the devices allow' : ''));
     });
     drawBox(svg, 12, middle, box, channel.address, channel.answered ? `${channel.sender} on ${channel.device}` :
       channel.state);

@@ -126,7 +126,7 @@ function showReceiver(parts, channel, receiver) {
   set(parts.title, `${nameOf(receiver)}, ${processOf(receiver)}`);
   set(values.route, `${receiver.route ?? 'none'} to ${receiver.device ?? '?'}` +
     (receiver.encrypted ? `, encrypted: ${receiver.encrypted}` : '') +
-    (receiver.state === 'streaming' ? '' : `, ${receiver.state}`));
+    (receiver.state === 'streaming' ? '' : `, ${receiver.state}`), receiver.degraded ? 'warn' : '');
   set(values.rate, number(receiver.rate_hz));
   set(values.lost, lostWords(receiver), losing ? 'warn' : '');
   set(values.p50, atMost(receiver.latency_p50_s));
@@ -135,7 +135,9 @@ function showReceiver(parts, channel, receiver) {
   set(values.copies, copies(receiver));
   set(values.waits, count(receiver.waits_cpu + receiver.waits_device));
   set(values.held, plural(receiver.held, 'frame'));
-  set(parts.reason, receiver.reason ? `Not better, because ${receiver.reason}` : '');
+  const judgement = receiver.degraded ? `Worse than the devices allow (${receiver.degraded})` : 'Not better';
+  set(parts.reason, receiver.reason ? `${judgement}, because ${receiver.reason}` : '',
+    receiver.degraded ? 'warn' : 'faint');
   const series = seriesOf(`${channel.address} ${receiver.id}`);
   drawChart(parts.chart, series.latency_p99_s, series.dropped, time,
     `99th percentile of the latency of ${nameOf(receiver)} over ten minutes, now ` +
@@ -249,7 +251,7 @@ async function showPicture(parts, channel) {
 
 // --- events ---------------------------------------------------------------------------------
 
-const SEVERE = new Set(['loss', 'silent', 'gone', 'missing', 'waiting', 'signal', 'refused']);
+const SEVERE = new Set(['loss', 'silent', 'gone', 'missing', 'waiting', 'signal', 'refused', 'degraded']);
 
 function showEvents(events) {
   const list = $('events');
