@@ -34,7 +34,7 @@ bool devices_read(void)
 {
     const char *text = getenv("GPUD_FAKE_CUDA_DEVICES");
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    int count = text ? atoi(text) : 2;
+    int count = fake.integrated ? 1 : text ? atoi(text) : 2;
     count = count > MAX_DEVICES ? MAX_DEVICES : count;
     fake.devices = 0;
     if (visible) {
@@ -182,6 +182,7 @@ static int attribute(int which, CUdevice device)
     case 19: /* can map host memory */
         return 1;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
+        return fake.integrated;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_MODE:
         return 0;
     case 31: /* concurrent kernels */

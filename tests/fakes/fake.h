@@ -11,6 +11,8 @@
  *   GPUD_FAKE_CUDA_ARENA=512G      address space for device addresses, which are never used twice:
  *                                  less for what keeps a table of it, as valgrind and qemu-user do
  *   GPUD_FAKE_CUDA_PEERS=0         no device reaches another
+ *   GPUD_FAKE_CUDA_INTEGRATED=1    one GPU that shares the processor's memory, as Jetson's: it says
+ *                                  so, and has no IPC handles; memory travels by descriptor alone
  *   GPUD_FAKE_CUDA_ACCOUNT=name    processes that name the same file in /dev/shm share the memory,
  *                                  and cuMemGetInfo tells what all hold; the dead hold nothing
  *   GPUD_FAKE_CUDA_FAIL=f:3=801    the third call of f fails with 801; f:3+ from the third on;
@@ -149,7 +151,7 @@ struct fake {
     int devices;
     int physical[MAX_DEVICES]; /* of a visible one */
     bool unordered, no_flush;  /* writes over the bus */
-    bool no_peers, no_read_only, verbose, abort_on_report, exit_on_report;
+    bool no_peers, no_read_only, integrated, verbose, abort_on_report, exit_on_report;
     size_t memory;
     long delay_us, peer_mbps;
     unsigned reports, failures, flushes;

@@ -71,6 +71,7 @@ static void read_environment(void)
     fake.peer_mbps = rate ? atol(rate) : 0;
     fake.no_peers = getenv("GPUD_FAKE_CUDA_PEERS") && !is_set("GPUD_FAKE_CUDA_PEERS");
     fake.no_read_only = getenv("GPUD_FAKE_CUDA_READ_ONLY") && !is_set("GPUD_FAKE_CUDA_READ_ONLY");
+    fake.integrated = is_set("GPUD_FAKE_CUDA_INTEGRATED");
     fake.verbose = is_set("GPUD_FAKE_CUDA_VERBOSE");
     fake.abort_on_report = strict && strcmp(strict, "abort") == 0;
     fake.exit_on_report = strict && strcmp(strict, "exit") == 0;

@@ -33,6 +33,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address)
 {
     ENTER(NEED_CONTEXT);
     struct range *range = range_at(address);
+    if (fake.integrated)
+        return leave(refuse(CUDA_ERROR_NOT_SUPPORTED, "an integrated GPU has no IPC handles"));
     if (!handle || !range || range->kind != RANGE_ALLOC)
         return leave(refuse(CUDA_ERROR_INVALID_VALUE, "%#llx is not of cuMemAlloc", address));
     if (range->start != address)
@@ -102,6 +104,8 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, unsi
     CUcontext context = current_context();
     struct handle own;
     memcpy(&own, &handle, sizeof own);
+    if (fake.integrated)
+        return leave(refuse(CUDA_ERROR_NOT_SUPPORTED, "an integrated GPU has no IPC handles"));
     if (!address || own.magic != MAGIC || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
         return leave(refuse(CUDA_ERROR_INVALID_VALUE,
                             "no handle, or flags %#x: only lazy peer access is right", flags));

@@ -87,6 +87,29 @@ static void no_peers(void)
     unmap(&mapping);
 }
 
+/* An integrated GPU: one, without IPC handles, whose memory travels by descriptor. */
+static void integrated(void)
+{
+    int count, value, fd;
+    CUdeviceptr address;
+    CUipcMemHandle ipc = {{0}};
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop = prop_of(0, true);
+    open_device();
+    DO(device_get_count(&count));
+    CHECK_EQUAL(count, 1);
+    DO(device_get_attribute(&value, CU_DEVICE_ATTRIBUTE_INTEGRATED, 0));
+    CHECK_EQUAL(value, 1);
+    DO(mem_alloc(&address, 4096));
+    DRIVER(CUDA_ERROR_NOT_SUPPORTED, ipc_get_mem_handle(&ipc, address));
+    DRIVER(CUDA_ERROR_NOT_SUPPORTED,
+           ipc_open_mem_handle(&address, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    DO(mem_create(&handle, 2 << 20, &prop, 0));
+    DO(mem_export(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    close(fd);
+    DO(mem_release(handle));
+}
+
 /* 16M */
 static void memory(void)
 {
@@ -211,11 +234,17 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } settings[] = {
-        {"inject", inject}, {"visible", visible},
-        {"none", none},     {"no-peers", no_peers},
-        {"memory", memory}, {"arena", arena},
-        {"delay", delay},   {"peer-rate", peer_rate},
-        {"strict", strict}, {"no-read-only", no_read_only},
+        {"inject", inject},
+        {"visible", visible},
+        {"integrated", integrated},
+        {"none", none},
+        {"no-peers", no_peers},
+        {"memory", memory},
+        {"arena", arena},
+        {"delay", delay},
+        {"peer-rate", peer_rate},
+        {"strict", strict},
+        {"no-read-only", no_read_only},
     };
     open_driver();
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {

@@ -234,6 +234,11 @@ static enum gpud_status export_ipc(struct gpud_gpu *gpu, struct gpud_gpu_memory 
     int result = driver->mem_get_address_range(&base, &size, record->address);
     if (result == 0)
         result = driver->ipc_get_mem_handle(&ipc, base);
+    if (result == GPUD_GPU_NOT_SUPPORTED)
+        return gpud_gpu_fail_as(gpu->driver, error, GPUD_UNSUPPORTED, result,
+                                "memory from %s cannot be shared on this GPU, which has no legacy "
+                                "handles (as integrated ones): use memory that gpudirect allocates",
+                                gpu->driver->allocator);
     if (result)
         return gpud_gpu_fail_as(gpu->driver, error, GPUD_UNSUPPORTED, result,
                                 "this memory cannot be shared: memory from %s can, memory of pools "
