@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""The manifests of pipelines/container, offline. Each object of kubernetes.yaml has only fields that the Kubernetes API
-has, of the right types, and all that it requires, by the models of Debian's python3-kubernetes; pods fit the Pod
-Security Standard "restricted" and share one volume alone. So do the services of compose.yaml. A wrong field is
-found."""
+"""The manifests of pipelines/container, offline. Each object of kubernetes.yaml and kubernetes-gpu.yaml has only fields
+that the Kubernetes API has, of the right types, and all that it requires, by the models of Debian's python3-kubernetes,
+and by what is here of the API of 1.34 where those are older. Pods fit the Pod Security Standard "restricted" and share
+one volume, or one claim of a GPU, alone. So do the services of compose.yaml. A wrong field is found."""
 
 import copy
 import pathlib
@@ -25,6 +25,24 @@ except ImportError as missing:
     skip(f"{missing.name} is not installed (python3-kubernetes, python3-yaml)")
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "pipelines" / "container"
+# Of Kubernetes 1.34, whose API Debian's models lack: fields of kinds that they know, and whole kinds, with what is
+# required.
+NEWER_FIELDS = {"V1PodSpec": {"resourceClaims": "list[PodResourceClaim]"},
+                "V1ResourceRequirements": {"claims": "list[ContainerClaim]"}}
+NEWER = {
+    "PodResourceClaim": ({"name": "str", "resourceClaimName": "str", "resourceClaimTemplateName": "str"}, {"name"}),
+    "ContainerClaim": ({"name": "str", "request": "str"}, {"name"}),
+    "ResourceClaim": ({"apiVersion": "str", "kind": "str", "metadata": "V1ObjectMeta", "spec": "ResourceClaimSpec",
+                       "status": "object"}, {"spec"}),
+    "ResourceClaimSpec": ({"devices": "DeviceClaim"}, set()),
+    "DeviceClaim": ({"requests": "list[DeviceRequest]", "constraints": "object",
+                     "config": "list[DeviceClaimConfiguration]"}, set()),
+    "DeviceRequest": ({"name": "str", "exactly": "ExactDeviceRequest", "firstAvailable": "object"}, {"name"}),
+    "ExactDeviceRequest": ({"deviceClassName": "str", "selectors": "object", "allocationMode": "str", "count": "int",
+                            "adminAccess": "bool", "tolerations": "object", "capacity": "object"}, {"deviceClassName"}),
+    "DeviceClaimConfiguration": ({"requests": "list[str]", "opaque": "OpaqueDeviceConfiguration"}, set()),
+    "OpaqueDeviceConfiguration": ({"driver": "str", "parameters": "object"}, {"driver", "parameters"}),
+}
 SCALARS = {"str": str, "int": int, "bool": bool, "float": (int, float)}
 
 
@@ -43,24 +61,30 @@ def wrong(value, kind, path):
         return None if right else f"{path} is {value!r}, and no {kind}"
     if kind == "object":
         return None
-    model = getattr(models, kind)
     if not isinstance(value, dict):
         return f"{path} is no {kind}"
-    names = {name: attribute for attribute, name in model.attribute_map.items()}
+    model = None if kind in NEWER else getattr(models, kind)
+    names = {name: attribute for attribute, name in model.attribute_map.items()} if model else {}
+    types = {name: model.openapi_types[attribute] for name, attribute in names.items()}
+    types = NEWER[kind][0] if kind in NEWER else types | NEWER_FIELDS.get(kind, {})
     for name, one in value.items():
-        if name not in names:
+        if name not in types:
             return f"{path}.{name} is no field of {kind}"
-        if reason := wrong(one, model.openapi_types[names[name]], f"{path}.{name}"):
+        if reason := wrong(one, types[name], f"{path}.{name}"):
             return reason
+    if not model:
+        lacking = NEWER[kind][1] - set(value)
+        return f"{path} lacks {', '.join(sorted(lacking))}" if lacking else None
     try:
-        model(**{names[name]: one for name, one in value.items()})  # which refuses what lacks a field
+        model(**{names[name]: one for name, one in value.items() if name in names})  # which refuses what lacks a field
     except ValueError as error:
         return f"{path}: {error}"
     return None
 
 
 def model_of(item):
-    return "V1" + item["kind"] if item.get("apiVersion") == "v1" else f"{item.get('apiVersion')} {item['kind']}"
+    version, kind = item.get("apiVersion"), item["kind"]
+    return "V1" + kind if version == "v1" else kind if version == "resource.k8s.io/v1" else f"{version} {kind}"
 
 
 def restricted(pod):
@@ -114,6 +138,34 @@ for change in (lambda pod: pod["spec"].update(hostIPC=True),
     mistaken = copy.deepcopy(pods[0])
     change(mistaken)
     check(not wrong(mistaken, "V1Pod", "Pod") and restricted(mistaken), f"this is restricted: {mistaken}")
+
+# Two pods of one claim, whose directory for sockets NVIDIA's driver makes; nothing else is shared.
+items = list(yaml.safe_load_all((FOLDER / "kubernetes-gpu.yaml").read_text()))
+for item in items:
+    reason = wrong(item, model_of(item), item["kind"])
+    check(not reason, f"kubernetes-gpu.yaml: {reason}")
+claims = [item for item in items if item["kind"] == "ResourceClaim"]
+pods = [item for item in items if item["kind"] == "Pod"]
+check(len(claims) == 1 and sorted(pod["metadata"]["name"] for pod in pods) == ["receive", "send"], f"there are {items}")
+for pod in pods:
+    check(not restricted(pod), f"{pod['metadata']['name']}: {restricted(pod)}")
+    spec = pod["spec"]
+    check([one["resourceClaimName"] for one in spec["resourceClaims"]] == [claims[0]["metadata"]["name"]] and
+          spec["containers"][0]["resources"]["claims"] == [{"name": spec["resourceClaims"][0]["name"]}] and
+          [list(volume) for volume in spec["volumes"]] == [["name", "emptyDir"]], f"the pod shares {spec}")
+check(pods[0]["spec"]["securityContext"] == pods[1]["spec"]["securityContext"], "the pods have different users")
+parameters = claims[0]["spec"]["devices"]["config"][0]["opaque"]["parameters"]
+check(parameters["kind"] == "LocalIPCConfig" and parameters["enabled"] is True, f"there is no folder: {parameters}")
+for change in (lambda claim: claim["spec"]["devices"]["requests"][0]["exactly"].pop("deviceClassName"),
+               lambda claim: claim["spec"]["devices"]["requests"][0]["exactly"].update(count="2"),
+               lambda claim: claim["spec"]["devices"].update(request=[]),
+               lambda claim: claim["spec"]["devices"]["config"][0]["opaque"].pop("driver")):
+    mistaken = copy.deepcopy(claims[0])
+    change(mistaken)
+    check(wrong(mistaken, "ResourceClaim", "ResourceClaim"), f"this is taken for a claim: {mistaken}")
+mistaken = copy.deepcopy(pods[0])
+mistaken["spec"]["resourceClaims"][0].pop("name")
+check(wrong(mistaken, "V1Pod", "Pod"), f"this is taken for a pod: {mistaken}")
 
 compose = yaml.safe_load((FOLDER / "compose.yaml").read_text())
 check(list(compose["services"]) == ["send", "receive"] and set(compose["volumes"]) == {"plant"}, f"{compose}")
