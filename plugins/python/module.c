@@ -223,6 +223,19 @@ PyObject *convert_to_numpy(PyObject *self, PyObject *args, PyObject *names)
     return array;
 }
 
+PyObject *convert_degraded(enum gpud_degraded degraded)
+{
+    static const char *const names[] = {
+        [GPUD_DEGRADED_NO] = "",
+        [GPUD_DEGRADED_HIDDEN] = "hidden",
+        [GPUD_DEGRADED_PEER_ACCESS] = "peer-access",
+        [GPUD_DEGRADED_USER] = "user",
+        [GPUD_DEGRADED_FAILED] = "failed",
+    };
+    bool known = (size_t)degraded < sizeof(names) / sizeof(names[0]);
+    return PyUnicode_FromString(known ? names[degraded] : "unknown");
+}
+
 /* === links =================================================================================== */
 
 static PyObject *link_to_dict(const struct gpud_link_info *info)
@@ -233,15 +246,15 @@ static PyObject *link_to_dict(const struct gpud_link_info *info)
         [GPUD_PHASE_LEAVING] = "leaving",
     };
     bool known = info->phase >= GPUD_PHASE_CONNECTING && info->phase <= GPUD_PHASE_LEAVING;
-    return Py_BuildValue("{s:K,s:L,s:N,s:N,s:N,s:N,s:s,s:N,s:I,s:K,s:K,s:K,s:K,s:N,s:N}", "id",
-                         info->id, "pid", (long long)info->pid, "name", convert_text(info->name),
-                         "device", convert_text(info->device), "path", convert_text(info->path),
-                         "fallback_reason", convert_text(info->fallback_reason), "phase",
-                         known ? phases[info->phase] : "unknown", "slow_receiver",
-                         convert_policy(info->slow_receiver), "held", info->held, "delivered",
-                         info->delivered, "dropped", info->dropped, "waiting", info->waiting,
-                         "latency_ns", info->latency_ns, "host", convert_text(info->host),
-                         "encrypted", convert_text(info->encrypted));
+    return Py_BuildValue(
+        "{s:K,s:L,s:N,s:N,s:N,s:N,s:s,s:N,s:I,s:K,s:K,s:K,s:K,s:N,s:N,s:N}", "id", info->id, "pid",
+        (long long)info->pid, "name", convert_text(info->name), "device",
+        convert_text(info->device), "path", convert_text(info->path), "fallback_reason",
+        convert_text(info->fallback_reason), "phase", known ? phases[info->phase] : "unknown",
+        "slow_receiver", convert_policy(info->slow_receiver), "held", info->held, "delivered",
+        info->delivered, "dropped", info->dropped, "waiting", info->waiting, "latency_ns",
+        info->latency_ns, "host", convert_text(info->host), "encrypted",
+        convert_text(info->encrypted), "degraded", convert_degraded(info->degraded));
 }
 
 /* Takes the item. */

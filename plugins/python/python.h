@@ -86,6 +86,9 @@ bool context_is_foreign(long pid);
 /* A text of the library's, which may end in mid-character. For Py_BuildValue's "N". */
 PyObject *convert_text(const char *text);
 
+/* "hidden", "peer-access", "user", "failed"; "": the route is not worse than it has to be. */
+PyObject *convert_degraded(enum gpud_degraded degraded);
+
 /* None for UINT64_MAX. */
 PyObject *convert_time(uint64_t ns);
 

@@ -505,7 +505,7 @@ static PyObject *receiver_get_info(PyObject *object, void *closure)
     struct gpud_receiver_info info = self->info;
     return Py_BuildValue(
         "{s:N,s:N,s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:N,s:N,s:N,s:N,s:N,"
-        "s:K}",
+        "s:K,s:N}",
         "connected", PyBool_FromLong(info.connected), "path", convert_text(info.path),
         "fallback_reason", convert_text(info.fallback_reason), "frames", info.frames, "dropped",
         info.dropped, "corrupted", info.corrupted, "connects", info.connects, "disconnects",
@@ -515,7 +515,8 @@ static PyObject *receiver_get_info(PyObject *object, void *closure)
         info.latency_max_ns, "slots", info.slots, "device", convert_text(info.device),
         "device_reason", convert_text(info.device_reason), "whole_reason",
         convert_text(info.whole_reason), "encrypted", convert_text(info.encrypted), "address",
-        convert_text(info.address), "switches", info.switches);
+        convert_text(info.address), "switches", info.switches, "degraded",
+        convert_degraded(info.degraded));
 }
 
 /* --- the type ------------------------------------------------------------------------------ */

@@ -6,6 +6,8 @@ the stream, and nothing is copied."""
 
 import ctypes
 import importlib.util
+import os
+import subprocess
 import sys
 import types
 import unittest.mock
@@ -66,6 +68,19 @@ class Cuda(Case):
         call("cuMemcpyDtoHAsync_v2", data, ctypes.c_uint64(managed.tensor.data), ctypes.c_size_t(SIZE), stream)
         delete(managed)
         return data
+
+    def test_degraded(self):
+        """A route that is worse than the devices allow says what to change: here GPUs without access to each other."""
+        code = "import sys, gpudirect\n" \
+               "sender = gpudirect.Sender(sys.argv[1], media=sys.argv[2], device='cuda:0')\n" \
+               "receiver = gpudirect.Receiver(sys.argv[1], device='cuda:1', timeout=int(sys.argv[3]))\n" \
+               "while not sender.info['receivers']:\n    receiver.poll()\n" \
+               "print(sender.links[0]['path'], sender.links[0]['degraded'], receiver.info['degraded'])"
+        for peers, said in (("0", ["staged", "peer-access", "peer-access"]), ("1", ["peer"])):
+            env = os.environ | {"GPUD_FAKE_CUDA_PEERS": peers}
+            done = subprocess.run([sys.executable, "-c", code, f"{self.address}-{peers}", RGBA, str(DEADLINE)], env=env,
+                                  capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual(done.stdout.split(), said, done.stderr)
 
     def test_streams(self):
         """Each side on a stream of its own, in a ring of two slots: 60 frames come whole, and none is copied."""

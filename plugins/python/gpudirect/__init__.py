@@ -274,7 +274,8 @@ class Sender(_gpudirect.Sender):
     standby         while another sender has the address, waits for it instead of raising: info["stands_by"]
     large_meta_max  bytes that a frame's large_meta may have; 0: 65536
     psk_file, tls_certificate, tls_key, tls_ca
-                    as of a Receiver; links[…]["encrypted"] says how each connection is encrypted
+                    as of a Receiver; links[…]["encrypted"] says how each connection is encrypted. ["degraded"], also
+                    of a Receiver's info, names what to change for the better route that the devices allow, or is ""
     announce        whether other hosts find an address over a network by its name (DNS-SD)
     """
 
