@@ -81,7 +81,7 @@ def format_result(part):
     version = subprocess.run(["clang-format", "--version"], capture_output=True, text=True).stdout
     if not re.search(r"version 14\.", version):
         return jobs.result(part, name, "SKIP", f"skipped: the tree is formatted by version 14, this is {version}")
-    diff = git("clang-format", "--diff", since, "--extensions", "c,h").stdout
+    diff = git("clang-format", "--diff", since, "--extensions", "c,h,cpp,hpp").stdout
     good = not diff.startswith("diff")
     return jobs.result(part, name, "OK" if good else "FAIL", "" if good else diff)
 

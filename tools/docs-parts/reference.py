@@ -252,7 +252,7 @@ class Facts:
                 options = [(self.top / "core/Doxyfile").read_text(), f"OUTPUT_DIRECTORY = {work}", "GENERATE_HTML = NO",
                            "GENERATE_XML = YES", "WARNINGS = NO", "WARN_AS_ERROR = NO", "WARN_IF_DOC_ERROR = NO"]
                 self.run(["doxygen", "-"], cwd=self.top, input="\n".join(options) + "\n")
-                self.listed = [self.header(path) for path in sorted(pathlib.Path(work, "xml").glob("*_8h.xml"))]
+                self.listed = [self.header(path) for path in sorted(pathlib.Path(work, "xml").glob("*_8h*.xml"))]
         return self.listed
 
     @staticmethod
