@@ -18,7 +18,8 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PAGES = TOP / "tools/docs-parts/pages"
-LANGUAGES = {".py": "python", ".c": "c", ".service": "ini", ".yml": "yaml", ".yaml": "yaml", ".json": "json"}
+LANGUAGES = {".py": "python", ".c": "c", ".cpp": "cpp", ".service": "ini", ".yml": "yaml", ".yaml": "yaml",
+             ".json": "json"}
 LINE = r"^\[(pipelines/[^\]]+)\]\(\S+\), run by the tests? (`.+`):$"
 RECIPE = re.compile(rf"({LINE})\n\n```\w*\n(?:(?!```).*\n)*```$", re.MULTILINE)
 
