@@ -15,8 +15,8 @@
  *   }
  * @endcode
  *
- * - Objects can be moved, not copied; a moved-from one is empty. Destructors destroy, close or
- *   release. A context stays until its last object and the last frame are gone.
+ * - Objects can be moved, not copied; a moved-from one is empty, for assignment and destruction
+ *   alone. Destructors destroy, close or release. A context stays until all its objects are gone.
  * - sender::submit() consumes a frame; one that is not submitted is given back.
  * - acquire() throws on every failure. try_acquire() and try_submit() throw on none and give the
  *   reason in a gpud_error, for loops in which a timeout or the end of a stream is expected.
