@@ -38,7 +38,7 @@ rows; of sound, data and tensors it is the bytes in use. Byte K of frame N is (7
     status NAME SENTENCE                  a failure, by the name of gpud_status_string(): "closed" at the end of the
                                           stream, "again" after an interrupt. A receiver continues after "peer",
                                           and a sender after "timeout"; after any other status the end finishes
-    end                                   the last line; the exit status is 0
+    end                                   the last line; the exit status is 0. 77: it cannot run here, and has said why
 """
 
 import argparse
@@ -76,6 +76,10 @@ class Wrong(Exception):
     """What an end did instead of what the table says."""
 
 
+class CannotRun(Exception):
+    """An end lacks something here."""
+
+
 class End:
     """A process that is one end of a stream."""
 
@@ -91,6 +95,8 @@ class End:
             if not select.select([self.process.stdout], [], [], DEADLINE)[0]:
                 raise Wrong(f"{self.name}: no line within {DEADLINE} s")
             got = os.read(self.process.stdout.fileno(), 65536)
+            if not got and self.process.wait(DEADLINE) == 77:
+                raise CannotRun(self.name)
             if not got:
                 raise Wrong(f"{self.name}: it ended with {self.process.wait(DEADLINE)}, without \"end\"")
             self.rest += got
@@ -400,6 +406,9 @@ def main():
             try:
                 table.run(row)
                 print(f"ok      {row}", flush=True)
+            except CannotRun as error:
+                print(f"skipped: {error} cannot run here")
+                return 77
             except (Wrong, OSError, ValueError) as error:
                 failed += 1
                 print(f"FAILED  {row}: {error}", flush=True)

@@ -7,7 +7,11 @@ import signal
 import sys
 import zlib
 
-import numpy
+try:
+    import numpy
+except ImportError as missing:
+    print(f"{missing}: install it (Debian: apt install python3-numpy)", file=sys.stderr)
+    sys.exit(77)
 
 import gpudirect
 
