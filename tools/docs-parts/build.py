@@ -28,6 +28,7 @@ PAGES = PARTS / "pages"
 INCLUDED = {
     "plugins/gst/README.md": "reference/elements.md",
     "plugins/python/README.md": "reference/python.md",
+    "plugins/rust/README.md": "reference/rust.md",
     "plugins/dgma-layer/README.md": "reference/dgma-layer.md",
     "tools/README.md": "reference/tools.md",
     "pipelines/container/README.md": "cookbook/containers.md",
