@@ -873,6 +873,29 @@ extern "C" {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct gpud_route_info {
+    pub size: usize,
+    pub name: [::std::os::raw::c_char; 32usize],
+    pub possible: bool,
+    pub reason: [::std::os::raw::c_char; 512usize],
+}
+pub const GPUD_DEGRADED_NO: gpud_degraded = 0;
+pub const GPUD_DEGRADED_HIDDEN: gpud_degraded = 1;
+pub const GPUD_DEGRADED_PEER_ACCESS: gpud_degraded = 2;
+pub const GPUD_DEGRADED_USER: gpud_degraded = 3;
+pub const GPUD_DEGRADED_FAILED: gpud_degraded = 4;
+pub type gpud_degraded = ::std::os::raw::c_uint;
+extern "C" {
+    pub fn gpud_route_explain(
+        from: *mut gpud_device,
+        to: *mut gpud_device,
+        same_process: bool,
+        routes: *mut gpud_route_info,
+        max: usize,
+    ) -> usize;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct gpud_sender {
     _unused: [u8; 0],
 }
@@ -891,6 +914,7 @@ pub struct gpud_peer_info {
     pub fallback_reason: [::std::os::raw::c_char; 512usize],
     pub host: [::std::os::raw::c_char; 64usize],
     pub same_clock: bool,
+    pub degraded: gpud_degraded,
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1083,6 +1107,7 @@ pub struct gpud_link_info {
     pub dropped_format: u64,
     pub waiting: u64,
     pub encrypted: [::std::os::raw::c_char; 64usize],
+    pub degraded: gpud_degraded,
 }
 extern "C" {
     pub fn gpud_sender_list_links(sender: *mut gpud_sender, links: *mut gpud_link_info, max: usize) -> usize;
@@ -1289,6 +1314,7 @@ pub struct gpud_receiver_info {
     pub encrypted: [::std::os::raw::c_char; 64usize],
     pub address: [::std::os::raw::c_char; 120usize],
     pub switches: u64,
+    pub degraded: gpud_degraded,
 }
 extern "C" {
     pub fn gpud_receiver_create(
@@ -1540,23 +1566,6 @@ extern "C" {
         info: *mut gpud_network_card_info,
         error: *mut gpud_error,
     ) -> gpud_status;
-}
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct gpud_route_info {
-    pub size: usize,
-    pub name: [::std::os::raw::c_char; 32usize],
-    pub possible: bool,
-    pub reason: [::std::os::raw::c_char; 512usize],
-}
-extern "C" {
-    pub fn gpud_route_explain(
-        from: *mut gpud_device,
-        to: *mut gpud_device,
-        same_process: bool,
-        routes: *mut gpud_route_info,
-        max: usize,
-    ) -> usize;
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
