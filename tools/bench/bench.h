@@ -90,7 +90,8 @@ struct bench_job {
     bool failover_standby; /* --failover standby, not group */
     bool standby;          /* this sender stands by */
     bool distribution;     /* the report has that of latencies */
-    bool fills;            /* some frames are filled, and checked to the last byte */
+    bool on_gpu; /* a GPU takes part: marks lie at no plane's end, and fillers are bytes */
+    bool fills;  /* some frames are filled, and checked to the last byte */
     bool allow_unauthenticated;
     bool remote;        /* other benches start sender and receivers: remote.c */
     bool only_ceilings; /* nothing is sent through the library */
@@ -438,6 +439,8 @@ bool bench_describe_ours(struct bench_job *job);
 #define BENCH_MARKS_SIZE (BENCH_ROWS * BENCH_ROW)
 #define BENCH_FRAME_MARKS (GPUD_PLANES_MAX * BENCH_MARKS_SIZE) /* room for those of all planes */
 #define BENCH_FILLED_FRAMES 8 /* of the measured section where a GPU takes part */
+/* Bytes of such a frame, which the CPU checks in pinned memory, at most. */
+#define BENCH_FILLED_MAX (UINT64_C(256) << 20)
 
 /* Whether the GPU itself works on frames on this device of the job. Elements support CUDA's memory
  * only. The same for any receiver's device, and for any end. */

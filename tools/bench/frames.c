@@ -86,14 +86,14 @@ uint8_t bench_filler(uint64_t index)
 /* Where only CPUs fill frames each row has a byte of its own. */
 static uint8_t filler_of(const struct bench_job *job, uint64_t index, uint32_t plane, uint64_t y)
 {
-    return (uint8_t)(bench_filler(index) + (job->fills ? 0 : plane * 85 + y * 7 + y / 256 * 13));
+    return (uint8_t)(bench_filler(index) + (job->on_gpu ? 0 : plane * 85 + y * 7 + y / 256 * 13));
 }
 
 /* Where the mark at a plane's end lies; 0: it has none, since a GPU takes part, or every byte is
  * checked. */
 static size_t tail_of(const struct gpud_plane *plane, const struct bench_job *job)
 {
-    if (job->fills || job->full || plane->row_bytes < 2 * BENCH_ROW)
+    if (job->on_gpu || job->full || plane->row_bytes < 2 * BENCH_ROW)
         return 0;
     return (size_t)(plane->offset + (uint64_t)plane->stride * (plane->rows - 1) + plane->row_bytes -
                     BENCH_ROW);

@@ -161,7 +161,8 @@ static bool take_order(struct bench_job *job, const void *order)
         return bench_fail(GPUD_PEER, "the sending bench asks for frames of %llu bytes",
                           (unsigned long long)layout.size);
     job->receivers = job->number = 1;
-    job->fills = bench_works_on_gpu(job, job->from);
+    job->on_gpu = bench_works_on_gpu(job, job->from);
+    job->fills = job->on_gpu && layout.size <= BENCH_FILLED_MAX;
     bench_describe_caps(job);
     if (!bench_is_marked(&layout.plane[0]))
         return bench_fail(GPUD_UNSUPPORTED, BENCH_UNMARKED, job->width, job->height);

@@ -185,7 +185,8 @@ bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_run
     struct bench_result sender;
     *run = job.only_ceilings ? no_figures(&job) : (struct bench_run){.route = ""};
     /* Where a GPU takes part; of the devices on other hosts a sender knows nothing. */
-    job.fills = bench_works_on_gpu(&job, job.from) || (!job.remote && bench_reads_on_gpu(&job));
+    job.on_gpu = bench_works_on_gpu(&job, job.from) || (!job.remote && bench_reads_on_gpu(&job));
+    job.fills = job.on_gpu && bench_layout_of(&job).size <= BENCH_FILLED_MAX;
     /* A network ceiling comes last, because the library best explains why it cannot use the
      * network. */
     bool last = job.network[0] != '\0';

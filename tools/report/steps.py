@@ -273,7 +273,7 @@ class BenchStep(RowStep):
             if self.rounds > 1:  # else a short run is as long as the first
                 rate = reached()
             # The first frames are slow, so that a run is made longer until that changes its rate no more.
-            while rate > max(4 * RATE, 1.3 * before) and self.fast[-1] < FAST_MAX:
+            while rate > 1.3 * before and self.fast[-1] < min(int(rate * WHILE / 3), FAST_MAX):
                 self.fast[-1], before = min(int(rate * WHILE / 3), FAST_MAX), rate
                 rate = max(rate, reached())
             self.fast[-1:] = [min(max(int(rate * WHILE), FAST_MIN), FAST_MAX), "--runs", self.rounds]
