@@ -31,6 +31,7 @@ SUITES = {
     "plugins/dgma-layer": ["dgma-layer"],
     "plugins/python": ["python", "bindings"],
     "plugins/rust": ["rust", "bindings"],
+    "plugins/obs": ["obs"],
     "tests/kill": ["process"],
     "tests/support": ["unit", "conformance", "process", "plugins"],
     "tools": ["tools"],

@@ -1,0 +1,99 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the files of the plugin share. module.c loads it and knows the channels; media.c says what
+ * OBS calls a format; source.c receives; feed.c sends, for output.c and filter.c. */
+#ifndef GPUD_OBS_H
+#define GPUD_OBS_H
+
+#include <gpudirect/gpudirect.h>
+
+#include <obs-module.h>
+#include <util/platform.h>
+#include <util/threading.h>
+
+enum { STREAM_PICTURE, STREAM_SOUND, STREAMS };
+
+/* --- module.c ------------------------------------------------------------------------------ */
+
+/* Of all receivers and senders. */
+extern struct gpud_context *plugin_context;
+
+void plugin_log(int level, const char *what, const char *reason);
+
+/* What the settings say of an end: its address, "" if there is none, and the files with its keys.
+ * A programme's sound is the stream "audio" of its address. */
+struct endpoint {
+    char address[512];
+    const char *psk_file, *tls_certificate, *tls_key, *tls_ca; /* of the settings */
+};
+void endpoint_read(struct endpoint *endpoint, obs_data_t *settings, int stream);
+
+/* Adds them to a dialog, with a list of channels if the end receives. */
+void endpoint_add_properties(obs_properties_t *props, bool receives);
+
+/* A copy that another thread may read. */
+obs_data_t *plugin_copy_settings(obs_data_t *settings);
+
+/* --- media.c ------------------------------------------------------------------------------- */
+
+/* Describes a picture to OBS, but for its data and time. Returns NULL, or why OBS cannot show it.
+ */
+const char *media_to_frame(const struct gpud_picture *picture, struct obs_source_frame *frame);
+
+/* Gives OBS a block of sound, through scratch, which is grown as needed, and the caller's to
+ * bfree(). Returns NULL, or why OBS cannot play it. */
+const char *media_play(const struct gpud_audio *audio, const uint8_t *data, uint32_t frames,
+                       uint64_t time, obs_source_t *source, float **scratch);
+
+/* Describes OBS's pictures and sound. Returns false if gpudirect has no such format. */
+bool media_from_video(struct gpud_media *media, const struct video_output_info *video);
+void media_from_audio(struct gpud_media *media, const struct obs_audio_info *audio, uint32_t block);
+
+/* --- feed.c ---------------------------------------------------------------------------------- */
+
+/* Sends a programme. It is the first member of its owner. Channels are opened and closed, which may
+ * take seconds, by OBS's thread for what is destroyed, one after the other; no call blocks. */
+struct feed {
+    /* Called there, with what feed_set() returned and NULL, or why the channels cannot be opened.
+     * May be NULL. */
+    void (*opened)(struct feed *feed, uint64_t number, const char *error);
+    uint64_t number;             /* counts calls of feed_set(); atomic */
+    char error[GPUD_REASON_MAX]; /* why they are not open */
+    struct feed_stream {
+        pthread_mutex_t lock; /* held for a copy at most, for what follows */
+        struct gpud_sender *sender;
+        union {
+            struct video_output_info video;
+            struct obs_audio_info audio;
+        } configured; /* what the sender was configured for */
+        uint64_t sent, dropped;
+    } stream[STREAMS];
+};
+void feed_init(struct feed *feed);
+
+/* Closes the channels and frees the owner, by bfree(), later. */
+void feed_destroy(struct feed *feed);
+
+/* Sends to the address of the settings, which are copied; NULL, or no address: nowhere. Returns a
+ * number of its own. */
+uint64_t feed_set(struct feed *feed, obs_data_t *settings);
+
+/* A picture, or samples of OBS's sound, which are copied into the senders' slots. */
+void feed_picture(struct feed *feed, const struct video_output_info *video,
+                  const struct video_data *data);
+void feed_sound(struct feed *feed, const struct audio_data *data);
+
+/* Returns false if the channels are not open. info and dropped, of the picture, may be NULL. */
+bool feed_get_info(struct feed *feed, struct gpud_sender_info *info, uint64_t *dropped);
+
+/* --- what registers ------------------------------------------------------------------------- */
+
+extern const struct obs_source_info source_info, filter_info;
+
+/* output.c: the output, its menu, and requests of obs-websocket. */
+void output_load(void);
+void output_post_load(void);
+void output_unload(void);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What OBS renders, with its sound, to a channel. It is started and stopped in the tools menu, and
+ * by requests of obs-websocket to the vendor "gpudirect". */
+#include "obs.h"
+
+#include <obs-frontend-api.h>
+
+/* === the output ============================================================================== */
+
+struct output {
+    struct feed feed;
+    obs_output_t *output;
+    struct video_output_info video;
+    uint64_t pending; /* of the feed; 0: none. Under the lock, as what follows */
+    bool capturing;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *output_get_name(void *data)
+{
+    return obs_module_text("Output");
+}
+
+/* OBS renders for it once its channels are open. */
+static void output_opened(struct feed *feed, uint64_t number, const char *error)
+{
+    struct output *self = (struct output *)feed;
+
+    pthread_mutex_lock(&lock);
+    bool current = self->pending == number;
+    if (current)
+        self->pending = 0;
+    if (current && !error)
+        self->capturing = obs_output_begin_data_capture(self->output, 0);
+    else if (current)
+        obs_output_signal_stop(self->output, OBS_OUTPUT_ERROR);
+    pthread_mutex_unlock(&lock);
+}
+
+static void *output_create(obs_data_t *settings, obs_output_t *output)
+{
+    struct output *self = bzalloc(sizeof(*self));
+
+    feed_init(&self->feed);
+    self->feed.opened = output_opened;
+    self->output = output;
+    return self;
+}
+
+static void output_destroy(void *data)
+{
+    struct output *self = data;
+
+    pthread_mutex_lock(&lock);
+    self->pending = 0;
+    pthread_mutex_unlock(&lock);
+    feed_destroy(&self->feed);
+}
+
+/* Under the lock, as output_stop(). */
+static bool output_start(void *data)
+{
+    struct output *self = data;
+    struct gpud_media media;
+
+    if (!obs_output_can_begin_data_capture(self->output, 0))
+        return false;
+    self->video = *video_output_get_info(obs_output_video(self->output));
+    self->video.name = NULL;
+    if (!media_from_video(&media, &self->video)) {
+        obs_output_set_last_error(self->output, obs_module_text("NoFormat"));
+        return false;
+    }
+    obs_data_t *settings = obs_output_get_settings(self->output);
+    bool named = *obs_data_get_string(settings, "address");
+    if (named)
+        self->pending = feed_set(&self->feed, settings);
+    else
+        obs_output_set_last_error(self->output, obs_module_text("NoAddress"));
+    obs_data_release(settings);
+    return named;
+}
+
+static void output_stop(void *data, uint64_t time)
+{
+    struct output *self = data;
+
+    feed_set(&self->feed, NULL);
+    if (self->capturing)
+        obs_output_end_data_capture(self->output);
+    self->pending = 0;
+    self->capturing = false;
+}
+
+static void output_raw_video(void *data, struct video_data *frame)
+{
+    struct output *self = data;
+
+    feed_picture(&self->feed, &self->video, frame);
+}
+
+static void output_raw_audio(void *data, struct audio_data *frames)
+{
+    feed_sound(data, frames);
+}
+
+static void output_get_defaults(obs_data_t *settings)
+{
+    obs_data_set_default_string(settings, "address", "obs");
+}
+
+static const struct obs_output_info output_info = {
+    .id = "gpudirect_output",
+    .flags = OBS_OUTPUT_AV,
+    .get_name = output_get_name,
+    .create = output_create,
+    .destroy = output_destroy,
+    .start = output_start,
+    .stop = output_stop,
+    .raw_video = output_raw_video,
+    .raw_audio = output_raw_audio,
+    .get_defaults = output_get_defaults,
+};
+
+/* === the programme's output ================================================================== */
+/* OBS has a dialog for the properties of sources alone, so that the output's settings are those of
+ * a source, which is in no list. Both are there from the plugin's load to the end of OBS. */
+
+static obs_output_t *programme;
+static obs_source_t *dialog;
+
+static bool programme_start(void)
+{
+    obs_data_t *settings = obs_source_get_settings(dialog);
+    struct output *self = obs_obj_get_data(programme);
+
+    pthread_mutex_lock(&lock);
+    bool started = self->pending || obs_output_active(programme);
+    if (!started) {
+        obs_output_update(programme, settings);
+        started = obs_output_start(programme);
+    }
+    pthread_mutex_unlock(&lock);
+    obs_data_release(settings);
+    return started;
+}
+
+/* OBS ignores a stop before the channels are open. */
+static void programme_stop(void)
+{
+    struct output *self = obs_obj_get_data(programme);
+
+    pthread_mutex_lock(&lock);
+    if (self->pending)
+        output_stop(self, 0);
+    else
+        obs_output_stop(programme);
+    pthread_mutex_unlock(&lock);
+}
+
+static bool dialog_on_start(obs_properties_t *props, obs_property_t *property, void *data)
+{
+    programme_start();
+    return false;
+}
+
+static bool dialog_on_stop(obs_properties_t *props, obs_property_t *property, void *data)
+{
+    programme_stop();
+    return false;
+}
+
+static void *dialog_create(obs_data_t *settings, obs_source_t *source)
+{
+    return source;
+}
+
+static void dialog_destroy(void *data)
+{
+}
+
+/* The settings are OBS's, not of a collection of scenes. */
+static void dialog_update(void *data, obs_data_t *settings)
+{
+    char *folder = obs_module_config_path("");
+    char *path = obs_module_config_path("output.json");
+
+    if (os_mkdirs(folder) == MKDIR_ERROR || !obs_data_save_json_safe(settings, path, "tmp", "bak"))
+        plugin_log(LOG_WARNING, path, "the output's settings cannot be saved there");
+    bfree(folder);
+    bfree(path);
+}
+
+static obs_properties_t *dialog_get_properties(void *data)
+{
+    obs_properties_t *props = obs_properties_create();
+
+    endpoint_add_properties(props, false);
+    obs_properties_add_bool(props, "autostart", obs_module_text("Autostart"));
+    obs_properties_add_button(props, "start", obs_module_text("Start"), dialog_on_start);
+    obs_properties_add_button(props, "stop", obs_module_text("Stop"), dialog_on_stop);
+    return props;
+}
+
+static const struct obs_source_info dialog_info = {
+    .id = "gpudirect_output_settings",
+    .type = OBS_SOURCE_TYPE_INPUT,
+    .output_flags = OBS_SOURCE_CAP_DISABLED,
+    .get_name = output_get_name,
+    .create = dialog_create,
+    .destroy = dialog_destroy,
+    .update = dialog_update,
+    .get_defaults = output_get_defaults,
+    .get_properties = dialog_get_properties,
+};
+
+static void dialog_open(void *data)
+{
+    obs_frontend_open_source_properties(dialog);
+}
+
+/* === requests ================================================================================ */
+
+static void request_status(obs_data_t *request, obs_data_t *response, void *data)
+{
+    struct output *self = obs_obj_get_data(programme);
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+    obs_data_t *settings = obs_output_get_settings(programme);
+    uint64_t dropped = 0;
+
+    bool open = feed_get_info(&self->feed, &info, &dropped);
+    obs_data_set_string(response, "address", obs_data_get_string(settings, "address"));
+    obs_data_set_bool(response, "active", obs_output_active(programme));
+    obs_data_set_int(response, "receivers", open ? info.receivers : 0);
+    obs_data_set_int(response, "frames", open ? (long long)info.frames : 0);
+    obs_data_set_int(response, "dropped", (long long)dropped);
+    obs_data_set_string(response, "error", self->feed.error);
+    obs_data_release(settings);
+}
+
+static void request_start(obs_data_t *request, obs_data_t *response, void *data)
+{
+    obs_data_t *settings = obs_data_create();
+
+    if (obs_data_has_user_value(request, "address")) {
+        obs_data_set_string(settings, "address", obs_data_get_string(request, "address"));
+        obs_source_update(dialog, settings);
+    }
+    obs_data_release(settings);
+    obs_data_set_bool(response, "started", programme_start());
+    request_status(request, response, data);
+}
+
+static void request_stop(obs_data_t *request, obs_data_t *response, void *data)
+{
+    programme_stop();
+    request_status(request, response, data);
+}
+
+/* What obs-websocket-api.h does, which Debian does not package. Without obs-websocket there are no
+ * such procedures, and nothing happens. */
+static void request_register(void)
+{
+    static struct {
+        const char *name;
+        struct {
+            void (*call)(obs_data_t *request, obs_data_t *response, void *data);
+            void *data;
+        } callback;
+    } requests[] = {{"StartOutput", {request_start}},
+                    {"StopOutput", {request_stop}},
+                    {"GetStatus", {request_status}}};
+    calldata_t call = {0};
+
+    proc_handler_call(obs_get_proc_handler(), "obs_websocket_api_get_ph", &call);
+    proc_handler_t *websocket = calldata_ptr(&call, "ph");
+    calldata_set_string(&call, "name", "gpudirect");
+    if (websocket)
+        proc_handler_call(websocket, "vendor_register", &call);
+    for (size_t i = 0; websocket && i < sizeof(requests) / sizeof(*requests); i++) {
+        calldata_set_string(&call, "type", requests[i].name);
+        calldata_set_ptr(&call, "callback", &requests[i].callback);
+        proc_handler_call(websocket, "vendor_request_register", &call);
+    }
+    calldata_free(&call);
+}
+
+/* === loading ================================================================================= */
+
+static void output_on_event(enum obs_frontend_event event, void *data)
+{
+    obs_data_t *settings = event == OBS_FRONTEND_EVENT_FINISHED_LOADING && dialog
+                               ? obs_source_get_settings(dialog)
+                               : NULL;
+
+    if (settings && obs_data_get_bool(settings, "autostart"))
+        programme_start();
+    obs_data_release(settings);
+}
+
+void output_load(void)
+{
+    obs_register_output(&output_info);
+    obs_register_source(&dialog_info);
+    obs_frontend_add_event_callback(output_on_event, NULL);
+    obs_frontend_add_tools_menu_item(obs_module_text("Menu"), dialog_open, NULL);
+}
+
+void output_post_load(void)
+{
+    char *path = obs_module_config_path("output.json");
+    obs_data_t *settings = obs_data_create_from_json_file_safe(path, "bak");
+
+    dialog = obs_source_create_private(dialog_info.id, obs_module_text("Output"), settings);
+    programme = obs_output_create(output_info.id, "gpudirect", settings, NULL);
+    request_register();
+    obs_data_release(settings);
+    bfree(path);
+}
+
+void output_unload(void)
+{
+    obs_frontend_remove_event_callback(output_on_event, NULL);
+    obs_output_release(programme);
+    obs_source_release(dialog);
+}
