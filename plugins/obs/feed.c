@@ -38,13 +38,7 @@ static void feed_open(struct feed *feed, obs_data_t *settings, uint64_t number)
     for (int i = 0; i < STREAMS && error.status == GPUD_OK; i++) {
         struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
         endpoint_read(&end, settings, i);
-        params.address = end.address;
-        params.name = "OBS";
-        params.slow_receiver = GPUD_SLOW_DROP_OLDEST;
-        params.psk_file = end.psk_file;
-        params.tls_certificate = end.tls_certificate;
-        params.tls_key = end.tls_key;
-        params.tls_ca = end.tls_ca;
+        ENDPOINT_SET(params, end);
         gpud_sender_create(plugin_context, &params, &senders[i], &error);
     }
     if (error.status != GPUD_OK)

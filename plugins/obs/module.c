@@ -18,10 +18,7 @@ void plugin_log(int level, const char *what, const char *reason)
 
 static void plugin_on_log(void *user, enum gpud_log_level level, const char *area, const char *text)
 {
-    plugin_log(level == GPUD_LOG_ERROR     ? LOG_ERROR
-               : level == GPUD_LOG_WARNING ? LOG_WARNING
-                                           : LOG_INFO,
-               area, text);
+    plugin_log(100 * (int)level, area, text); /* from LOG_ERROR, 100, to LOG_DEBUG, 400 */
 }
 
 obs_data_t *plugin_copy_settings(obs_data_t *settings)

@@ -29,6 +29,13 @@ struct endpoint {
 };
 void endpoint_read(struct endpoint *endpoint, obs_data_t *settings, int stream);
 
+/* What it says into the parameters of a sender or a receiver. */
+#define ENDPOINT_SET(params, endpoint)                                                             \
+    ((params).address = (endpoint).address, (params).psk_file = (endpoint).psk_file,               \
+     (params).tls_certificate = (endpoint).tls_certificate, (params).tls_key = (endpoint).tls_key, \
+     (params).tls_ca = (endpoint).tls_ca, (params).name = "OBS",                                   \
+     (params).slow_receiver = GPUD_SLOW_DROP_OLDEST)
+
 /* Adds them to a dialog, with a list of channels if the end receives. */
 void endpoint_add_properties(obs_properties_t *props, bool receives);
 

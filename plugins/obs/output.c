@@ -161,15 +161,12 @@ static void programme_stop(void)
     pthread_mutex_unlock(&lock);
 }
 
-static bool dialog_on_start(obs_properties_t *props, obs_property_t *property, void *data)
+static bool dialog_on_button(obs_properties_t *props, obs_property_t *property, void *data)
 {
-    programme_start();
-    return false;
-}
-
-static bool dialog_on_stop(obs_properties_t *props, obs_property_t *property, void *data)
-{
-    programme_stop();
+    if (strcmp(obs_property_name(property), "start") == 0)
+        programme_start();
+    else
+        programme_stop();
     return false;
 }
 
@@ -199,9 +196,8 @@ static obs_properties_t *dialog_get_properties(void *data)
     obs_properties_t *props = obs_properties_create();
 
     endpoint_add_properties(props, false);
-    obs_properties_add_bool(props, "autostart", obs_module_text("Autostart"));
-    obs_properties_add_button(props, "start", obs_module_text("Start"), dialog_on_start);
-    obs_properties_add_button(props, "stop", obs_module_text("Stop"), dialog_on_stop);
+    obs_properties_add_button(props, "start", obs_module_text("Start"), dialog_on_button);
+    obs_properties_add_button(props, "stop", obs_module_text("Stop"), dialog_on_button);
     return props;
 }
 
@@ -290,22 +286,10 @@ static void request_register(void)
 
 /* === loading ================================================================================= */
 
-static void output_on_event(enum obs_frontend_event event, void *data)
-{
-    obs_data_t *settings = event == OBS_FRONTEND_EVENT_FINISHED_LOADING && dialog
-                               ? obs_source_get_settings(dialog)
-                               : NULL;
-
-    if (settings && obs_data_get_bool(settings, "autostart"))
-        programme_start();
-    obs_data_release(settings);
-}
-
 void output_load(void)
 {
     obs_register_output(&output_info);
     obs_register_source(&dialog_info);
-    obs_frontend_add_event_callback(output_on_event, NULL);
     obs_frontend_add_tools_menu_item(obs_module_text("Menu"), dialog_open, NULL);
 }
 
@@ -323,7 +307,6 @@ void output_post_load(void)
 
 void output_unload(void)
 {
-    obs_frontend_remove_event_callback(output_on_event, NULL);
     obs_output_release(programme);
     obs_source_release(dialog);
 }

@@ -2,10 +2,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A source: picture and sound of a channel. Each stream has a thread, which alone waits for its
- * sender; OBS's threads only change the settings. */
+ * sender. OBS's thread for what is destroyed starts and ends them, one source after the other. */
 #include "obs.h"
 
-/* The longest time until a thread looks at the settings. */
+/* How often a thread looks whether pictures have stopped. */
 #define WAIT_NS (50 * GPUD_MSEC)
 
 /* How long pictures are watched for the shortest time that one takes. */
@@ -26,8 +26,7 @@ struct stream {
     struct source *source;
     int number;
     pthread_t thread;
-    os_event_t *wake;
-    struct gpud_receiver *receiver; /* under the source's lock */
+    struct gpud_receiver *receiver; /* NULL: there is no thread, either */
     /* the thread's, as all that follows */
     struct gpud_media media;
     struct obs_source_frame frame;
@@ -41,11 +40,10 @@ struct stream {
 
 struct source {
     obs_source_t *source;
+    obs_data_t *settings; /* of the threads; NULL: there are none */
+    bool ending;          /* atomic */
     struct stream stream[STREAMS];
-    pthread_mutex_t lock; /* for what follows */
-    obs_data_t *settings;
-    uint64_t generation; /* of the settings */
-    bool ending;
+    pthread_mutex_t lock;             /* for what follows */
     char status[GPUD_MEDIA_TEXT_MAX]; /* of the picture */
     /* The sender's times on OBS's clock, the same for picture and sound. */
     struct times {
@@ -241,114 +239,101 @@ static void stream_replace(struct stream *stream, const char *lost)
 /* Reports why there are no frames, once. A programme without sound is common. */
 static void stream_report(struct stream *stream, const struct gpud_error *error)
 {
-    if (error->status == stream->reported)
-        return;
-    stream->reported = error->status;
-    stream_set_status(stream, error->reason);
-    if (error->status != GPUD_TIMEOUT && error->status != GPUD_AGAIN)
+    if (error->status != GPUD_TIMEOUT && error->status != stream->reported)
         plugin_log(LOG_INFO, obs_source_get_name(stream->source->source), error->reason);
-}
-
-static bool stream_is_current(struct stream *stream, uint64_t generation)
-{
-    pthread_mutex_lock(&stream->source->lock);
-    bool current = generation == stream->source->generation;
-    pthread_mutex_unlock(&stream->source->lock);
-    return current;
-}
-
-/* Receives until the settings change. */
-static void stream_follow(struct stream *stream, obs_data_t *settings, uint64_t generation)
-{
-    struct gpud_error error = {.status = GPUD_OK};
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_receiver *receiver = NULL;
-    uint64_t lost_ns = (uint64_t)obs_data_get_int(settings, "lost_ms") * GPUD_MSEC;
-    struct endpoint end;
-
-    endpoint_read(&end, settings, stream->number);
-    params.address = end.address;
-    params.name = "OBS";
-    params.slow_receiver = GPUD_SLOW_DROP_OLDEST;
-    params.on_event = stream_on_event;
-    params.user = stream;
-    params.psk_file = end.psk_file;
-    params.tls_certificate = end.tls_certificate;
-    params.tls_key = end.tls_key;
-    params.tls_ca = end.tls_ca;
-    if (end.address[0])
-        gpud_receiver_create(plugin_context, &params, &receiver, &error);
-    pthread_mutex_lock(&stream->source->lock);
-    stream->receiver = receiver;
-    pthread_mutex_unlock(&stream->source->lock);
-    while (stream_is_current(stream, generation)) {
-        struct gpud_frame *frame = NULL;
-        enum gpud_status status =
-            receiver ? gpud_receiver_acquire(receiver, WAIT_NS, &frame, &error) : error.status;
-        if (frame) {
-            stream_take(stream, frame);
-            gpud_frame_release(&frame);
-            stream->reported = GPUD_OK;
-        } else {
-            stream_report(stream, &error);
-            if (status != GPUD_TIMEOUT)
-                os_event_timedwait(stream->wake, WAIT_NS / GPUD_MSEC);
-        }
-        if (stream->shown_at && !stream->replaced && os_gettime_ns() - stream->shown_at > lost_ns)
-            stream_replace(stream, obs_data_get_string(settings, "lost"));
-    }
-    pthread_mutex_lock(&stream->source->lock);
-    stream->receiver = NULL;
-    pthread_mutex_unlock(&stream->source->lock);
-    gpud_receiver_destroy(&receiver);
+    if (error->status != stream->reported)
+        stream_set_status(stream, error->reason);
+    stream->reported = error->status;
 }
 
 static void *stream_run(void *data)
 {
     struct stream *stream = data;
-    struct source *source = stream->source;
+    struct gpud_error error;
+    obs_data_t *settings = stream->source->settings;
+    uint64_t lost_ns = (uint64_t)obs_data_get_int(settings, "lost_ms") * GPUD_MSEC;
 
     os_set_thread_name(stream->number == STREAM_SOUND ? "gpudirect sound" : "gpudirect picture");
-    pthread_mutex_lock(&source->lock);
-    while (!source->ending) {
-        obs_data_t *settings = source->settings;
-        uint64_t generation = source->generation;
-        obs_data_addref(settings);
-        pthread_mutex_unlock(&source->lock);
-        stream_follow(stream, settings, generation);
-        obs_data_release(settings);
-        pthread_mutex_lock(&source->lock);
+    while (!__atomic_load_n(&stream->source->ending, __ATOMIC_RELAXED)) {
+        struct gpud_frame *frame = NULL;
+        enum gpud_status status = gpud_receiver_acquire(stream->receiver, WAIT_NS, &frame, &error);
+        if (status == GPUD_OK) {
+            stream_take(stream, frame);
+            gpud_frame_release(&frame);
+            stream->reported = GPUD_OK;
+        } else if (status != GPUD_AGAIN) {
+            stream_report(stream, &error);
+            if (status != GPUD_TIMEOUT)
+                os_sleep_ms(WAIT_NS / GPUD_MSEC);
+        }
+        if (stream->shown_at && !stream->replaced && os_gettime_ns() - stream->shown_at > lost_ns)
+            stream_replace(stream, obs_data_get_string(settings, "lost"));
     }
-    pthread_mutex_unlock(&source->lock);
-    bfree(stream->scratch);
     return NULL;
+}
+
+static void stream_open(struct stream *stream)
+{
+    struct gpud_error error;
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct endpoint end;
+
+    endpoint_read(&end, stream->source->settings, stream->number);
+    ENDPOINT_SET(params, end);
+    params.on_event = stream_on_event;
+    params.user = stream;
+    if (gpud_receiver_create(plugin_context, &params, &stream->receiver, &error) != GPUD_OK)
+        stream_report(stream, &error);
+    else if (pthread_create(&stream->thread, NULL, stream_run, stream) != 0)
+        gpud_receiver_destroy(&stream->receiver);
+}
+
+static void source_close(struct source *source)
+{
+    __atomic_store_n(&source->ending, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < STREAMS; i++)
+        if (source->stream[i].receiver)
+            gpud_receiver_interrupt(source->stream[i].receiver, true);
+    for (int i = 0; i < STREAMS; i++)
+        if (source->stream[i].receiver) {
+            pthread_join(source->stream[i].thread, NULL);
+            gpud_receiver_destroy(&source->stream[i].receiver);
+        }
+    obs_data_release(source->settings);
+    source->settings = NULL;
 }
 
 /* === what OBS calls ========================================================================== */
 
+struct task {
+    struct source *source;
+    obs_data_t *settings;
+};
+
+static void source_follow(void *data)
+{
+    struct task *task = data;
+    struct source *source = task->source;
+
+    source_close(source);
+    source->settings = task->settings;
+    source->ending = false;
+    for (int i = 0; i < STREAMS && *obs_data_get_string(source->settings, "address"); i++)
+        stream_open(&source->stream[i]);
+    bfree(task);
+}
+
+static void source_update(void *data, obs_data_t *settings)
+{
+    struct task *task = bzalloc(sizeof(*task));
+
+    *task = (struct task){data, plugin_copy_settings(settings)};
+    obs_queue_task(OBS_TASK_DESTROY, source_follow, task, false);
+}
+
 static const char *source_get_name(void *data)
 {
     return obs_module_text("Source");
-}
-
-/* Has the threads follow these settings; NULL: end. */
-static void source_update(void *data, obs_data_t *settings)
-{
-    struct source *source = data;
-
-    pthread_mutex_lock(&source->lock);
-    if (settings) {
-        obs_data_release(source->settings);
-        source->settings = plugin_copy_settings(settings);
-    }
-    source->ending = !settings;
-    source->generation++;
-    for (int i = 0; i < STREAMS; i++) {
-        if (source->stream[i].receiver)
-            gpud_receiver_interrupt(source->stream[i].receiver, true);
-        os_event_signal(source->stream[i].wake);
-    }
-    pthread_mutex_unlock(&source->lock);
 }
 
 /* OBS has just chosen the picture for this tick. */
@@ -363,17 +348,15 @@ static void source_video_tick(void *data, float seconds)
     pthread_mutex_unlock(&source->lock);
 }
 
+/* OBS calls it behind what was queued. */
 static void source_destroy(void *data)
 {
     struct source *source = data;
 
-    source_update(source, NULL);
-    for (int i = 0; i < STREAMS; i++) {
-        pthread_join(source->stream[i].thread, NULL);
-        os_event_destroy(source->stream[i].wake);
-    }
+    source_close(source);
+    bfree(source->stream[STREAM_PICTURE].scratch);
+    bfree(source->stream[STREAM_SOUND].scratch);
     pthread_mutex_destroy(&source->lock);
-    obs_data_release(source->settings);
     bfree(source);
 }
 
@@ -382,15 +365,12 @@ static void *source_create(obs_data_t *settings, obs_source_t *obs)
     struct source *source = bzalloc(sizeof(*source));
 
     source->source = obs;
-    source->settings = plugin_copy_settings(settings);
     pthread_mutex_init(&source->lock, NULL);
     for (int i = 0; i < STREAMS; i++) {
-        struct stream *stream = &source->stream[i];
-        *stream = (struct stream){.source = source, .number = i};
-        if (os_event_init(&stream->wake, OS_EVENT_TYPE_AUTO) != 0 ||
-            pthread_create(&stream->thread, NULL, stream_run, stream) != 0)
-            bcrash("gpudirect: no thread can be made for a source");
+        source->stream[i].source = source;
+        source->stream[i].number = i;
     }
+    source_update(source, settings);
     return source;
 }
 
