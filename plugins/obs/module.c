@@ -123,7 +123,7 @@ static void channels_on_dialog_closed(void *param)
     pthread_mutex_unlock(&channels.lock);
 }
 
-void endpoint_add_properties(obs_properties_t *props, bool receives)
+void endpoint_add_address(obs_properties_t *props, bool receives)
 {
     if (receives) {
         obs_property_t *list =
@@ -141,7 +141,12 @@ void endpoint_add_properties(obs_properties_t *props, bool receives)
     } else {
         obs_properties_add_text(props, "address", obs_module_text("Address"), OBS_TEXT_DEFAULT);
     }
+}
+
+void endpoint_add_files(obs_properties_t *props)
+{
     obs_properties_t *network = obs_properties_create();
+
     for (int i = 0; i < 4; i++)
         obs_properties_add_path(network, file_names[i], obs_module_text(file_names[i]),
                                 OBS_PATH_FILE, NULL, NULL);

@@ -36,8 +36,9 @@ void endpoint_read(struct endpoint *endpoint, obs_data_t *settings, int stream);
      (params).tls_ca = (endpoint).tls_ca, (params).name = "OBS",                                   \
      (params).slow_receiver = GPUD_SLOW_DROP_OLDEST)
 
-/* Adds them to a dialog, with a list of channels if the end receives. */
-void endpoint_add_properties(obs_properties_t *props, bool receives);
+/* Add them to a dialog, with a list of channels if the end receives. */
+void endpoint_add_address(obs_properties_t *props, bool receives);
+void endpoint_add_files(obs_properties_t *props);
 
 /* A copy that another thread may read. */
 obs_data_t *plugin_copy_settings(obs_data_t *settings);

@@ -195,9 +195,10 @@ static obs_properties_t *dialog_get_properties(void *data)
 {
     obs_properties_t *props = obs_properties_create();
 
-    endpoint_add_properties(props, false);
+    endpoint_add_address(props, false);
     obs_properties_add_button(props, "start", obs_module_text("Start"), dialog_on_button);
     obs_properties_add_button(props, "stop", obs_module_text("Stop"), dialog_on_button);
+    endpoint_add_files(props);
     return props;
 }
 

@@ -106,10 +106,17 @@ static void stream_set_status(struct stream *stream, const char *text)
     pthread_mutex_unlock(&stream->source->lock);
 }
 
+static void stream_describe(struct stream *stream)
+{
+    char text[GPUD_MEDIA_TEXT_MAX] = "";
+
+    gpud_media_to_string(&stream->media, text, sizeof(text), NULL);
+    stream_set_status(stream, stream->refusal ? stream->refusal : text);
+}
+
 static void stream_on_event(void *user, enum gpud_event event, const void *data)
 {
     struct stream *stream = user;
-    char text[GPUD_MEDIA_TEXT_MAX] = "";
 
     if (event != GPUD_EVENT_FORMAT)
         return;
@@ -119,10 +126,9 @@ static void stream_on_event(void *user, enum gpud_event event, const void *data)
         stream->refusal = media_to_frame(&stream->media.picture, &stream->frame);
     else if (stream->media.kind != GPUD_MEDIA_AUDIO)
         stream->refusal = "OBS has pictures and sound alone";
-    gpud_media_to_string(&stream->media, text, sizeof(text), NULL);
     if (stream->refusal)
-        plugin_log(LOG_WARNING, text, stream->refusal);
-    stream_set_status(stream, stream->refusal ? stream->refusal : text);
+        plugin_log(LOG_WARNING, obs_source_get_name(stream->source->source), stream->refusal);
+    stream_describe(stream);
 }
 
 /* OBS copies the picture into one of its own: its asynchronous sources take none by reference. */
@@ -260,6 +266,8 @@ static void *stream_run(void *data)
         if (status == GPUD_OK) {
             stream_take(stream, frame);
             gpud_frame_release(&frame);
+            if (stream->reported != GPUD_OK)
+                stream_describe(stream);
             stream->reported = GPUD_OK;
         } else if (status != GPUD_AGAIN) {
             stream_report(stream, &error);
@@ -385,7 +393,7 @@ static obs_properties_t *source_get_properties(void *data)
     struct source *source = data;
     obs_properties_t *props = obs_properties_create();
 
-    endpoint_add_properties(props, true);
+    endpoint_add_address(props, true);
     obs_property_t *lost = obs_properties_add_list(props, "lost", obs_module_text("Lost"),
                                                    OBS_COMBO_TYPE_LIST, OBS_COMBO_FORMAT_STRING);
     obs_property_list_add_string(lost, obs_module_text("Hold"), "hold");
@@ -399,6 +407,7 @@ static obs_properties_t *source_get_properties(void *data)
         obs_properties_add_text(props, "status", source->status, OBS_TEXT_INFO);
         pthread_mutex_unlock(&source->lock);
     }
+    endpoint_add_files(props);
     return props;
 }
 

@@ -30,6 +30,7 @@ INCLUDED = {
     "plugins/python/README.md": "reference/python.md",
     "plugins/rust/README.md": "reference/rust.md",
     "plugins/dgma-layer/README.md": "reference/dgma-layer.md",
+    "plugins/obs/README.md": "reference/obs.md",
     "tools/README.md": "reference/tools.md",
     "pipelines/container/README.md": "cookbook/containers.md",
     "core/NEWS.md": "reference/news.md",
