@@ -165,7 +165,8 @@ static void stream_show(struct stream *stream, uint8_t *data, const struct gpud_
     const struct gpud_fraction *rate = &stream->media.picture.rate;
     struct times *times = &stream->source->times;
 
-    if (time == 0)
+    /* In a burst, behind a pause, times go back until the map has followed; OBS's must not. */
+    if (time <= stream->shown)
         return;
     for (uint32_t i = 0; i < info->layout.planes; i++) {
         stream->frame.data[i] = data + info->layout.plane[i].offset;
