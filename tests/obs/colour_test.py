@@ -25,27 +25,29 @@ def expected(matrix, full):
     return [min(max(255 * value, 0), 255) for value in (r, g, b)]
 
 
+PACKED = {"RGBA": (*RGB, 255), "BGRA": (*RGB[::-1], 255), "BGRx": (*RGB[::-1], 7), "BGR": RGB[::-1]}
+
+
 def paint(frame, number):
-    planes = {name: numpy.asarray(plane) for name, plane in frame.planes.items()} if "RG" not in frame.format and \
-        "BGR" not in frame.format and frame.format not in ("UYVY", "YUY2") else {}
     y, u, v = YUV
-    for name, plane in planes.items():
-        deep = plane.dtype == numpy.uint16
-        unit = 256 if frame.format.startswith("P0") else 4 if deep else 1
-        if name == "UV":
-            plane[:, :, 0], plane[:, :, 1] = u * unit, v * unit
-        else:
-            plane[:] = {"Y": y, "U": u, "V": v}[name] * unit
-    if not planes:
-        pixels = numpy.asarray(frame)
-        packed = {"UYVY": None, "YUY2": None, "RGBA": (*RGB, 255), "BGRA": (*RGB[::-1], 255), "BGRx": (*RGB[::-1], 7),
-                  "BGR": RGB[::-1]}[frame.format]
-        if packed:
-            pixels[:] = packed
-        else:
-            luma = 1 if frame.format == "UYVY" else 0
-            pixels[:, :, luma] = y
-            pixels[:, 0::2, 1 - luma], pixels[:, 1::2, 1 - luma] = u, v
+    if frame.format in PACKED:
+        numpy.asarray(frame)[:] = PACKED[frame.format]
+    elif frame.format in ("UYVY", "YUY2"):
+        pixels, luma = numpy.asarray(frame), 1 if frame.format == "UYVY" else 0
+        pixels[:, :, luma] = y
+        pixels[:, 0::2, 1 - luma], pixels[:, 1::2, 1 - luma] = u, v
+    elif frame.format == "v210":
+        words = [first << 2 | second << 12 | third << 22
+                 for first, second, third in ((u, y, v), (y, u, y), (v, y, u), (y, v, y))]
+        numpy.asarray(frame.raw).view(numpy.uint32).reshape(-1, 4)[:] = words
+    else:
+        for name, plane in frame.planes.items():
+            plane = numpy.asarray(plane)
+            unit = 256 if frame.format.startswith("P0") else 4 if plane.dtype == numpy.uint16 else 1
+            if name == "UV":
+                plane[:, :, 0], plane[:, :, 1] = u * unit, v * unit
+            else:
+                plane[:] = {"Y": y, "U": u, "V": v}[name] * unit
 
 
 CASES = [("I420", "bt709", False), ("NV12", "bt601", False), ("I420", "bt709", True), ("Y42B", "bt709", False),
@@ -56,7 +58,9 @@ CASES = [("I420", "bt709", False), ("NV12", "bt601", False), ("I420", "bt709", T
 
 def check_formats():
     with Studio() as studio:
-        for number, (name, matrix, full) in enumerate(CASES):
+        version = [int(part) for part in studio.ask("GetVersion")["obsVersion"].split(".")]
+        cases = CASES + ([("v210", "bt709", False)] if version >= [30, 1] else [])
+        for number, (name, matrix, full) in enumerate(cases):
             color = f"colorimetry=(string){FULL[matrix] if full else matrix}" if matrix else "colorimetry=(string)sRGB"
             wanted = expected(matrix, full) if matrix else RGB
             with Programme(f"c{number}", format=name, more=color, paint=paint, sound=False):
@@ -72,7 +76,7 @@ def check_formats():
             studio.add_source("odd", address="odd")
             until("a sentence about a format that OBS does not have",
                   lambda: "OBS has no such format: convert it" in studio.log.read_text())
-    print(f"{len(CASES)} formats are shown with the right colours")
+    print(f"{len(cases)} formats are shown with the right colours")
 
 
 def check_hdr():
