@@ -9,10 +9,10 @@
 
 libgpudirect0, libgpudirect-dev, gstreamer1.0-gpudirect, gpudirect-tools, python3-gpudirect, librust-gpudirect-dev,
 obs-gpudirect, gpudirect-dgma-layer and gpudirect-doc (not if cross compiled), and the source package. With --check it
-also builds them twice and compares, runs lintian, installs and purges them in another fresh Debian, and runs their tests
-there; programs for another processor run under qemu-user, and the tests do not. Unless --suite or --arch says for which,
---check is for Debian 12 and 13 on amd64 and Debian 13 on arm64, into a folder each; it goes on after a failure, and
-says at its end what failed.
+also builds them twice and compares, runs lintian, installs and purges them in another fresh Debian, and runs their
+tests there; programs for another processor run under qemu-user, and the tests do not. Unless --suite or --arch says
+for which, --check is for Debian 12 and 13 on amd64 and Debian 13 on arm64, into a folder each; it goes on after a
+failure, and says at its end what failed.
 """
 
 import argparse
