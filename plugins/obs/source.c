@@ -90,7 +90,9 @@ static uint64_t stream_get_time(struct stream *stream, uint64_t pts, uint64_t no
         }
     }
     if (stream->number == STREAM_PICTURE ? late <= STEP_NS : times->settled)
-        time = pts + (uint64_t)times->offset + (stream->number == STREAM_SOUND ? times->delay : 0);
+        time = pts + (uint64_t)times->offset;
+    if (time && stream->number == STREAM_SOUND)
+        time += times->delay + obs_get_frame_interval_ns() / 2; /* to the tick, on average */
     pthread_mutex_unlock(&source->lock);
     return time;
 }
@@ -156,7 +158,10 @@ static void stream_output(struct stream *stream, uint64_t time)
 }
 
 /* When OBS runs out of pictures it lets the next ones wait by as much, for good. So the time line
- * begins anew then, with a picture twice, that the next one has an interval's time to come. */
+ * begins anew then, with a picture twice, so that the next one has an interval's time to come; half
+ * an interval less, because OBS shows a picture at the first tick that is 2 ms later than its time.
+ * The delay stays what it was if it can: OBS does not move sound that goes on by less than 70 ms.
+ */
 static void stream_show(struct stream *stream, uint8_t *data, const struct gpud_frame_info *info,
                         uint64_t now)
 {
@@ -178,10 +183,14 @@ static void stream_show(struct stream *stream, uint8_t *data, const struct gpud_
     bool begins = !times->begun && now >= stream->shown + times->delay + tick;
     pthread_mutex_unlock(&stream->source->lock);
     if (begins) {
+        uint64_t first = time - ahead + tick / 2;
+        uint64_t as_before = obs_get_video_frame_time() + tick - times->delay;
+        if (as_before < time && now - stream->shown_at < (uint64_t)FAR_NS)
+            first = as_before;
         stream->restarts_ns += RESTART_NS;
-        stream_output(stream, time - ahead);
+        stream_output(stream, first);
         pthread_mutex_lock(&stream->source->lock);
-        times->begun = time - ahead;
+        times->begun = first;
         pthread_mutex_unlock(&stream->source->lock);
     }
     stream_output(stream, time);

@@ -12,7 +12,7 @@ import time
 from studio import DEADLINE, FPS, HEIGHT, RATE, WIDTH, Programme, Studio, check, gpudirect, numpy, read_number, until
 
 SECONDS = 4
-APART = 0.045  # one of OBS's pictures; they are some 5 ms apart on a machine that does nothing else
+APART = 0.03  # less than one of OBS's pictures; mostly it is 1 to 2 ms
 
 
 class Listener:
