@@ -133,6 +133,7 @@ static void filter_destroy(void *data)
 
     obs_remove_main_render_callback(filter_render, filter);
     filter_listen(filter, NULL);
+    obs_weak_source_release(filter->parent); /* of a source that was destroyed before */
     obs_enter_graphics();
     gs_texrender_destroy(filter->render);
     gs_stagesurface_destroy(filter->stage);

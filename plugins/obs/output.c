@@ -287,8 +287,16 @@ static void request_register(void)
 
 /* === loading ================================================================================= */
 
+/* While OBS still renders, which is what the end of an output waits for. */
+static void programme_on_event(enum obs_frontend_event event, void *data)
+{
+    if (event == OBS_FRONTEND_EVENT_EXIT)
+        programme_stop();
+}
+
 void output_load(void)
 {
+    obs_frontend_add_event_callback(programme_on_event, NULL);
     obs_register_output(&output_info);
     obs_register_source(&dialog_info);
     obs_frontend_add_tools_menu_item(obs_module_text("Menu"), dialog_open, NULL);
@@ -308,6 +316,7 @@ void output_post_load(void)
 
 void output_unload(void)
 {
+    obs_frontend_remove_event_callback(programme_on_event, NULL);
     obs_output_release(programme);
     obs_source_release(dialog);
 }

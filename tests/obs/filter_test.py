@@ -33,4 +33,9 @@ with Studio() as studio, Programme("cam1", width=WIDE) as programme:
     studio.ask("SetSourceFilterEnabled", sourceName="programme", filterName="send", filterEnabled=False)
     studio.ask("RemoveSourceFilter", sourceName="programme", filterName="send")
     until("the channel's end", lambda: not any(channel["address"] == "one" for channel in gpudirect.channels()))
+    # Another one stays until OBS ends, whose count of lost memory is looked at then.
+    studio.ask("CreateSourceFilter", sourceName="programme", filterName="again", filterKind="gpudirect_filter",
+               filterSettings={"address": "again"})
+    until("the channel of another filter", lambda: any(channel["address"] == "again" and channel["media"]
+                                                       for channel in gpudirect.channels()))
     print("numbers in order in a scene and out of it, with sound:", media)
