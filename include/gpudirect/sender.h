@@ -279,8 +279,8 @@ GPUD_API void gpud_sender_announce(struct gpud_sender *sender);
  * @return GPUD_OK, or a failure:
  * @retval GPUD_TIMEOUT  a receiver that the sender blocks for gave no slot back
  * @retval GPUD_AGAIN  gpud_sender_interrupt() is in effect
- * @retval GPUD_INVALID  the frame is mapped, its layout is not the sender's, or the timeout is
- *     negative
+ * @retval GPUD_INVALID  there is no frame (*frame is NULL), it is mapped, its layout is not the
+ *     sender's, or the timeout is negative
  */
 GPUD_API enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
                                              int64_t timeout_ns, struct gpud_error *error);

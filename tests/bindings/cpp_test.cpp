@@ -116,6 +116,8 @@ void submit_consumes()
     gpud::frame other(memory, 0, layout);
     CHECK(failure([&] { sender.submit(std::move(other), -1s); }).status == GPUD_INVALID);
     CHECK(!other);
+    CHECK(failure([&] { sender.submit(std::move(other), 1s); }).status == GPUD_INVALID);
+    CHECK(failure([&] { sender.submit_keep(other, 1s); }).status == GPUD_INVALID);
     CHECK(sender.list_links().size() == 1 && sender.list_links()[0].delivered >= 2);
     CHECK(!sender.take_key_request() && sender.fd() >= 0 && receiver.fd() >= 0);
 }

@@ -173,6 +173,9 @@ static unsigned misuse(unsigned unused)
     EXPECT(GPUD_INVALID, "the frame before", gpud_sender_submit_keep(sender, other, 0, &e));
     EXPECT(GPUD_INVALID, "the frame before", gpud_sender_submit_keep(sender, frame, 0, &e));
     gpud_frame_release(&other);
+    EXPECT(GPUD_INVALID, "no frame", gpud_sender_submit(sender, &other, 0, &e));
+    EXPECT(GPUD_INVALID, "no frame", gpud_sender_submit_keep(sender, NULL, 0, &e));
+    EXPECT(GPUD_INVALID, "no frame", gpud_sender_submit_lines(sender, NULL, 1, 0, &e));
     WORKS(gpud_sender_submit_lines(sender, frame, writer.lines, 0, &e));
 
     struct gpud_memory *memory = NEW_MEMORY(sender->device, writer.layout.size);

@@ -1140,6 +1140,14 @@ static enum gpud_status submit_submit(struct gpud_sender *sender, struct gpud_fr
     return status;
 }
 
+static enum gpud_status no_frame(struct gpud_error *error)
+{
+    return gpud_fail(
+        error, GPUD_INVALID,
+        "there is no frame to submit: it was not acquired, or was submitted or released "
+        "before");
+}
+
 static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpud_frame *frame,
                                     enum submission how, struct gpud_error *error)
 {
@@ -1187,6 +1195,8 @@ static enum gpud_status submit_frame(struct gpud_sender *sender, struct gpud_fra
                                      enum submission how, int64_t timeout_ns, bool *delivered,
                                      struct gpud_error *error)
 {
+    if (!frame)
+        return no_frame(error);
     if (timeout_ns < 0)
         return gpud_sender_bad_timeout(error);
     gpud_sender_lock(sender);
@@ -1247,6 +1257,8 @@ enum gpud_status gpud_sender_submit_lines(struct gpud_sender *sender, struct gpu
                                           uint32_t lines, int64_t timeout_ns,
                                           struct gpud_error *error)
 {
+    if (!frame)
+        return no_frame(error);
     const struct gpud_layout *layout = &frame->info.layout;
     enum gpud_status status = GPUD_OK;
     bool delivered = false;
