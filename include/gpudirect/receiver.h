@@ -255,8 +255,9 @@ GPUD_API enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, 
 
 /** A descriptor for epoll, GMainLoop or io_uring, for an application that acquires with a timeout
  * of 0. It is readable when that call may succeed, and sometimes without need: acquire until
- * GPUD_TIMEOUT, which arms the descriptor again. It costs nothing before the first call, and stays
- * the same until the receiver is destroyed, also across connections. Any thread.
+ * GPUD_TIMEOUT, which arms the descriptor again, for edge-triggered loops (EPOLLET), too. It costs
+ * nothing before the first call, and stays the same until the receiver is destroyed, also across
+ * connections. Any thread.
  *
  * @param receiver  the receiver
  * @param fd  set to the descriptor, which is the receiver's: poll it, do not read or close it

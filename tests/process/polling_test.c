@@ -5,6 +5,9 @@
  * nothing, and a flood of them ends the link. */
 #include "actor.h"
 
+#include <poll.h>
+#include <sys/epoll.h>
+
 #define ADDRESS "polled"
 
 static struct background background;
@@ -126,6 +129,83 @@ static void descriptor_beside_acquire(void)
     raw_server_close(&server);
 }
 
+/* --- edge-triggered loops ------------------------------------------------------------------ */
+
+static void count_user_event(void *user, enum gpud_event event, const void *data)
+{
+    *(unsigned *)user += event == GPUD_EVENT_USER;
+}
+
+/* One turn of an edge-triggered loop: waits for an edge, and acquires until GPUD_TIMEOUT. Returns
+ * how many frames came. */
+static unsigned turn(int edges, struct gpud_receiver *receiver, const char *missing)
+{
+    struct epoll_event event;
+    struct gpud_frame *frame;
+    struct gpud_error error;
+    enum gpud_status status;
+    unsigned frames = 0;
+    CHECK(epoll_wait(edges, &event, 1, 5000) == 1, "no edge, and %s is missing", missing);
+    while ((status = gpud_receiver_acquire(receiver, 0, &frame, &error)) == GPUD_OK) {
+        gpud_frame_release(&frame);
+        frames++;
+    }
+    CHECK(status == GPUD_TIMEOUT, "%s", error.reason);
+    return frames;
+}
+
+/* Turns until the receiver has answered. */
+static void turn_until_answer(int edges, struct gpud_receiver *receiver, const char *answer)
+{
+    struct pollfd fd = {.fd = server.fd, .events = POLLIN};
+    while (poll(&fd, 1, 0) == 0)
+        turn(edges, receiver, answer);
+}
+
+static void publish_and_kick(void)
+{
+    struct gpud_message kick = {.type = GPUD_MESSAGE_KICK};
+    uint32_t entry;
+    CHECK(raw_publish(&server, &entry), "no credit");
+    CHECK(raw_send_message(server.fd, &kick), "not sent");
+}
+
+/* Several messages wait, and the kernel announces them by one edge. */
+static void edge_triggered(void)
+{
+    AUTO(gpud_context_destroy) struct gpud_context *context = raw_context();
+    unsigned told = 0, frames = 0;
+    raw_listen(&server, ADDRESS);
+    struct gpud_receiver *receiver =
+        NEW_RECEIVER(context, .address = ADDRESS, .on_event = count_user_event, .user = &told);
+    struct epoll_event wish = {.events = EPOLLIN | EPOLLET};
+    int fd, loop = epoll_create1(EPOLL_CLOEXEC);
+    WORKS(gpud_receiver_get_fd(receiver, &fd, &e));
+    CHECK(loop >= 0 && epoll_ctl(loop, EPOLL_CTL_ADD, fd, &wish) == 0, "no epoll");
+
+    turn(loop, receiver, "the connection");
+    raw_serve(&server, -1, RAW_SERVER_OFFERED);
+    turn_until_answer(loop, receiver, "the ACCEPT of the OFFER behind the HELLO");
+    raw_serve(&server, RAW_SERVER_OFFERED, RAW_SERVER_CANARY);
+    turn_until_answer(loop, receiver, "READY");
+    raw_serve(&server, RAW_SERVER_CANARY, RAW_SERVER_READY);
+
+    struct gpud_message event = {.type = GPUD_MESSAGE_EVENT, .position = server.view.head};
+    event.event.kind = 1;
+    for (int i = 0; i < 5; i++) {
+        CHECK(raw_send_message(server.fd, &event), "not sent");
+        gpud_page_count_message(&server.view);
+    }
+    publish_and_kick();
+    publish_and_kick();
+    while (told < 5 || frames < 2)
+        frames += turn(loop, receiver, told < 5 ? "an event" : "a frame");
+    close(loop);
+    gpud_receiver_destroy(&receiver);
+    raw_hang_up(&server);
+    raw_server_close(&server);
+}
+
 int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
@@ -133,6 +213,7 @@ int main(int argc, char **argv)
         {"unsolicited KICKs", stray_kicks},
         {"a sender that polls is told of credits", polling_sender},
         {"a descriptor that is made while another thread acquires", descriptor_beside_acquire},
+        {"an edge-triggered loop", edge_triggered},
     };
     return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

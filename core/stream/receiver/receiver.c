@@ -72,7 +72,7 @@ bool gpud_receiver_poll_disarm(struct gpud_receiver *receiver)
     struct gpud_receiver_poll *poll = &receiver->poll;
     if (!is_open(poll) || !poll->is_armed)
         return false;
-    bool by_channel = !gpud_loop_drain(&poll->loop);
+    bool by_channel = !gpud_loop_drain(&poll->loop) || poll->was_readable;
     poll->is_armed = false;
     receiver->unread = true; /* KICKs, at least */
     if (receiver->session) {
@@ -574,6 +574,11 @@ static void arm_poll(struct gpud_receiver *receiver)
         gpud_event_raise(poll->loop.event);
     /* Once more after asking. */
     if (by_page && (streaming ? has_something(receiver) : has_test_frame(receiver)))
+        receiver_poll_wake(receiver);
+    /* An edge-triggered loop does not see what was left unread, but every rise of the event. */
+    struct pollfd loop = {.fd = poll->loop.fd, .events = POLLIN};
+    poll->was_readable = ppoll(&loop, 1, &(struct timespec){0}, NULL) == 1;
+    if (poll->was_readable)
         receiver_poll_wake(receiver);
 }
 

@@ -145,6 +145,7 @@ struct gpud_receiver_poll {
     atomic_bool is_open;
     int watched, watched_peer; /* the channel's descriptors; -1: none */
     bool is_armed;
+    bool was_readable; /* once armed: the event says nothing about what else woke the loop */
 };
 
 struct gpud_receiver {
@@ -286,8 +287,8 @@ uint64_t gpud_receiver_add(atomic_uint_fast64_t *word, uint64_t more);
 /* Wakes the acquiring thread, and a loop that polls. Under receiver->lock. */
 void gpud_receiver_rouse(struct gpud_receiver *receiver);
 
-/* Call when the next acquire begins. true: it was armed, and only the channel, or the link that it
- * is switching to, can have woken the loop: if there is nothing to receive, the sender may have
+/* Call when the next acquire begins. true: it was armed, and the channel, or the link that it is
+ * switching to, may have woken the loop: if there is nothing to receive, the sender may have
  * ended. */
 bool gpud_receiver_poll_disarm(struct gpud_receiver *receiver);
 
