@@ -7,10 +7,12 @@ use crate::context::{c_string, Context};
 use crate::error::{call, ns, text, Result};
 use crate::frame::Frame;
 use crate::media::Media;
-use crate::{sys, Texts, Watched};
+use crate::{if_there, sys, Texts};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::os::raw::{c_int, c_short, c_ulong};
+use std::os::unix::io::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, ptr};
@@ -147,7 +149,7 @@ impl CaptureBuilder {
         self.params.control_count = self.controls.len() as u32;
         let mut raw = ptr::null_mut();
         call(|error| unsafe { sys::gpud_capture_create(context.raw(), &self.params, &mut raw, error) })?;
-        let shared = Arc::new(CaptureShared { raw, context: context.clone(), watched: Watched::new() });
+        let shared = Arc::new(CaptureShared { raw, context: context.clone() });
         Ok(Capture { shared, media: None, one_thread: PhantomData })
     }
 }
@@ -188,7 +190,23 @@ pub struct Capture {
 pub struct CaptureShared {
     raw: *mut sys::gpud_capture,
     context: Context,
-    watched: Watched,
+}
+
+/// C's descriptor of a capture is level-triggered. Loops that hear of changes alone, as those of tokio and mio, wake up
+/// again only once it was not readable.
+fn is_readable(fd: RawFd) -> bool {
+    #[repr(C)]
+    struct PollFd {
+        fd: RawFd,
+        events: c_short,
+        revents: c_short,
+    }
+    extern "C" {
+        fn poll(fds: *mut PollFd, count: c_ulong, timeout_ms: c_int) -> c_int;
+    }
+    const POLLIN: c_short = 1;
+    let mut one = PollFd { fd, events: POLLIN, revents: 0 };
+    unsafe { poll(&mut one, 1, 0) == 1 }
 }
 
 crate::object! {
@@ -241,8 +259,13 @@ impl Capture {
 
     /// The next frame if it is there: for event loops, until it gives `None`.
     pub fn try_acquire(&mut self) -> Result<Option<Frame>> {
-        let shared = self.shared.clone();
-        shared.watched.next(|| self.acquire(Duration::ZERO))
+        let fd = self.fd()?.as_raw_fd();
+        loop {
+            match if_there(self.acquire(Duration::ZERO))? {
+                None if is_readable(fd) => {}
+                found => return Ok(found),
+            }
+        }
     }
 
     /// Waits for an unplugged card to come back, after [`Status::NoDevice`](crate::Status).

@@ -8,7 +8,7 @@ use crate::error::{call, ns, Result};
 use crate::frame::{Frame, FrameInfo};
 use crate::media::Media;
 use crate::receiver::{Event, Receiver, ReceiverShared};
-use crate::{sys, Watched};
+use crate::{if_there, sys};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -230,7 +230,7 @@ impl GroupBuilder {
             let raws = raws.as_ptr();
             sys::gpud_group_create(context.raw(), &self.params, raws, count, &mut raw, error)
         })?;
-        Ok(Group { raw, receivers, callbacks, watched: Arc::new(Watched::new()), _context: context.clone() })
+        Ok(Group { raw, receivers, callbacks, _context: context.clone() })
     }
 }
 
@@ -255,7 +255,6 @@ pub struct Group {
     raw: *mut sys::gpud_group, // NULL: it has ended
     receivers: Vec<Receiver>,
     callbacks: Arc<Callbacks>,
-    watched: Arc<Watched>,
     _context: Context,
 }
 
@@ -316,15 +315,12 @@ impl Group {
 
     /// The next instant in order if it is there: for event loops, until it gives `None`.
     pub fn try_acquire(&mut self) -> Result<Option<Instant>> {
-        let watched = self.watched.clone();
-        watched.next(|| self.acquire(Select::Next, 0, Duration::ZERO))
+        if_there(self.acquire(Select::Next, 0, Duration::ZERO))
     }
 
     /// A descriptor for event loops, readable when [`Group::try_acquire`] may give an instant.
     pub fn fd(&self) -> Result<BorrowedFd<'_>> {
-        let fd = self.info(0).fd;
-        self.watched.set(fd);
-        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+        Ok(unsafe { BorrowedFd::borrow_raw(self.info(0).fd) })
     }
 
     /// State and counters of the group and of one member.

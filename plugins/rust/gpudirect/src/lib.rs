@@ -41,10 +41,7 @@
 //! - The C API, with what this crate leaves out, is [`sys`].
 #![warn(missing_docs)]
 
-use std::os::raw::{c_int, c_short, c_ulong};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::io::RawFd;
-use std::sync::atomic::{AtomicI32, Ordering};
 
 mod capture;
 mod context;
@@ -107,45 +104,11 @@ pub(crate) fn or_abort<T>(function: impl FnOnce() -> T) -> T {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(function)).unwrap_or_else(|_| std::process::abort())
 }
 
-/// The descriptor that an object was asked for, which lives as long; -1: none yet.
-pub(crate) struct Watched(AtomicI32);
-
-impl Watched {
-    pub(crate) fn new() -> Watched {
-        Watched(AtomicI32::new(-1))
-    }
-
-    pub(crate) fn set(&self, fd: RawFd) {
-        self.0.store(fd, Ordering::Relaxed)
-    }
-
-    fn is_readable(&self) -> bool {
-        #[repr(C)]
-        struct PollFd {
-            fd: RawFd,
-            events: c_short,
-            revents: c_short,
-        }
-        extern "C" {
-            fn poll(fds: *mut PollFd, count: c_ulong, timeout_ms: c_int) -> c_int;
-        }
-        const POLLIN: c_short = 1;
-        let mut one = PollFd { fd: self.0.load(Ordering::Relaxed), events: POLLIN, revents: 0 };
-        one.fd >= 0 && unsafe { poll(&mut one, 1, 0) == 1 }
-    }
-
-    /// What is there now. `None` only once the descriptor is not readable, so that event loops that hear of changes
-    /// alone, as those of tokio and mio, wake up for whatever comes then: a call of acquire may take one step of
-    /// several that wait.
-    pub(crate) fn next<T>(&self, mut acquire: impl FnMut() -> Result<T>) -> Result<Option<T>> {
-        loop {
-            match acquire() {
-                Ok(one) => return Ok(Some(one)),
-                Err(error) if error.status() != Status::Timeout => return Err(error),
-                Err(_) if !self.is_readable() => return Ok(None),
-                Err(_) => {}
-            }
-        }
+/// For event loops: `None` if nothing is there now.
+pub(crate) fn if_there<T>(acquired: Result<T>) -> Result<Option<T>> {
+    match acquired {
+        Err(error) if error.status() == Status::Timeout => Ok(None),
+        acquired => acquired.map(Some),
     }
 }
 
@@ -260,7 +223,6 @@ macro_rules! object {
             pub fn fd(&self) -> Result<std::os::unix::io::BorrowedFd<'_>> {
                 let mut fd = -1;
                 call(|error| unsafe { sys::$get_fd(self.raw, &mut fd, error) })?;
-                self.watched.set(fd);
                 Ok(unsafe { std::os::unix::io::BorrowedFd::borrow_raw(fd) })
             }
         }

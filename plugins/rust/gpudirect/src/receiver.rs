@@ -8,7 +8,7 @@ use crate::error::{call, ns, string, text, Error, Result, Status};
 use crate::frame::Frame;
 use crate::media::{Layout, Media};
 use crate::sender::{KeyRequest, PeerInfo};
-use crate::{sys, Texts, Watched};
+use crate::{if_there, sys, Texts};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -269,13 +269,7 @@ impl ReceiverBuilder {
         self.params.user = callbacks.get() as *mut c_void;
         let mut raw = ptr::null_mut();
         call(|error| unsafe { sys::gpud_receiver_create(context.raw(), &self.params, &mut raw, error) })?;
-        let shared = ReceiverShared {
-            raw,
-            context: context.clone(),
-            callbacks,
-            watched: Watched::new(),
-            ending: Mutex::new(()),
-        };
+        let shared = ReceiverShared { raw, context: context.clone(), callbacks, ending: Mutex::new(()) };
         Ok(Receiver { shared: Arc::new(shared) })
     }
 }
@@ -328,7 +322,6 @@ pub struct ReceiverShared {
     pub(crate) raw: *mut sys::gpud_receiver,
     pub(crate) context: Context,
     callbacks: Arc<UnsafeCell<Callbacks>>, // for the thread that acquires
-    watched: Watched,
     /// Held by interrupts, and while a group that the receiver is in ends.
     pub(crate) ending: Mutex<()>,
 }
@@ -363,8 +356,7 @@ impl Receiver {
 
     /// The next frame if it is there: for event loops, until it gives `None`.
     pub fn try_acquire(&mut self) -> Result<Option<Frame>> {
-        let shared = self.shared.clone();
-        shared.watched.next(|| self.acquire(Duration::ZERO))
+        if_there(self.acquire(Duration::ZERO))
     }
 
     /// What the frames are, which a group of this receiver's is told instead.

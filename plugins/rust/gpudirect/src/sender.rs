@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::error::{call, ns, time, Error, Result, Status};
 use crate::frame::Frame;
 use crate::media::Media;
-use crate::{sys, Texts, Watched};
+use crate::{sys, Texts};
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
@@ -215,7 +215,7 @@ impl SenderBuilder {
         self.params.modifier_count = self.modifiers.len() as u32;
         let mut raw = ptr::null_mut();
         call(|error| unsafe { sys::gpud_sender_create(context.raw(), &self.params, &mut raw, error) })?;
-        let shared = SenderShared { raw, context: context.clone(), watched: Watched::new(), _hooks: hooks };
+        let shared = SenderShared { raw, context: context.clone(), _hooks: hooks };
         let mut sender = Sender { shared: Arc::new(shared) };
         if let Some(media) = &self.media {
             sender.configure(media)?;
@@ -318,7 +318,6 @@ pub struct Sender {
 pub struct SenderShared {
     raw: *mut sys::gpud_sender,
     context: Context,
-    watched: Watched,
     _hooks: Arc<Hooks>, // the sender's threads use them until it is destroyed
 }
 
