@@ -67,7 +67,9 @@ struct gpud_frame_info {
     /** CLOCK_MONOTONIC ns at which it was submitted; 0: not known, as its sender has another clock
      * (gpud_peer_info.same_clock). */
     uint64_t submitted_ns;
-    uint32_t epoch; /**< changes with every (re)connect and every change of format */
+    /** changes with every (re)connect, switch and change of format; a receiver or capture numbers
+     * its epochs itself, and no number comes twice */
+    uint32_t epoch;
     /** for caches of objects that are made once a slot: 0 to N-1 within an epoch, the same for all
      * frames in one slot; UINT32_MAX: wrapped memory */
     uint32_t slot;

@@ -99,7 +99,6 @@ def receive(address, orders):
                 frame = receiver.acquire(orders["timeout"])
             except gpudirect.PeerLost as error:
                 tell_failure(error)
-                epoch = None
                 continue
             except gpudirect.Closed as error:
                 tell_failure(error)

@@ -33,7 +33,7 @@ static struct told {
     unsigned switches;
     enum gpud_status status;
     char address[120], reason[GPUD_REASON_MAX];
-    uint32_t width;
+    uint32_t width, epoch;
     uint64_t user; /* what the last user event holds */
     int camera;    /* of the last frame; -1: none yet */
     uint64_t tick, dropped;
@@ -51,7 +51,10 @@ static void on_event(void *user, enum gpud_event event, const void *data)
     if (length < sizeof(told.order) - 1)
         told.order[length] = letters[event];
     if (event == GPUD_EVENT_FORMAT) {
-        told.width = ((const struct gpud_format_event *)data)->media.picture.layout.width;
+        const struct gpud_format_event *format = data;
+        CHECK(format->epoch != told.epoch, "epoch %u begins twice", format->epoch);
+        told.epoch = format->epoch;
+        told.width = format->media.picture.layout.width;
     } else if (event == GPUD_EVENT_USER) {
         memcpy(&told.user, ((const struct gpud_user_event *)data)->data, sizeof(told.user));
     } else if (event == GPUD_EVENT_SWITCHED) {
@@ -115,6 +118,7 @@ static struct gpud_frame *note_frame(struct gpud_frame *frame)
     struct gpud_frame_info info = INFO(frame, frame);
     int camera = info.offset >= STRIDE;
     uint64_t at = info.offset % STRIDE;
+    CHECK_EQUAL(info.epoch, told.epoch);
     bool changed = told.camera >= 0 && told.camera != camera;
     bool early = changed && !is_in_step();
     uint64_t lost = is_in_step() || changed ? 0 : info.dropped - told.dropped;

@@ -510,7 +510,6 @@ void gpud_session_make_frames(struct gpud_session *session)
         rx->frame.queue = session->device == session->host ? NULL : session->queue;
         rx->frame.slot = i;
         rx->frame.info.layout = session->layout;
-        rx->frame.info.epoch = session->epoch;
         if (session->uploads)
             rx->frame.memory = gpud_ring_slot(&session->upload, i, &rx->frame.offset);
         else if (session->owns_ring)
@@ -561,6 +560,7 @@ static void fill_info(struct gpud_session *session, struct gpud_frame_info *info
     info->meta_size = descriptor->meta_size;
     memcpy(info->meta, descriptor->meta, descriptor->meta_size);
     info->sequence = descriptor->sequence;
+    info->epoch = session->number;
     info->dropped = descriptor->dropped;
     info->submitted_ns = descriptor->submit_time;
 }

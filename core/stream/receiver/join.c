@@ -761,7 +761,8 @@ static enum gpud_status check_epoch(const struct gpud_receiver *receiver,
     const struct gpud_format_event *known = receiver->reported_format;
     if (offer->epoch == 0)
         return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: epochs count from 1");
-    if (!known || known->epoch != offer->epoch || gpud_media_equal(&known->media, &offer->media) ||
+    if (!known || receiver->offered_epoch != offer->epoch ||
+        gpud_media_equal(&known->media, &offer->media) ||
         (receiver->state != GPUD_RECEIVER_STREAMING && is_as_rows(&offer->media, &known->media)))
         return GPUD_OK;
     return gpud_fail(error, GPUD_PEER,
@@ -826,20 +827,23 @@ static enum gpud_status use_session(struct gpud_receiver *receiver, struct gpud_
     gpud_lock_release(&receiver->lock);
 
     struct gpud_format_event *known = receiver->reported_format;
-    if (known && known->epoch == offer->epoch && !is_as_rows(&offer->media, &known->media))
+    bool same = known && receiver->offered_epoch == offer->epoch;
+    session->number = same ? known->epoch : ++*receiver->last_epoch;
+    if (same && !is_as_rows(&offer->media, &known->media))
         return GPUD_OK;
     if (!known)
         known = receiver->reported_format = malloc(sizeof(*known));
     if (!known)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a format");
-    known->epoch = offer->epoch;
+    known->epoch = session->number;
+    receiver->offered_epoch = offer->epoch;
     known->media = offer->media;
     receiver->kind = offer->media.kind;
     gpud_print(known->device, "%s", receiver->sender_device);
     gpud_print(known->pci, "%s", receiver->sender_pci);
     const struct gpud_layout *layout = &session->layout;
     gpud_log_info(log_of(receiver), AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame, by %s",
-                  known->epoch, layout->width, layout->height, layout->format, layout->size,
+                  offer->epoch, layout->width, layout->height, layout->format, layout->size,
                   offer->route);
     handshake_tell(receiver, GPUD_EVENT_FORMAT, known);
     return GPUD_OK;

@@ -122,6 +122,7 @@ static struct gpud_receiver *receiver_alloc(void)
     made->discontinuity = true; /* of the first frame */
     made->deadline = INT64_MAX;
     made->kind = -1;
+    made->last_epoch = &made->epochs;
     gpud_print(made->info.path, "none");
     return made;
 }

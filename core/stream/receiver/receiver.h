@@ -50,7 +50,9 @@ struct gpud_session {
     struct gpud_channel *channel; /* shows held frames whether their writer lives */
     struct gpud_device *device, *host;
     struct gpud_queue *queue;
-    uint32_t epoch, entries;
+    uint32_t epoch;  /* the sender's number */
+    uint32_t number; /* the application's, once its frames are handed out */
+    uint32_t entries;
     uint32_t slots_max;   /* of the sender's ring, if the receiver asks; 0: the ring is its own */
     uint32_t slots_asked; /* under the receiver's lock */
     struct gpud_layout layout;
@@ -162,6 +164,7 @@ struct gpud_receiver {
     uint64_t modifiers[GPUD_MODIFIERS_MAX];
     uint32_t modifier_count; /* of images that the application can read */
     int64_t busy_poll;       /* the longest spin for a frame, in ns; negative: never */
+    uint32_t *last_epoch;    /* `epochs`, or that of the receiver which switches to this one */
     struct gpud_own_memory own;
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;
@@ -200,10 +203,13 @@ struct gpud_receiver {
     uint64_t last_sequence;
     char sender_device[32], sender_pci[16];    /* as in struct gpud_format_event */
     struct gpud_format_event *reported_format; /* on this connection; NULL: none yet */
+    uint32_t offered_epoch;                    /* the sender's number of that format */
     struct gpud_spin spin;
     struct gpud_pace pace;
     struct gpud_link_stats stats; /* for the sender; the acquiring thread's */
 
+    /* The application's numbers of epochs: none comes twice, whereas every sender counts from 1. */
+    uint32_t epochs;
     int kind;                           /* enum gpud_media_kind, as last reported; -1: none yet */
     struct gpud_switch *switching;      /* NULL: it stays with its sender */
     _Atomic(struct gpud_switch *) wish; /* a switch that is to begin; any thread sets it */
