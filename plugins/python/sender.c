@@ -248,6 +248,23 @@ static PyObject *method_set_slow_receiver(PyObject *object, PyObject *policy)
     return sender_finish(self, status, &error);
 }
 
+static PyObject *method_take_key_request(PyObject *object, PyObject *unused)
+{
+    struct sender *self = (struct sender *)object;
+    struct gpud_key_request request = GPUD_INFO_INIT(request);
+    if (!guard_enter(&self->base))
+        return NULL;
+    bool some = gpud_sender_take_key_request(self->sender, &request);
+    guard_leave(&self->base);
+    if (!some)
+        return Py_NewRef(Py_None);
+    return Py_BuildValue("{s:N,s:N,s:N}", "at_once", PyBool_FromLong(request.at_once),
+                         "all_headers", PyBool_FromLong(request.all_headers), "time",
+                         request.time_ns == GPUD_TIME_NONE
+                             ? Py_NewRef(Py_None)
+                             : PyLong_FromUnsignedLongLong(request.time_ns));
+}
+
 static PyObject *method_announce(PyObject *object, PyObject *unused)
 {
     struct sender *self = (struct sender *)object;
@@ -382,6 +399,11 @@ static PyMethodDef methods[] = {
      "send_eos($self, /)\n--\n\nEnds the stream; the next frame begins another."},
     {"set_slow_receiver", method_set_slow_receiver, METH_O,
      "set_slow_receiver($self, policy, /)\n--\n\n'block', 'drop-newest' or 'drop-oldest'."},
+    {"take_key_request", method_take_key_request, METH_NOARGS,
+     "take_key_request($self, /)\n--\n\n"
+     "Whether a key frame has been asked for since the last call, by a receiver or because one is\n"
+     "new or has lost a frame: None, or {'at_once': bool, 'all_headers': bool, 'time': ns or "
+     "None}."},
     {"announce", method_announce, METH_NOARGS,
      "announce($self, /)\n--\n\nA frame comes soon: receivers wake up meanwhile."},
     {"fileno", guard_method_fileno, METH_NOARGS,

@@ -571,6 +571,16 @@ class Frames(Case):
         self.assertEqual(len(list(receiver)), 1)
         self.assertEqual(seen, [(5, b"first"), (6, b"")])
 
+    def test_key_requests(self):
+        sender, _ = self.pair()
+        self.assertIsNone(sender.take_key_request())
+        with sender.acquire(timeout=DEADLINE) as frame:
+            frame.flags = 1 << 7  # GPUD_FRAME_DELTA: of no use to a receiver that has no frame yet
+        self.assertEqual(sender.take_key_request(), {"at_once": True, "all_headers": True, "time": None})
+        self.assertIsNone(sender.take_key_request())
+        sender.close()
+        self.assertRaises(gpudirect.Closed, sender.take_key_request)
+
     def test_event_handler_raises(self):
         def handler(kind, data):
             raise KeyError(kind)
