@@ -44,7 +44,7 @@ static void test_damage(void)
     };
     for (size_t i = 0; i < sizeof(pictures) / sizeof(pictures[0]); i++) {
         struct gpud_layout layout;
-        struct bench_job job = {.warmup = 2, .frames = 8, .fills = true};
+        struct bench_job job = {.warmup = 2, .frames = 8, .on_gpu = true, .fills = true};
         CHECK_EQUAL(gpud_layout_init(&layout, pictures[i].format, pictures[i].width,
                                      pictures[i].height, pictures[i].stride_align, NULL),
                     GPUD_OK);
@@ -53,7 +53,7 @@ static void test_damage(void)
         CHECK_EQUAL(seen(&layout, &job, 3), pictures[i].picture);
         job.full = true;
         CHECK_EQUAL(seen(&layout, &job, 2), pictures[i].picture);
-        job.fills = false;
+        job.on_gpu = job.fills = false;
         CHECK_EQUAL(seen(&layout, &job, 2), pictures[i].picture);
         job.full = false;
         CHECK_EQUAL(seen(&layout, &job, 2), pictures[i].planes * (uint64_t)BENCH_MARKS_SIZE +
@@ -73,10 +73,10 @@ static void test_damage(void)
 
 static void test_filled(void)
 {
-    struct bench_job job = {.warmup = 2, .frames = 8, .fills = true};
+    struct bench_job job = {.warmup = 2, .frames = 8, .on_gpu = true, .fills = true};
     CHECK(!bench_is_filled(&job, 0) && !bench_is_filled(&job, 2) && bench_is_filled(&job, 3),
           "which frames are filled where a GPU takes part");
-    job.fills = false;
+    job.on_gpu = job.fills = false;
     CHECK(!bench_is_filled(&job, 3), "without one none");
     job.full = true;
     CHECK(bench_is_filled(&job, 1) && !bench_is_filled(&job, 0), "in full all but probes");
@@ -118,7 +118,7 @@ static void test_swapped(void)
     CHECK_EQUAL(gpud_layout_init(&layout, "I420", 640, 180, 0, NULL), GPUD_OK);
     const struct gpud_plane *y = &layout.plane[0], *u = &layout.plane[1], *v = &layout.plane[2];
     for (int how = 0; how < 3; how++) {
-        struct bench_job job = {.frames = 8, .full = how == 1, .fills = how == 2};
+        struct bench_job job = {.frames = 8, .full = how == 1, .on_gpu = how == 2, .fills = how == 2};
         bench_frame_mark(frame, &layout, &job, 10);
         swap(&layout, u->offset, v->offset, (uint64_t)u->stride * u->rows);
         CHECK(!whole(&layout, &job, 10), "the planes U and V are swapped");

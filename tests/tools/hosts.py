@@ -36,6 +36,7 @@ class Order:
     route: bytes = b""
     width: int = 320
     height: int = 180
+    tensor_bytes: int = 0
     fps_num: int = 0
     fps_den: int = 1
     frames: int = 10
@@ -47,7 +48,7 @@ class Order:
     elements: int = 0
 
     def pack(self):
-        return struct.pack("=I32s16s32s8I3I", *dataclasses.astuple(self))
+        return struct.pack("=I32s16s32s2I4xQ6I3I", *dataclasses.astuple(self))
 
 
 class Peer:

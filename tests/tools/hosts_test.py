@@ -69,7 +69,9 @@ for wrong in ({"runs": 0}, {"runs": 1 << 31}, {"frames": 1}, {"frames": 0xffffff
         lambda peer, wrong=wrong: (peer.send(ORDER, Order(**wrong).pack()), peer.receive())[1]))
     check(reply[0] == FAILED and b"would refuse itself" in reply[1], f"{wrong}: it was answered {reply}")
 for wrong, text in (({"width": 0}, "asks for UYVY 0x180"),
-                    ({"width": 30000, "height": 30000}, "of 1800000000 bytes"),
+                    ({"width": 30000, "height": 30000, "format": b"RGBA"}, "of 3600000000 bytes"),
+                    ({"tensor_bytes": 100}, "of 100 bytes"), ({"tensor_bytes": 1000}, "of 1000 bytes"),
+                    ({"tensor_bytes": 1 << 40}, "of 1099511627776 bytes"),
                     ({"width": 2, "height": 2}, "of 8 bytes"),
                     ({"format": b"\033[31m"}, "asks for ?[31m 320x180"),
                     ({"format": b"U" * 16}, "asks for " + "U" * 15)):
