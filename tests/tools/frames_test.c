@@ -118,7 +118,8 @@ static void test_swapped(void)
     CHECK_EQUAL(gpud_layout_init(&layout, "I420", 640, 180, 0, NULL), GPUD_OK);
     const struct gpud_plane *y = &layout.plane[0], *u = &layout.plane[1], *v = &layout.plane[2];
     for (int how = 0; how < 3; how++) {
-        struct bench_job job = {.frames = 8, .full = how == 1, .on_gpu = how == 2, .fills = how == 2};
+        struct bench_job job = {
+            .frames = 8, .full = how == 1, .on_gpu = how == 2, .fills = how == 2};
         bench_frame_mark(frame, &layout, &job, 10);
         swap(&layout, u->offset, v->offset, (uint64_t)u->stride * u->rows);
         CHECK(!whole(&layout, &job, 10), "the planes U and V are swapped");
