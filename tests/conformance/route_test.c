@@ -1070,6 +1070,8 @@ static void test_media(const struct way *way)
         uint64_t sent = send_all(&scene);
         wait_for_ends(&peer, 1);
         PEER_FINISH(&peer);
+        CHECK(board->lost == 0 && board->refusals == 0, "%u links are lost, %u refused: %s",
+              (unsigned)board->lost, (unsigned)board->refusals, board->reason);
         CHECK_EQUAL(board->frames, SORTS * FRAMES);
         CHECK_EQUAL(board->bytes, sent);
         CHECK_EQUAL(board->gaps, 0);
