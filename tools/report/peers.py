@@ -188,13 +188,14 @@ class Link(typing.NamedTuple):
 @contextlib.contextmanager
 def two_hosts():
     """Two network namespaces that a veth pair joins; each keeps a process, and ends with it. UCX reads /sys, and takes
-    IPv6 addresses before they can be used, and a loopback device for the way to the other one."""
+    IPv6 addresses before they can be used, and a loopback device for the way to the other one. With its root, since in
+    a chroot the mount namespace has another one, with another /proc."""
     with contextlib.ExitStack() as stack:
         keep = ("mount -t sysfs sysfs /sys; echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; echo; "
                 "exec sleep 3600")
         keepers = [stack.enter_context(group(["unshare", "--net", "--mount", "sh", "-c", keep], stdout=subprocess.PIPE))
                    for _ in range(2)]
-        inside = [("nsenter", "-n", "-m", "-t", str(keeper.pid)) for keeper in keepers]
+        inside = [("nsenter", "-n", "-m", "-r", "-t", str(keeper.pid)) for keeper in keepers]
         for keeper in keepers:
             keeper.stdout.readline()
         for words in ([*inside[0], "ip", "link", "add", "peer0", "type", "veth", "peer", "peer1", "netns",
@@ -202,7 +203,9 @@ def two_hosts():
                       *([*words, "ip", *rest] for number, words, address in zip("01", inside, (SENDER, RECEIVER))
                         for rest in (["address", "add", f"{address}/31", "dev", f"peer{number}"],
                                      ["link", "set", f"peer{number}", "up"]))):
-            subprocess.run(words, check=True, capture_output=True, timeout=PATIENCE)
+            done = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
+            if done.returncode:
+                raise RuntimeError(f"{words[6]} {words[7]} for two hosts fails: {done.stderr.strip()[:200]}")
         yield Link(*inside, RECEIVER)
 
 

@@ -309,9 +309,9 @@ class ProgramStep(RowStep):
                           for client, _ in self.program.clients for command in (self.program.server, client) if command)
 
     def rows(self, place):
-        link = place.opens(peers.two_hosts) if self.link else peers.Link()
-        return self.attempt("", lambda: [peers.run_program(self.program, self.facts, link)
-                                         for _ in range(self.rounds)])
+        return self.attempt("", lambda: [
+            peers.run_program(self.program, self.facts, place.opens(peers.two_hosts) if self.link else peers.Link())
+            for _ in range(self.rounds)])
 
 
 def on(device):
