@@ -111,7 +111,8 @@ class Place:
     def network(self):
         """The bench's options for two hosts on this machine, and why the library does not send so; None: it does."""
         try:
-            made = subprocess.run(["unshare", "--net", "ip", "link"], capture_output=True, timeout=60).returncode == 0
+            done = subprocess.run(["unshare", "--net", "--mount", "ip", "link"], capture_output=True, timeout=60)
+            made = done.returncode == 0
         except OSError:
             made = False
         options = VETH if made else LOOPBACK
