@@ -47,10 +47,10 @@ def format_figure(figure):
     # Ids are of one picture each, and several lie in this page.
     svg = re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg) if figure.svg else ""
     picture = f'<div role="img" aria-label="{html.escape(figure.title)}; the numbers follow">{svg}</div>' if svg else ""
-    missing = "".join(f'\n<p class="missing">Not measured: {html.escape(text)}</p>' for text in figure.missing)
+    missing = "".join(f'\n<p class="missing">Not measured: {wrap(text)}</p>' for text in figure.missing)
     sentence = wrap(figure.sentence)
     return (f'<section id="{figure.name}"><h2>{html.escape(figure.title)}</h2><figure>{picture}\n'
-            f"<figcaption>{sentence}</figcaption></figure>{missing}"
+            f"<figcaption>{sentence}</figcaption></figure>{missing}\n"
             f"{format_table(figure) if figure.rows else ''}</section>")
 
 
