@@ -191,7 +191,7 @@ void gpud_route_measured(struct gpud_route_trials *trials, const struct gpud_rou
 /* The first route in the table's order that both ends can take, unless a later one is known to get
  * a frame across much faster. NULL: none. On success *fallback_reason holds the reasons against
  * every better route, on failure those against all; "" if there are none. *degraded is the kind of
- * the first of them that somebody can change. */
+ * the first of them that can be mended. */
 const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
                                                const struct gpud_endpoint *receiver,
                                                const struct gpud_route_trials *trials,

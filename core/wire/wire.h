@@ -285,7 +285,7 @@ struct gpud_offer {
     uint32_t epoch;
     char route[32];
     char reason[GPUD_REASON_MAX]; /* why the better routes do not work, or "" */
-    uint8_t degraded;             /* enum gpud_degraded: whether somebody can change that */
+    uint8_t degraded;             /* enum gpud_degraded: the kind of that reason */
     uint32_t signal;              /* enum gpud_signal_place: where the devices' signal words are */
     uint32_t large_meta_max; /* bytes that a frame may have, at most GPUD_LARGE_META_MAX; 0: none */
     struct gpud_media media;

@@ -20,8 +20,8 @@ struct gpud_route_info {
     char reason[GPUD_REASON_MAX]; /**< if not possible: why not, and what would change that */
 };
 
-/** Why a link's route is worse than its devices allow, where somebody can change that. Its
- * fallback_reason says it in a sentence. */
+/** Why a link's route is worse than its devices allow, if that can be mended. Its fallback_reason
+ * says it in a sentence. */
 enum gpud_degraded {
     /** It is not: it is the best that the devices and their drivers have for these frames, it was
      * asked for, or a way through the host's memory is faster than the direct one. */
@@ -31,7 +31,7 @@ enum gpud_degraded {
     /** the driver lets the sender's GPU not write the receiver's, which is of the same vendor: the
      * IOMMU, ACS, the BIOS, or cards of a class that cannot (then ask for the route "staged") */
     GPUD_DEGRADED_PEER_ACCESS,
-    GPUD_DEGRADED_USER,   /**< the ends belong to different users, who map no GPU's memory */
+    GPUD_DEGRADED_USER, /**< the ends belong to different users, who do not share a GPU's memory */
     GPUD_DEGRADED_FAILED, /**< a better route seemed possible, and failed when it was tried */
 };
 

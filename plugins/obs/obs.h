@@ -21,7 +21,7 @@ extern struct gpud_context *plugin_context;
 
 void plugin_log(int level, const char *what, const char *reason);
 
-/* What the settings say of an end: its address, "" if there is none, and the files with its keys.
+/* The settings of an end: its address ("" if it has none) and the files with its keys.
  * A programme's sound is the stream "audio" of its address. */
 struct endpoint {
     char address[512];

@@ -568,7 +568,7 @@ struct gpud_link {
     bool awaits_key;
     bool key_asked;                        /* for that one, or for the first frame */
     char fallback_reason[GPUD_REASON_MAX]; /* why not a better route */
-    enum gpud_degraded degraded;           /* whether somebody can change that */
+    enum gpud_degraded degraded;           /* the kind of that reason */
     struct gpud_transport *transport;      /* from OFFERED on */
     uint32_t slots; /* of a pool, which the receiver may hold; from the offer on */
     struct gpud_waiting waiting;
