@@ -77,7 +77,7 @@ class Groups(Case):
         for number in (3, 4):
             for sender in senders:
                 self.send(sender, number)
-        until("both came", lambda: all(member["frames"] >= 3 for member in group.info["members"]))
+        until("all came", lambda: [member["frames"] for member in group.info["members"]] == [4, 3])
         self.assertEqual(group.acquire(timeout=DEADLINE, newest=True).time, 80_000_000)
         self.assertEqual(group.info["instants"], 3)
         for sender in senders:
