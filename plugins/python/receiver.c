@@ -497,6 +497,24 @@ static PyObject *receiver_method_switch(PyObject *object, PyObject *args, PyObje
     return status == GPUD_OK ? Py_NewRef(Py_None) : error_raise(&error);
 }
 
+static PyObject *receiver_method_request_key(PyObject *object, PyObject *args, PyObject *names)
+{
+    static char *keywords[] = {"at_once", "all_headers", NULL};
+    struct receiver *self = (struct receiver *)object;
+    struct gpud_key_request request = GPUD_INFO_INIT(request);
+    int at_once = true, all_headers = false;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "|$pp:request_key", keywords, &at_once,
+                                     &all_headers) ||
+        !guard_enter(&self->base))
+        return NULL;
+    request.at_once = at_once;
+    request.all_headers = all_headers;
+    request.time_ns = GPUD_TIME_NONE;
+    gpud_receiver_request_key(self->receiver, &request);
+    guard_leave(&self->base);
+    Py_RETURN_NONE;
+}
+
 static PyObject *receiver_get_info(PyObject *object, void *closure)
 {
     struct receiver *self = (struct receiver *)object;
@@ -639,6 +657,11 @@ static PyMethodDef receiver_methods[] = {
      "sender is here. If it does not come within so many seconds, the old one goes on. "
      "on_switch()\n"
      "is told; info has the address. A key or certificates replace the receiver's own."},
+    {"request_key", (PyCFunction)(void (*)(void))receiver_method_request_key,
+     METH_VARARGS | METH_KEYWORDS,
+     "request_key($self, /, *, at_once=True, all_headers=False)\n--\n\n"
+     "Asks the sender's encoder for a key frame, from any thread; ignored without a connection.\n"
+     "all_headers: with what a decoder needs to begin."},
     {"_poll_loop", method_poll_loop, METH_NOARGS, "poll(), as a step of `async for`."},
     {"fileno", guard_method_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\nA descriptor to poll, readable when poll() may return a frame."},

@@ -572,12 +572,19 @@ class Frames(Case):
         self.assertEqual(seen, [(5, b"first"), (6, b"")])
 
     def test_key_requests(self):
-        sender, _ = self.pair()
+        sender, receiver = self.pair()
         self.assertIsNone(sender.take_key_request())
         with sender.acquire(timeout=DEADLINE) as frame:
             frame.flags = 1 << 7  # GPUD_FRAME_DELTA: of no use to a receiver that has no frame yet
         self.assertEqual(sender.take_key_request(), {"at_once": True, "all_headers": True, "time": None})
         self.assertIsNone(sender.take_key_request())
+        receiver.request_key(all_headers=True)
+        self.assertEqual(sender.take_key_request(), {"at_once": True, "all_headers": True, "time": None})
+        receiver.request_key(at_once=False)
+        self.assertEqual(sender.take_key_request(), {"at_once": False, "all_headers": False, "time": None})
+        self.assertRaises(TypeError, receiver.request_key, True)
+        receiver.close()
+        self.assertRaises(gpudirect.Closed, receiver.request_key)
         sender.close()
         self.assertRaises(gpudirect.Closed, sender.take_key_request)
 

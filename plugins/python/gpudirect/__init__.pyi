@@ -134,6 +134,7 @@ class Receiver(_Source):
     def switch(self, address: str, timeout: float | None = None, *, psk_file: str | None = None,
                tls_certificate: str | None = None, tls_key: str | None = None,
                tls_ca: str | None = None) -> None: ...
+    def request_key(self, *, at_once: bool = True, all_headers: bool = False) -> None: ...
 
 class Capture(_Source):
     def __init__(self, address: str, format: str | None = None, width: int = 0, height: int = 0,
