@@ -130,14 +130,14 @@ class Program(typing.NamedTuple):
     receivers: int = 1  # at most
 
 
-UCX = "env UCX_TLS={tls} ucx_perftest {peer} -p {port} -s {bytes} -n {number} -w 5 -f -v -t "
+UCX = "env UCX_TLS={tls} ucx_perftest {ucx_alone} {peer} -p {port} -s {bytes} -n {number} -w 5 -f -v -t "
 UCX_NOTE = ("messages of a frame's size, every byte copied to the receiver, which does not read it; times of one "
             "message after the other, without a pace; both ends spin, and their start is part of the CPU time")
 
 
 def ucx(name, where, tls):
     client = UCX.replace("{tls}", tls)
-    return Program(name, where, "ucx-utils", f"env UCX_TLS={tls} ucx_perftest -p {{port}}",
+    return Program(name, where, "ucx-utils", f"env UCX_TLS={tls} ucx_perftest {{ucx_alone}} -p {{port}}",
                    ((client + "tag_bw", read_ucx_rate), (client + "tag_lat -R 50", read_ucx_p50),
                     (client + "tag_lat -R 99", read_ucx_p99)), UCX_NOTE)
 
@@ -235,6 +235,18 @@ def python_with_torch():
     return None
 
 
+@functools.cache
+def ucx_alone():
+    """Its option to run without MPI where it is built with it, as in Debian 13: else it waits to be started by mpirun.
+    Elsewhere it has no such option, and gets one that it has anyway."""
+    with contextlib.suppress(OSError):
+        said = subprocess.run(["ucx_perftest", "-h"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=PATIENCE).stdout
+        if "-P <0|1>" in said:
+            return "-P0"
+    return "-f"
+
+
 def why_no_program(program):
     """None: it is installed."""
     words = [word for word in shlex.split(program.clients[0][0]) if word != "env" and "=" not in word]
@@ -292,7 +304,7 @@ def run_pair(program, command, read, facts, link):
 
 def all_facts(facts, address):
     return {"peer": address, "port": 7275, "number": max(MOVED // facts["bytes"], 20),
-            "torch": python_with_torch(), "folder": pathlib.Path(__file__).parent, **facts}
+            "torch": python_with_torch(), "ucx_alone": ucx_alone(), "folder": pathlib.Path(__file__).parent, **facts}
 
 
 def run_program(program, facts, link):
