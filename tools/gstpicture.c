@@ -43,7 +43,7 @@ bool picture_init(struct picture *picture, const struct gpud_media *media, struc
     *picture = (struct picture){0};
     if (media->kind != GPUD_MEDIA_PICTURE)
         return gstpicture_refuse(error, GPUD_UNSUPPORTED,
-                                 "the channel carries sound or data: only pictures can be shown");
+                                 "the channel carries no pictures: only these can be shown");
     if (given->layout.modifier != 0)
         return gstpicture_refuse(
             error, GPUD_UNSUPPORTED,

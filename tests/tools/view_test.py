@@ -135,7 +135,7 @@ def check_refusals():
     check("Keys:" in view("--help", status=0)[0], "the help")
     sender = launch("audiotestsrc", "is-live=true", "!", "gpudirectsink", "address=cam1/audio")
     err = view("--png", "never.png", "--timeout", "60", "cam1/audio", status=1)[1]
-    check("sound" in err and not os.path.exists("never.png"), f"sound: {err!r}")
+    check("carries no pictures" in err and not os.path.exists("never.png"), f"sound: {err!r}")
     end(sender)
     waiting = view("--png", "never.png", "--timeout", "60", "cam1")
     time.sleep(0.2)

@@ -218,16 +218,13 @@ static void print_nothing(const struct options *options,
     printf("No sender: there is no channel in %s\n", search->directory);
     if (!options->folders)
         info_print_wrapped(
-            0, "%s",
-            options->all_users
-                ? "Not seen from here: senders in other containers, with another "
-                  "XDG_RUNTIME_DIR, or on the network. --channels ADDRESS asks one of them, "
-                  "--directory FOLDER all with a socket there, and --network what other hosts "
-                  "announce."
-                : "Not seen from here: senders of other users, in other containers, with another "
-                  "XDG_RUNTIME_DIR, or on the network. --channels ADDRESS asks one of them, "
-                  "--directory FOLDER all with a socket there, --network what other hosts "
-                  "announce, and --all-users, as root, those of all users.");
+            0,
+            "Not seen from here: senders %sin other containers, with another "
+            "GPUDIRECT_DIR or XDG_RUNTIME_DIR, or on the network. --channels ADDRESS "
+            "asks one of them, --directory FOLDER all with a socket there, --network "
+            "what other hosts announce%s.",
+            options->all_users ? "" : "of other users, ",
+            options->all_users ? "" : ", and --all-users, as root, those of all users");
 }
 
 static bool is_network(const struct channels_folder *folder)
