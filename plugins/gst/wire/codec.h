@@ -314,6 +314,15 @@ uint16_t unpack_u16(struct unpack *unpack);
 uint32_t unpack_u32(struct unpack *unpack);
 uint64_t unpack_u64(struct unpack *unpack);
 
+/* Its bits: any, also not a number. */
+void pack_float(struct pack *pack, gfloat value);
+gfloat unpack_float(struct unpack *unpack);
+
+/* The bytes of a buffer behind their number (u32). FALSE: it cannot be read, and zeros are written,
+ * or it does not fit; NULL: fewer bytes are left. */
+gboolean pack_data(struct pack *pack, GstBuffer *buffer);
+GstBuffer *unpack_data(struct unpack *unpack);
+
 /* The next size bytes, in place; NULL: fewer are left. */
 const uint8_t *unpack_bytes(struct unpack *unpack, size_t size);
 

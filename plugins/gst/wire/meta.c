@@ -290,11 +290,8 @@ static gboolean write_affine(struct pack *pack, const GstMeta *meta, guint *skip
 {
     const GstVideoAffineTransformationMeta *affine = (const GstVideoAffineTransformationMeta *)meta;
 
-    for (guint i = 0; i < G_N_ELEMENTS(affine->matrix); i++) {
-        uint32_t bits;
-        memcpy(&bits, &affine->matrix[i], sizeof(bits));
-        pack_u32(pack, bits);
-    }
+    for (guint i = 0; i < G_N_ELEMENTS(affine->matrix); i++)
+        pack_float(pack, affine->matrix[i]);
     return TRUE;
 }
 
@@ -303,8 +300,7 @@ static gboolean read_affine(struct unpack *item, GstBuffer *buffer, const gchar 
     gfloat matrix[16];
 
     for (guint i = 0; i < G_N_ELEMENTS(matrix); i++) {
-        uint32_t bits = unpack_u32(item);
-        memcpy(&matrix[i], &bits, sizeof(bits));
+        matrix[i] = unpack_float(item);
         if (!isfinite(matrix[i]))
             item->bad = TRUE;
     }

@@ -121,6 +121,45 @@ uint64_t unpack_u64(struct unpack *unpack)
     return GUINT64_FROM_LE(value);
 }
 
+void pack_float(struct pack *pack, gfloat value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    pack_u32(pack, bits);
+}
+
+gfloat unpack_float(struct unpack *unpack)
+{
+    uint32_t bits = unpack_u32(unpack);
+    gfloat value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+gboolean pack_data(struct pack *pack, GstBuffer *buffer)
+{
+    gsize size = gst_buffer_get_size(buffer);
+
+    pack_u32(pack, (uint32_t)size);
+    uint8_t *at = size <= UINT32_MAX ? reserve(pack, size) : NULL;
+    gboolean is_read = at && gst_buffer_extract(buffer, 0, at, size) == size;
+    if (at && !is_read)
+        memset(at, 0, size);
+    else if (!at)
+        pack->full = TRUE;
+    return is_read;
+}
+
+GstBuffer *unpack_data(struct unpack *unpack)
+{
+    uint32_t size = unpack_u32(unpack);
+    const uint8_t *at = unpack_bytes(unpack, size);
+
+    if (!at)
+        return NULL;
+    return size > 0 ? gst_buffer_new_memdup(at, size) : gst_buffer_new();
+}
+
 /* --- names -------------------------------------------------------------------------------- */
 
 #define NAME_MAX_LENGTH 128
@@ -295,20 +334,13 @@ static gboolean pack_value(struct pack *pack, const GValue *value, guint *skippe
 
 static void pack_buffer(struct pack *pack, GstBuffer *buffer)
 {
-    gsize size = gst_buffer_get_size(buffer);
-
     pack_u8(pack, VALUE_BUFFER);
     pack_u64(pack, GST_BUFFER_PTS(buffer));
     pack_u64(pack, GST_BUFFER_DTS(buffer));
     pack_u64(pack, GST_BUFFER_DURATION(buffer));
     pack_u64(pack, GST_BUFFER_OFFSET(buffer));
     pack_u64(pack, GST_BUFFER_OFFSET_END(buffer));
-    pack_u32(pack, (uint32_t)size);
-    uint8_t *at = size <= UINT32_MAX ? reserve(pack, size) : NULL;
-    if (at && gst_buffer_extract(buffer, 0, at, size) != size)
-        memset(at, 0, size); /* it cannot be read */
-    else if (!at)
-        pack->full = TRUE;
+    pack_data(pack, buffer);
 }
 
 static void unpack_buffer(struct unpack *unpack, GValue *value)
@@ -317,11 +349,9 @@ static void unpack_buffer(struct unpack *unpack, GValue *value)
 
     for (guint i = 0; i < G_N_ELEMENTS(times); i++)
         times[i] = unpack_u64(unpack);
-    uint32_t size = unpack_u32(unpack);
-    const uint8_t *at = unpack_bytes(unpack, size);
-    if (!at)
+    GstBuffer *buffer = unpack_data(unpack);
+    if (!buffer)
         return;
-    GstBuffer *buffer = size > 0 ? gst_buffer_new_memdup(at, size) : gst_buffer_new();
     GST_BUFFER_PTS(buffer) = times[0];
     GST_BUFFER_DTS(buffer) = times[1];
     GST_BUFFER_DURATION(buffer) = times[2];
