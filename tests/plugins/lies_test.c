@@ -8,6 +8,9 @@
 #include "wire_fuzz.h"
 #include "wires.h"
 
+#ifdef WIRE_ANALYTICS
+#include <gst/analytics/analytics.h>
+#endif
 #include <gst/video/video-sei.h>
 
 static gboolean by_bytes, by_metas; /* what lies */
@@ -31,6 +34,21 @@ static void add_newer_metas(GstBuffer *buffer)
     anc->SDID_block_number = 0x101;
     anc->data_count = 0x202;
     anc->data = g_new0(guint16, 2);
+#endif
+#ifdef WIRE_ANALYTICS
+    GstAnalyticsRelationMeta *found = gst_buffer_add_analytics_relation_meta(buffer);
+    GstTensor **tensor = g_new(GstTensor *, 1);
+    GQuark face = g_quark_from_string("face");
+    GstAnalyticsMtd object, class, tracking;
+    tensor[0] =
+        gst_tensor_new_simple(face, GST_TENSOR_DATA_TYPE_INT16, gst_buffer_new_memdup(uuid, 12),
+                              GST_TENSOR_DIM_ORDER_ROW_MAJOR, 2, (gsize[]){2, 3});
+    gst_tensor_meta_set(gst_buffer_add_tensor_meta(buffer), 1, tensor);
+    gst_analytics_relation_meta_add_oriented_od_mtd(found, face, 1, 2, 3, 4, 0.5f, 1, &object);
+    gst_analytics_relation_meta_add_one_cls_mtd(found, 0.5f, face, &class);
+    gst_analytics_relation_meta_add_tracking_mtd(found, 1, 2, &tracking);
+    gst_analytics_relation_meta_set_relation(found, GST_ANALYTICS_REL_TYPE_RELATE_TO, object.id,
+                                             tracking.id);
 #endif
 }
 

@@ -6,6 +6,9 @@
  * is tests/fuzz/wire_seeds'; tests/fuzz/run searches for more. */
 #include "wire_fuzz.h"
 
+#ifdef WIRE_ANALYTICS
+#include <gst/analytics/analytics.h>
+#endif
 #include <gst/video/video.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +37,49 @@ static void use_timecode(const GstVideoTimeCode *code)
     g_clear_pointer(&when, g_date_time_unref);
 }
 
+#ifdef WIRE_ANALYTICS
+
+/* As decoders and overlays do: the bytes that the dimensions promise, positions, relations. */
+static void use_inference(GstBuffer *buffer)
+{
+    GstTensorMeta *tensors = gst_buffer_get_tensor_meta(buffer);
+    GstAnalyticsRelationMeta *found = gst_buffer_get_analytics_relation_meta(buffer);
+    gint x, y, w, h, sum = 0;
+    gpointer state = NULL;
+    GstAnalyticsODMtd object;
+    gfloat level;
+
+    for (gsize i = 0; tensors && i < tensors->num_tensors; i++) {
+        const GstTensor *tensor = gst_tensor_meta_get(tensors, i);
+        gsize elements = 1;
+        GstMapInfo map;
+        for (gsize dim = 0; dim < tensor->num_dims; dim++)
+            elements *= tensor->dims[dim];
+        g_assert(gst_buffer_map(tensor->data, &map, GST_MAP_READ));
+        for (gsize k = 0; k < elements / 2; k++)
+            sum += map.data[k];
+        gst_buffer_unmap(tensor->data, &map);
+        gst_tensor_free(gst_tensor_copy(tensor));
+    }
+    while (found && gst_analytics_relation_meta_iterate(
+                        found, &state, gst_analytics_od_mtd_get_mtd_type(), &object)) {
+        gst_analytics_od_mtd_get_location(&object, &x, &y, &w, &h, &level);
+        gst_analytics_relation_meta_exist(found, object.id, 0, -1, GST_ANALYTICS_REL_TYPE_ANY,
+                                          NULL);
+        sum += x + w;
+    }
+    if (found)
+        gst_analytics_relation_meta_add_od_mtd(found, 0, sum, 0, 1, 1, 1, &object);
+}
+
+#else
+
+static void use_inference(GstBuffer *buffer)
+{
+}
+
+#endif
+
 void wire_use_metas(GstBuffer *buffer)
 {
     gpointer state = NULL;
@@ -49,6 +95,7 @@ void wire_use_metas(GstBuffer *buffer)
             g_free(gst_caps_to_string(((const GstReferenceTimestampMeta *)meta)->reference));
         else if (gst_meta_info_is_custom(meta->info))
             show_structure(gst_custom_meta_get_structure((GstCustomMeta *)meta), NULL);
+    use_inference(buffer);
 }
 
 void wire_use_event(const struct wire_event *event)

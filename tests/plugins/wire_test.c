@@ -8,6 +8,10 @@
 #include "wires.h"
 
 #include <gst/audio/audio.h>
+#ifdef WIRE_ANALYTICS
+#include <gst/analytics/analytics.h>
+#include <math.h>
+#endif
 #include <gst/video/gstvideoaffinetransformationmeta.h>
 #include <gst/video/video-sei.h>
 
@@ -605,6 +609,12 @@ TEST(test_names_of_lost_metas_are_bounded, .only_if = &metas)
 
 /* --- hostile bytes ------------------------------------------------------------------------ */
 
+static void pack_item(struct pack *pack, uint16_t kind, const void *inside, size_t size)
+{
+    pack_u16(pack, kind);
+    pack_text(pack, inside, size);
+}
+
 /* One item is refused, and counted for this type. */
 static void expect_refused(uint16_t kind, const void *inside, size_t size, const gchar *type)
 {
@@ -615,8 +625,7 @@ static void expect_refused(uint16_t kind, const void *inside, size_t size, const
     gpointer state = NULL;
 
     wire_head_pack(&pack, &head);
-    pack_u16(&pack, kind);
-    pack_text(&pack, inside, size);
+    pack_item(&pack, kind, inside, size);
     fail_if(pack.full);
     fail_unless(read_metas(pack.data, pack.used, buffer, &loss));
     fail_if(gst_buffer_iterate_meta(buffer, &state), "taken: a %s", type);
@@ -628,6 +637,8 @@ static void expect_refused(uint16_t kind, const void *inside, size_t size, const
 
 #define KIND_ANC 10
 #define KIND_SERIALIZED 11
+#define KIND_TENSORS 17
+#define KIND_RELATIONS 18
 
 /* As gst_meta_serialize() writes it; lengths may lie. */
 static void expect_serialized_refused(const gchar *name, gint size_off, gint length_off,
@@ -667,6 +678,8 @@ TEST(test_kinds_of_later_releases, .only_if = &metas)
 {
     expect_refused(1234, "abc", 3, "kind-1234");
     expect_refused(KIND_ANC, "abc", 3, "GstAncillaryMeta");
+    expect_refused(KIND_TENSORS, "\1\0\0", 3, "GstTensorMeta");
+    expect_refused(KIND_RELATIONS, "\1\0\3", 3, "GstAnalyticsRelationMeta");
 }
 
 #if GST_CHECK_VERSION(1, 24, 0)
@@ -778,6 +791,369 @@ TEST(test_serialized_metas, .only_if = &metas)
     fail_unless(meta && meta->number == 4711);
     /* The type exists, and its own reader refuses the version. */
     expect_serialized_refused("GpudirectNumberMeta", 0, 0, "GpudirectNumberMeta");
+}
+
+#endif
+
+#ifdef WIRE_ANALYTICS
+
+/* One item is taken, and a second one of its type on the same buffer refused. */
+static void expect_taken_once(uint16_t kind, const void *inside, size_t size, GType api)
+{
+    struct meta_loss loss = {lost_metas_new(NULL), NULL};
+    g_autoptr(GstBuffer) buffer = gst_buffer_new();
+    struct pack pack = PACK(GPUD_FRAME_META_MAX);
+
+    wire_head_pack(&pack, &head);
+    pack_item(&pack, kind, inside, size);
+    pack_item(&pack, kind, inside, size);
+    fail_unless(read_metas(pack.data, pack.used, buffer, &loss));
+    fail_unless_equals_int(gst_buffer_get_n_meta(buffer, api), 1);
+    fail_unless_equals_uint64(lost_metas_count(loss.lost), 1);
+    lost_metas_free(loss.lost);
+}
+
+/* --- tensors ------------------------------------------------------------------------------ */
+
+struct tensor {
+    const gchar *id;
+    GstTensorDataType type;
+    GstTensorDimOrder order;
+    gsize dims[3];
+    gsize count, size; /* of dimensions, of bytes */
+};
+
+static const struct tensor tensors[] = {
+    {"boxes", GST_TENSOR_DATA_TYPE_FLOAT32, GST_TENSOR_DIM_ORDER_ROW_MAJOR, {1, 5, 4}, 3, 80},
+    {"Größe", GST_TENSOR_DATA_TYPE_INT64, GST_TENSOR_DIM_ORDER_COL_MAJOR, {3, 2}, 2, 48},
+    {"halves", GST_TENSOR_DATA_TYPE_UINT4, GST_TENSOR_DIM_ORDER_ROW_MAJOR, {7}, 1, 4},
+    {"nothing", GST_TENSOR_DATA_TYPE_BFLOAT16, GST_TENSOR_DIM_ORDER_ROW_MAJOR, {0, 4}, 2, 0},
+    {NULL, GST_TENSOR_DATA_TYPE_UINT8, GST_TENSOR_DIM_ORDER_ROW_MAJOR, {50000}, 1, 50000},
+};
+
+static guint8 tensor_byte(guint tensor, gsize at, guint seed)
+{
+    return (guint8)(tensor * 31 + at * 7 + at / 251 + seed);
+}
+
+static void add_tensors(GstBuffer *buffer, guint seed)
+{
+    GstTensor **all = g_new(GstTensor *, G_N_ELEMENTS(tensors));
+
+    for (guint i = 0; i < G_N_ELEMENTS(tensors); i++) {
+        guint8 *bytes = g_malloc(tensors[i].size + 1);
+        gsize dims[3];
+        memcpy(dims, tensors[i].dims, sizeof(dims));
+        for (gsize k = 0; k < tensors[i].size; k++)
+            bytes[k] = tensor_byte(i, k, seed);
+        all[i] =
+            gst_tensor_new_simple(tensors[i].id ? g_quark_from_string(tensors[i].id) : 0,
+                                  tensors[i].type, gst_buffer_new_wrapped(bytes, tensors[i].size),
+                                  tensors[i].order, tensors[i].count, dims);
+    }
+    gst_tensor_meta_set(gst_buffer_add_tensor_meta(buffer), G_N_ELEMENTS(tensors), all);
+}
+
+static void check_tensors(GstBuffer *buffer, guint seed)
+{
+    GstTensorMeta *meta = gst_buffer_get_tensor_meta(buffer);
+
+    fail_unless(meta && meta->num_tensors == G_N_ELEMENTS(tensors));
+    for (guint i = 0; i < G_N_ELEMENTS(tensors); i++) {
+        const GstTensor *tensor = gst_tensor_meta_get(meta, i);
+        GstMapInfo map;
+        fail_unless_equals_string(g_quark_to_string(tensor->id), tensors[i].id);
+        fail_unless(tensor->data_type == tensors[i].type && tensor->dims_order == tensors[i].order);
+        fail_unless(tensor->layout == GST_TENSOR_LAYOUT_CONTIGUOUS);
+        fail_unless_equals_uint64(tensor->num_dims, tensors[i].count);
+        fail_unless(memcmp(tensor->dims, tensors[i].dims, tensor->num_dims * sizeof(gsize)) == 0);
+        fail_unless(gst_buffer_map(tensor->data, &map, GST_MAP_READ));
+        fail_unless_equals_uint64(map.size, tensors[i].size);
+        for (gsize k = 0; k < map.size; k++)
+            fail_unless(map.data[k] == tensor_byte(i, k, seed), "byte %zu of tensor %u", k, i);
+        gst_buffer_unmap(tensor->data, &map);
+    }
+}
+
+TEST(test_tensors, .only_if = &metas)
+{
+    g_autoptr(GstBuffer) buffer = gst_buffer_new(), empty = gst_buffer_new();
+
+    add_tensors(buffer, 3);
+    buffer = there_and_back(buffer, 0, 0);
+    check_tensors(buffer, 3);
+    gst_buffer_add_tensor_meta(empty);
+    empty = there_and_back(empty, 0, 0);
+    fail_unless(gst_buffer_get_tensor_meta(empty) != NULL);
+}
+
+/* One without data, and one whose size is not known before its data are there: in caps, that is. */
+TEST(test_tensors_that_are_not_whole, .only_if = &metas)
+{
+    for (guint with_data = 0; with_data < 2; with_data++) {
+        g_autoptr(GstBuffer) buffer = gst_buffer_new();
+        GstTensor **one = g_new(GstTensor *, 1);
+        one[0] = gst_tensor_alloc(2);
+        one[0]->dims[0] = 4;
+        if (with_data)
+            one[0]->data = gst_buffer_new_memdup("abcd", 4);
+        gst_tensor_meta_set(gst_buffer_add_tensor_meta(buffer), 1, one);
+        buffer = there_and_back(buffer, 1, 0);
+        fail_if(gst_buffer_get_tensor_meta(buffer));
+    }
+}
+
+TEST(test_tensors_that_lie, .only_if = &metas)
+{
+    static const struct {
+        guint8 count, type, layout, order, dims;
+        guint32 dim[2], size;
+    } said[] = {
+        {1, 1, 0, 0, 2, {2, 2}, 4}, /* none: these 4 bytes are there */
+        {2, 1, 0, 0, 2, {2, 2}, 4},
+        {1, 14, 0, 0, 2, {2, 2}, 4},
+        {1, 255, 0, 0, 2, {2, 2}, 4},
+        {1, 1, 1, 0, 2, {2, 2}, 4},
+        {1, 1, 0, 2, 2, {2, 2}, 4},
+        {1, 1, 0, 0, 0, {2, 2}, 4},
+        {1, 1, 0, 0, 17, {2, 2}, 4},
+        {1, 1, 0, 0, 2, {2, 3}, 4},
+        {1, 2, 0, 0, 2, {2, 2}, 4},
+        {1, 1, 0, 0, 2, {0, 4}, 4},
+        {1, 1, 0, 0, 2, {2, 2}, 5},
+        {1, 1, 0, 0, 2, {2, 2}, G_MAXUINT32},
+        {1, 1, 0, 0, 2, {0x80000000, 0x80000002}, 4},
+        {1, 1, 0, 0, 2, {G_MAXUINT32, 0}, 0},
+    };
+
+    for (guint i = 0; i < G_N_ELEMENTS(said); i++) {
+        struct pack pack = PACK(64);
+        pack_u8(&pack, said[i].count);
+        pack_quark(&pack, g_quark_from_static_string("boxes"));
+        pack_u8(&pack, said[i].type);
+        pack_u8(&pack, said[i].layout);
+        pack_u8(&pack, said[i].order);
+        pack_u8(&pack, said[i].dims);
+        for (guint dim = 0; dim < MIN(said[i].dims, 2); dim++)
+            pack_u32(&pack, said[i].dim[dim]);
+        pack_u32(&pack, said[i].size);
+        pack_bytes(&pack, "abcd", MIN(said[i].size, 4));
+        if (i > 0)
+            expect_refused(KIND_TENSORS, pack.data, pack.used, "GstTensorMeta");
+        else
+            expect_taken_once(KIND_TENSORS, pack.data, pack.used, GST_TENSOR_META_API_TYPE);
+    }
+}
+
+/* --- objects, classes and trackings ------------------------------------------------------- */
+
+/* An object with its classes and its tracking, and a mask, which is not sent, between them. */
+static void add_mtds(GstBuffer *buffer, guint seed, gboolean with_mask)
+{
+    GstAnalyticsRelationMeta *meta = gst_buffer_add_analytics_relation_meta(buffer);
+    gfloat levels[] = {0.75f, NAN};
+    GQuark classes[] = {g_quark_from_string("Pferd"), 0};
+    GstAnalyticsMtd object, mask, cls, tracking;
+    GstBuffer *pixels = gst_buffer_new_allocate(NULL, 16, NULL);
+
+    gst_buffer_add_video_meta(pixels, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_GRAY8, 4, 4);
+    fail_unless(gst_analytics_relation_meta_add_oriented_od_mtd(
+        meta, g_quark_from_string("animal, Größe 3"), -5, (gint)seed, 30, 32768, 0.5f, 0.25f,
+        &object));
+    if (with_mask)
+        fail_unless(gst_analytics_relation_meta_add_segmentation_mtd(
+            meta, pixels, GST_SEGMENTATION_TYPE_SEMANTIC, 1, (guint[]){1}, 0, 0, 4, 4, &mask));
+    else
+        gst_buffer_unref(pixels);
+    fail_unless(gst_analytics_relation_meta_add_cls_mtd(meta, 2, levels, classes, &cls));
+    fail_unless(gst_analytics_relation_meta_add_tracking_mtd(meta, G_MAXUINT64, 10, &tracking));
+    gst_analytics_tracking_mtd_update_last_seen(&tracking, 20 + seed);
+    gst_analytics_tracking_mtd_set_lost(&tracking);
+    gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, object.id,
+                                             cls.id);
+    gst_analytics_relation_meta_set_relation(
+        meta, GST_ANALYTICS_REL_TYPE_CONTAIN | GST_ANALYTICS_REL_TYPE_N_TO_N, tracking.id,
+        object.id);
+    if (with_mask)
+        gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, mask.id,
+                                                 object.id);
+}
+
+static void check_mtds(GstBuffer *buffer, guint seed)
+{
+    GstAnalyticsRelationMeta *meta = gst_buffer_get_analytics_relation_meta(buffer);
+    guint64 id, first, last;
+    gint x, y, w, h;
+    gfloat rotation, level;
+    gboolean lost;
+    GstAnalyticsMtd found;
+
+    fail_unless(meta && gst_analytics_relation_get_length(meta) == 3);
+    fail_unless(gst_analytics_relation_meta_get_od_mtd(meta, 0, &found));
+    fail_unless_equals_string(g_quark_to_string(gst_analytics_od_mtd_get_obj_type(&found)),
+                              "animal, Größe 3");
+    fail_unless(
+        gst_analytics_od_mtd_get_oriented_location(&found, &x, &y, &w, &h, &rotation, &level));
+    fail_unless(x == -5 && y == (gint)seed && w == 30 && h == 32768);
+    fail_unless(rotation == 0.5f && level == 0.25f);
+    fail_unless(gst_analytics_relation_meta_get_cls_mtd(meta, 1, &found));
+    fail_unless_equals_uint64(gst_analytics_cls_mtd_get_length(&found), 2);
+    fail_unless_equals_string(g_quark_to_string(gst_analytics_cls_mtd_get_quark(&found, 0)),
+                              "Pferd");
+    fail_unless(gst_analytics_cls_mtd_get_level(&found, 0) == 0.75f);
+    fail_unless(isnan(gst_analytics_cls_mtd_get_level(&found, 1)));
+    fail_unless(gst_analytics_cls_mtd_get_quark(&found, 1) == 0);
+    fail_unless(gst_analytics_relation_meta_get_tracking_mtd(meta, 2, &found));
+    gst_analytics_tracking_mtd_get_info(&found, &id, &first, &last, &lost);
+    fail_unless(id == G_MAXUINT64 && first == 10 && last == 20 + seed && lost);
+    for (guint from = 0; from < 3; from++)
+        for (guint to = 0; to < 3; to++)
+            fail_unless_equals_int(gst_analytics_relation_meta_get_relation(meta, from, to),
+                                   from == 0 && to == 1   ? GST_ANALYTICS_REL_TYPE_RELATE_TO
+                                   : from == 2 && to == 0 ? GST_ANALYTICS_REL_TYPE_CONTAIN |
+                                                                GST_ANALYTICS_REL_TYPE_N_TO_N
+                                                          : 0);
+}
+
+/* With a mask the others have other numbers, by which the relations find them. What arrives grows
+ * under the elements that add more to it. */
+TEST(test_mtds, .only_if = &metas)
+{
+    for (guint with_mask = 0; with_mask < 2; with_mask++) {
+        g_autoptr(GstBuffer) buffer = gst_buffer_new();
+        GstAnalyticsODMtd more;
+        add_mtds(buffer, 7, with_mask > 0);
+        buffer = there_and_back(buffer, with_mask, 0);
+        check_mtds(buffer, 7);
+        GstAnalyticsRelationMeta *meta = gst_buffer_get_analytics_relation_meta(buffer);
+        for (guint i = 3; i < 40; i++)
+            fail_unless(gst_analytics_relation_meta_add_od_mtd(meta, 0, 1, 2, 3, 4, 1, &more) &&
+                        more.id == i);
+        fail_unless_equals_int(gst_analytics_relation_meta_get_relation(meta, 0, 1),
+                               GST_ANALYTICS_REL_TYPE_RELATE_TO);
+    }
+}
+
+/* An object that is out of reach stays behind, the one after it does not; of too many all do. */
+TEST(test_mtds_that_stay_behind, .only_if = &metas)
+{
+    g_autoptr(GstBuffer) buffer = gst_buffer_new(), many = gst_buffer_new(),
+                         none = gst_buffer_new();
+    GstAnalyticsRelationMeta *meta = gst_buffer_add_analytics_relation_meta(buffer);
+    GstAnalyticsODMtd found;
+
+    gst_analytics_relation_meta_add_od_mtd(meta, 0, 32769, 0, 1, 1, 1, &found);
+    gst_analytics_relation_meta_add_oriented_od_mtd(meta, 0, 0, 0, 1, 1, NAN, 1, &found);
+    gst_analytics_relation_meta_add_od_mtd(meta, 0, 9, 0, 1, 1, 1, &found);
+    buffer = there_and_back(buffer, 1, 0);
+    meta = gst_buffer_get_analytics_relation_meta(buffer);
+    fail_unless(meta && gst_analytics_relation_get_length(meta) == 1);
+
+    meta = gst_buffer_add_analytics_relation_meta_full(
+        many, &(GstAnalyticsRelationMetaInitParams){1100, 100000});
+    for (guint i = 0; i < 1024; i++)
+        gst_analytics_relation_meta_add_od_mtd(meta, 0, (gint)i, 0, 1, 1, 1, &found);
+    many = there_and_back(many, 0, 0);
+    meta = gst_buffer_get_analytics_relation_meta(many);
+    fail_unless(meta && gst_analytics_relation_get_length(meta) == 1024);
+    gst_analytics_relation_meta_add_od_mtd(meta, 0, 1024, 0, 1, 1, 1, &found);
+    many = there_and_back(many, 1, 0);
+    fail_if(gst_buffer_get_analytics_relation_meta(many));
+
+    gst_buffer_add_analytics_relation_meta(none);
+    none = there_and_back(none, 0, 0);
+    fail_unless(gst_buffer_get_analytics_relation_meta(none) != NULL);
+}
+
+static void pack_object(struct pack *pack, gint x, gfloat rotation)
+{
+    pack_u8(pack, 0);
+    pack_quark(pack, g_quark_from_static_string("animal"));
+    for (gint i = 0; i < 4; i++)
+        pack_u32(pack, (uint32_t)(x + i));
+    pack_float(pack, rotation);
+    pack_float(pack, 1);
+}
+
+TEST(test_mtds_that_lie, .only_if = &metas)
+{
+    static const struct {
+        guint count, kind; /* of mtds; 0: an object; else the one after it */
+        gint x;
+        gfloat rotation;
+        guint from, to, rest; /* of a relation, and how many of its 5 bytes there are */
+    } said[] = {
+        {1, 0, -32768, 0, 0, 0, 5}, /* none */
+        {0, 0, 1, 0, 0, 0, 5},
+        {2, 0, 1, 0, 0, 0, 5},
+        {1025, 0, 1, 0, 0, 0, 5},
+        {G_MAXUINT16, 0, 1, 0, 0, 0, 5},
+        {2, 3, 1, 0, 0, 0, 0},
+        {2, 255, 1, 0, 0, 0, 5},
+        {2, 1, 1, 0, 0, 0, 5}, /* classes: the relation is their count */
+        {2, 2, 1, 0, 0, 0, 5}, /* tracking: and is too short */
+        {1, 0, -32769, 0, 0, 0, 5},
+        {1, 0, 32766, 0, 0, 0, 5},
+        {1, 0, G_MAXINT - 3, 0, 0, 0, 5},
+        {1, 0, 1, INFINITY, 0, 0, 5},
+        {1, 0, 1, NAN, 0, 0, 5},
+        {1, 0, 1, 0, 1, 0, 5},
+        {1, 0, 1, 0, 0, G_MAXUINT16, 5},
+        {1, 0, 1, 0, 0, 0, 4},
+        {1, 0, 1, 0, 0, 0, 1},
+    };
+
+    for (guint i = 0; i < G_N_ELEMENTS(said); i++) {
+        struct pack pack = PACK(64);
+        pack_u16(&pack, (uint16_t)said[i].count);
+        pack_object(&pack, said[i].x, said[i].rotation);
+        if (said[i].kind > 0)
+            pack_u8(&pack, (uint8_t)said[i].kind);
+        size_t start = pack.used;
+        pack_u16(&pack, (uint16_t)said[i].from);
+        pack_u16(&pack, (uint16_t)said[i].to);
+        pack_u8(&pack, 2);
+        if (i > 0)
+            expect_refused(KIND_RELATIONS, pack.data, start + said[i].rest,
+                           "GstAnalyticsRelationMeta");
+        else
+            expect_taken_once(KIND_RELATIONS, pack.data, pack.used,
+                              GST_ANALYTICS_RELATION_META_API_TYPE);
+    }
+}
+
+/* Buffers are used again, in the second half also those to which an element added its own: what was
+ * sent with one picture does not stay for the next. */
+TEST(test_inference_through_a_link, .only_if = &metas)
+{
+    GstHarness *sink = ends_sink(NULL), *src = ends_src(NULL);
+    GstAnalyticsODMtd more;
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint i = 0; i < 24; i++) {
+        GstBuffer *picture = ends_picture(CAPS_SMALL, i);
+        if (i % 2)
+            add_tensors(picture, i);
+        if (i % 3)
+            add_mtds(picture, i, FALSE);
+        gst_harness_push(sink, picture);
+        g_autoptr(GstBuffer) got = ends_pull(src);
+        if (i % 2)
+            check_tensors(got, i);
+        if (i % 3)
+            check_mtds(got, i);
+        fail_unless((gst_buffer_get_tensor_meta(got) != NULL) == (i % 2 > 0));
+        GstAnalyticsRelationMeta *meta = gst_buffer_get_analytics_relation_meta(got);
+        fail_unless((meta && gst_analytics_relation_get_length(meta) > 0) == (i % 3 > 0));
+        fail_unless(i >= 12 || (meta != NULL) == (i % 3 > 0), "one stays on picture %u", i);
+        if (i >= 12 && i % 4 == 0) {
+            got = gst_buffer_make_writable(g_steal_pointer(&got));
+            meta = gst_buffer_add_analytics_relation_meta(got);
+            gst_analytics_relation_meta_add_od_mtd(meta, 0, 1, 2, 3, 4, 1, &more);
+        }
+    }
+    fail_unless_equals_uint64(ends_stat(sink, "lost-metas"), 0);
+    fail_unless_equals_uint64(ends_stat(src, "lost-metas"), 0);
 }
 
 #endif

@@ -585,6 +585,20 @@ guint64 lost_metas_count(struct lost_metas *lost);
 /* Adds "lost-metas", the total, and "lost-meta-types", a structure with a count for each type. */
 void lost_metas_tell(struct lost_metas *lost, GstStructure *stats);
 
+/* === analytics =============================================================================== */
+/* The metas of inference, from GStreamer's analytics library (1.26): a picture's tensors
+ * (GstTensorMeta), and its objects, classes and trackings (GstAnalyticsRelationMeta). They exist
+ * only in a build with that library, WIRE_ANALYTICS. Writers and readers are as in meta.c. */
+
+/* 0: nothing in the process has registered the type, so that no buffer has such a meta. */
+GType analytics_tensors_type(void);
+GType analytics_relations_type(void);
+
+gboolean analytics_write_tensors(struct pack *pack, const GstMeta *meta, guint *skipped);
+gboolean analytics_read_tensors(struct unpack *item, GstBuffer *buffer, const gchar **why);
+gboolean analytics_write_relations(struct pack *pack, const GstMeta *meta, guint *skipped);
+gboolean analytics_read_relations(struct unpack *item, GstBuffer *buffer, const gchar **why);
+
 /* === meta ==================================================================================== */
 /* A buffer's metas as the bytes that are sent with a frame, in our own versioned format, because
  * GStreamer 1.22 has none. The decoder accepts untrusted bytes. */

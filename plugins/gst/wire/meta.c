@@ -471,6 +471,14 @@ static gboolean read_anc(struct unpack *item, GstBuffer *buffer, const gchar **w
 
 #endif
 
+#ifndef WIRE_ANALYTICS
+static gboolean read_analytics(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    *why = "it needs a build with GStreamer's analytics library, 1.26 or later";
+    return FALSE;
+}
+#endif
+
 /* === kinds =================================================================================== */
 /* The metas that have a code of ours. */
 
@@ -491,6 +499,8 @@ enum item {
     ITEM_LEVEL,
     ITEM_AFFINE,
     ITEM_PROTECTION,
+    ITEM_TENSORS,
+    ITEM_RELATIONS,
     ITEM_COUNT,
 };
 
@@ -536,6 +546,15 @@ static const struct meta_kind kinds[ITEM_COUNT] = {
     [ITEM_ANC] = {"GstAncillaryMeta", gst_ancillary_meta_api_get_type, write_anc, read_anc},
 #else
     [ITEM_ANC] = {"GstAncillaryMeta", NULL, NULL, read_anc},
+#endif
+#ifdef WIRE_ANALYTICS
+    [ITEM_TENSORS] = {"GstTensorMeta", analytics_tensors_type, analytics_write_tensors,
+                      analytics_read_tensors},
+    [ITEM_RELATIONS] = {"GstAnalyticsRelationMeta", analytics_relations_type,
+                        analytics_write_relations, analytics_read_relations},
+#else
+    [ITEM_TENSORS] = {"GstTensorMeta", NULL, NULL, read_analytics},
+    [ITEM_RELATIONS] = {"GstAnalyticsRelationMeta", NULL, NULL, read_analytics},
 #endif
 };
 
@@ -784,7 +803,7 @@ static gboolean encode_item(struct pack *pack, gboolean large, const GstMeta *me
         written = write_serialized(&body, meta);
     }
     if (!written || body.full || (!large && body.used - start > G_MAXUINT16)) {
-        *why = written ? NULL : "this type has no serialised form";
+        *why = written ? NULL : "it has no serialised form, or exceeds what receivers accept";
         return FALSE;
     }
     pack_u16(&header, (uint16_t)(kind | (large ? ITEM_LONG : 0)));
@@ -855,7 +874,7 @@ uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
             lost_metas_note(loss->lost, loss->owner, type, why);
         else if (skipped > 0)
             lost_metas_note(loss->lost, loss->owner, type,
-                            "a field of it is of a type that is not transmitted");
+                            "a part of it, such as a field of an unknown type, stays behind");
     }
     return (uint32_t)pack.used;
 }
