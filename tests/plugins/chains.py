@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,12 @@ def need(elements):
 
 def caps(form, size):
     return f"video/x-raw,format={form},width={size[0]},height={size[1]},framerate=10/1"
+
+
+def free_port():
+    with socket.socket() as any_port:
+        any_port.bind(("127.0.0.1", 0))
+        return any_port.getsockname()[1]
 
 
 def die_with_parent():

@@ -10,23 +10,16 @@ other elements:
 import os
 import re
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 
-from chains import DEADLINE, Chain, check, end_of, folder, need, skip, wait_for
+from chains import DEADLINE, Chain, check, end_of, folder, free_port, need, skip, wait_for
 
 RATE, FPS, SIDE = 48000, 25, 32
 SECONDS, FIRST = 8, 12  # the first event is at picture 12, and each other one a second later
 MOST = 0.002  # s: Matroska's times are in ms
 RECORDER = ["matroskamux", "name=file", "!", "filesink", "location=recorded.mkv"]
-
-
-def free_port():
-    with socket.socket() as any_port:
-        any_port.bind(("127.0.0.1", 0))
-        return any_port.getsockname()[1]
 
 
 def ours(address, *more):
