@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from studio import FPS, RATE, Programme, Studio, check, numpy, until
+from studio import DEADLINE, FPS, RATE, Programme, Studio, check, numpy, until
 
 SECONDS = 4
 # OBS's recordings themselves begin with up to a picture, and up to a block of AAC, more of the one than of the other:
@@ -23,10 +23,10 @@ APART = 1 / FPS + 1024 / RATE + 0.01
 SENDER = "import studio, sys; studio.Programme('cam1', width=int(sys.argv[1]), more='colorimetry=bt709').thread.join()"
 
 
-def check_recording(studio, programme):
+def check_recording(studio):
     with studio.recording() as recording:
-        first = programme.number
-        until("pictures", lambda: programme.number > first + SECONDS * FPS)
+        first = studio.rendered()
+        until("pictures", lambda: studio.rendered() > first + SECONDS * FPS, 3 * DEADLINE)
         stats = studio.ask("GetStats")
     numbers = recording.numbers
     check(len(numbers) >= (SECONDS - 1) * FPS and None not in numbers, f"numbers in the recording: {numbers}")
@@ -108,5 +108,5 @@ if __name__ == "__main__":
                 studio.add_source(address="cam1")
                 until("a picture", lambda: studio.shows("programme"))
                 until("its sound", lambda: programme.number > FPS)
-                check_recording(studio, programme)
+                check_recording(studio)
                 check_list(studio)

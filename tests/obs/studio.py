@@ -36,11 +36,11 @@ def check(holds, text):
         sys.exit(f"failed: {text}")
 
 
-def until(what, holds, deadline=DEADLINE):
-    """The first true value of a condition."""
+def until(what, holds, deadline=DEADLINE, why=lambda: ""):
+    """The first true value of a condition. `why` adds to the message what is there instead."""
     end = time.monotonic() + deadline
     while not (value := holds()):
-        check(time.monotonic() < end, f"{what}: not within {deadline} s")
+        check(time.monotonic() < end, f"{what}: not within {deadline} s {why()}")
         time.sleep(0.02)
     return value
 
@@ -204,6 +204,11 @@ class Studio:
                              timeout=DEADLINE, check=True).stdout
         pixels = numpy.frombuffer(raw, numpy.uint8).reshape(-1, width, 4) if len(raw) == 4 * width * HEIGHT else None
         return pixels
+
+    def rendered(self):
+        """How many pictures OBS has rendered: fewer than it had time for, where other programs take the processor."""
+        stats = self.ask("GetStats")
+        return stats["renderTotalFrames"] - stats["renderSkippedFrames"]
 
     def resources(self):
         """How many descriptors and threads OBS has."""
