@@ -9,13 +9,6 @@
 
 /* === channels ================================================================================ */
 
-struct task {
-    struct feed *feed;
-    obs_data_t *settings; /* NULL: close */
-    uint64_t number;
-    bool destroy;
-};
-
 static void feed_swap(struct feed *feed, int number, struct gpud_sender *sender)
 {
     struct feed_stream *stream = &feed->stream[number];
@@ -23,13 +16,13 @@ static void feed_swap(struct feed *feed, int number, struct gpud_sender *sender)
     pthread_mutex_lock(&stream->lock);
     struct gpud_sender *old = stream->sender;
     stream->sender = sender;
-    stream->sent = stream->dropped = 0;
+    stream->dropped = 0;
     memset(&stream->configured, 0, sizeof(stream->configured));
     pthread_mutex_unlock(&stream->lock);
     gpud_sender_destroy(&old);
 }
 
-static void feed_open(struct feed *feed, obs_data_t *settings, uint64_t number)
+static void feed_open(struct feed *feed, obs_data_t *settings)
 {
     struct gpud_sender *senders[STREAMS] = {NULL};
     struct gpud_error error = {.status = GPUD_OK};
@@ -41,61 +34,64 @@ static void feed_open(struct feed *feed, obs_data_t *settings, uint64_t number)
         ENDPOINT_SET(params, end);
         gpud_sender_create(plugin_context, &params, &senders[i], &error);
     }
-    if (error.status != GPUD_OK)
-        plugin_log(LOG_WARNING, end.address, error.reason);
-    for (int i = 0; i < STREAMS; i++)
-        if (error.status == GPUD_OK)
-            feed_swap(feed, i, senders[i]);
-        else
-            gpud_sender_destroy(&senders[i]);
-    snprintf(feed->error, sizeof(feed->error), "%s", error.reason);
-    if (feed->opened)
-        feed->opened(feed, number, error.status == GPUD_OK ? NULL : error.reason);
-}
-
-static void feed_task(void *data)
-{
-    struct task *task = data;
-
-    for (int i = 0; i < STREAMS; i++)
-        feed_swap(task->feed, i, NULL);
-    if (task->settings && task->number == __atomic_load_n(&task->feed->number, __ATOMIC_RELAXED))
-        feed_open(task->feed, task->settings, task->number);
-    obs_data_release(task->settings);
-    if (task->destroy) {
+    if (error.status == GPUD_OK) {
         for (int i = 0; i < STREAMS; i++)
-            pthread_mutex_destroy(&task->feed->stream[i].lock);
-        bfree(task->feed);
+            feed_swap(feed, i, senders[i]);
+        return;
     }
-    bfree(task);
+    for (int i = 0; i < STREAMS; i++)
+        gpud_sender_destroy(&senders[i]);
+    plugin_log(LOG_WARNING, end.address, error.reason);
+    pthread_mutex_lock(&feed->lock);
+    snprintf(feed->error, sizeof(feed->error), "%s", error.reason);
+    if (feed->failed && feed->queued == 0)
+        feed->failed(feed);
+    pthread_mutex_unlock(&feed->lock);
 }
 
-static uint64_t feed_queue(struct feed *feed, obs_data_t *settings, bool destroy)
+static void feed_follow(void *owner, obs_data_t *settings)
 {
-    struct task *task = bzalloc(sizeof(*task));
-    uint64_t number = __atomic_add_fetch(&feed->number, 1, __ATOMIC_RELAXED);
+    struct feed *feed = owner;
 
-    *task = (struct task){feed, settings, number, destroy};
-    obs_queue_task(OBS_TASK_DESTROY, feed_task, task, false);
-    return number;
+    for (int i = 0; i < STREAMS; i++)
+        feed_swap(feed, i, NULL);
+    pthread_mutex_lock(&feed->lock);
+    bool current = --feed->queued == 0;
+    feed->error[0] = '\0';
+    pthread_mutex_unlock(&feed->lock);
+    if (current && *obs_data_get_string(settings, "address"))
+        feed_open(feed, settings);
+}
+
+void feed_set(struct feed *feed, obs_data_t *settings)
+{
+    pthread_mutex_lock(&feed->lock);
+    feed->queued++;
+    pthread_mutex_unlock(&feed->lock);
+    plugin_queue(feed_follow, feed, settings);
 }
 
 void feed_init(struct feed *feed)
 {
+    pthread_mutex_init(&feed->lock, NULL);
     for (int i = 0; i < STREAMS; i++)
         pthread_mutex_init(&feed->stream[i].lock, NULL);
 }
 
-void feed_destroy(struct feed *feed)
+static void feed_free(void *owner, obs_data_t *settings)
 {
-    feed_queue(feed, NULL, true);
+    struct feed *feed = owner;
+
+    for (int i = 0; i < STREAMS; i++)
+        pthread_mutex_destroy(&feed->stream[i].lock);
+    pthread_mutex_destroy(&feed->lock);
+    bfree(feed);
 }
 
-uint64_t feed_set(struct feed *feed, obs_data_t *settings)
+void feed_destroy(struct feed *feed)
 {
-    bool named = settings && *obs_data_get_string(settings, "address");
-
-    return feed_queue(feed, named ? plugin_copy_settings(settings) : NULL, false);
+    feed_set(feed, NULL);
+    plugin_queue(feed_free, feed, NULL);
 }
 
 bool feed_get_info(struct feed *feed, struct gpud_sender_info *info, uint64_t *dropped)
@@ -110,6 +106,13 @@ bool feed_get_info(struct feed *feed, struct gpud_sender_info *info, uint64_t *d
         *dropped = stream->dropped;
     pthread_mutex_unlock(&stream->lock);
     return open;
+}
+
+void feed_get_error(struct feed *feed, char error[GPUD_REASON_MAX])
+{
+    pthread_mutex_lock(&feed->lock);
+    snprintf(error, GPUD_REASON_MAX, "%s", feed->error);
+    pthread_mutex_unlock(&feed->lock);
 }
 
 /* === frames ================================================================================== */
@@ -138,10 +141,9 @@ static void feed_submit(struct feed_stream *stream, struct gpud_frame **frame, u
     info.dts_ns = info.duration_ns = GPUD_TIME_NONE;
     info.offset = UINT64_MAX;
     gpud_frame_set_info(*frame, &info, NULL);
-    bool sent = gpud_sender_submit(stream->sender, frame, 0, NULL) == GPUD_OK;
+    if (gpud_sender_submit(stream->sender, frame, 0, NULL) != GPUD_OK)
+        stream->dropped++;
     gpud_frame_release(frame);
-    stream->sent += sent;
-    stream->dropped += !sent;
 }
 
 void feed_picture(struct feed *feed, const struct video_output_info *video,

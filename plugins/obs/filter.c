@@ -145,10 +145,13 @@ static obs_properties_t *filter_get_properties(void *data)
 {
     struct filter *filter = data;
     obs_properties_t *props = obs_properties_create();
+    char error[GPUD_REASON_MAX] = "";
 
     endpoint_add_address(props, false);
-    if (filter && filter->feed.error[0])
-        obs_properties_add_text(props, "error", filter->feed.error, OBS_TEXT_INFO);
+    if (filter)
+        feed_get_error(&filter->feed, error);
+    if (*error)
+        obs_properties_add_text(props, "error", error, OBS_TEXT_INFO);
     endpoint_add_files(props);
     return props;
 }

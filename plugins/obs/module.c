@@ -21,12 +21,29 @@ static void plugin_on_log(void *user, enum gpud_log_level level, const char *are
     plugin_log(100 * (int)level, area, text); /* from LOG_ERROR, 100, to LOG_DEBUG, 400 */
 }
 
-obs_data_t *plugin_copy_settings(obs_data_t *settings)
-{
-    obs_data_t *copy = obs_data_get_defaults(settings);
+struct task {
+    void (*run)(void *owner, obs_data_t *settings);
+    void *owner;
+    obs_data_t *settings;
+};
 
-    obs_data_apply(copy, settings);
-    return copy;
+static void plugin_run_task(void *data)
+{
+    struct task *task = data;
+
+    task->run(task->owner, task->settings);
+    obs_data_release(task->settings);
+    bfree(task);
+}
+
+void plugin_queue(void (*run)(void *owner, obs_data_t *settings), void *owner, obs_data_t *settings)
+{
+    struct task *task = bzalloc(sizeof(*task));
+
+    *task = (struct task){run, owner, settings ? obs_data_get_defaults(settings) : NULL};
+    if (settings)
+        obs_data_apply(task->settings, settings);
+    obs_queue_task(OBS_TASK_DESTROY, plugin_run_task, task, false);
 }
 
 /* === endpoints =============================================================================== */

@@ -40,8 +40,10 @@ void endpoint_read(struct endpoint *endpoint, obs_data_t *settings, int stream);
 void endpoint_add_address(obs_properties_t *props, bool receives);
 void endpoint_add_files(obs_properties_t *props);
 
-/* A copy that another thread may read. */
-obs_data_t *plugin_copy_settings(obs_data_t *settings);
+/* Runs a function in OBS's thread for what is destroyed, behind what was queued before it, with a
+ * copy of the settings, which may be NULL. */
+void plugin_queue(void (*run)(void *owner, obs_data_t *settings), void *owner,
+                  obs_data_t *settings);
 
 /* --- media.c ------------------------------------------------------------------------------- */
 
@@ -63,11 +65,12 @@ void media_from_audio(struct gpud_media *media, const struct obs_audio_info *aud
 /* Sends a programme. It is the first member of its owner. Channels are opened and closed, which may
  * take seconds, by OBS's thread for what is destroyed, one after the other; no call blocks. */
 struct feed {
-    /* Called there, with what feed_set() returned and NULL, or why the channels cannot be opened.
+    /* Called there when the channels cannot be opened, unless feed_set() was called again since.
      * May be NULL. */
-    void (*opened)(struct feed *feed, uint64_t number, const char *error);
-    uint64_t number;             /* counts calls of feed_set(); atomic */
-    char error[GPUD_REASON_MAX]; /* why they are not open */
+    void (*failed)(struct feed *feed);
+    pthread_mutex_t lock;        /* for what follows */
+    int queued;                  /* settings that are still to be followed */
+    char error[GPUD_REASON_MAX]; /* why the channels are not open */
     struct feed_stream {
         pthread_mutex_t lock; /* held for a copy at most, for what follows */
         struct gpud_sender *sender;
@@ -75,7 +78,7 @@ struct feed {
             struct video_output_info video;
             struct obs_audio_info audio;
         } configured; /* what the sender was configured for */
-        uint64_t sent, dropped;
+        uint64_t dropped;
     } stream[STREAMS];
 };
 void feed_init(struct feed *feed);
@@ -83,9 +86,8 @@ void feed_init(struct feed *feed);
 /* Closes the channels and frees the owner, by bfree(), later. */
 void feed_destroy(struct feed *feed);
 
-/* Sends to the address of the settings, which are copied; NULL, or no address: nowhere. Returns a
- * number of its own. */
-uint64_t feed_set(struct feed *feed, obs_data_t *settings);
+/* Sends to the address of the settings, which are copied; NULL, or no address: nowhere. */
+void feed_set(struct feed *feed, obs_data_t *settings);
 
 /* A picture, or samples of OBS's sound, which are copied into the senders' slots. */
 void feed_picture(struct feed *feed, const struct video_output_info *video,
@@ -94,6 +96,9 @@ void feed_sound(struct feed *feed, const struct audio_data *data);
 
 /* Returns false if the channels are not open. info and dropped, of the picture, may be NULL. */
 bool feed_get_info(struct feed *feed, struct gpud_sender_info *info, uint64_t *dropped);
+
+/* Why the channels are not open, or "". */
+void feed_get_error(struct feed *feed, char error[GPUD_REASON_MAX]);
 
 /* --- what registers ------------------------------------------------------------------------- */
 

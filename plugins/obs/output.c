@@ -13,31 +13,16 @@ struct output {
     struct feed feed;
     obs_output_t *output;
     struct video_output_info video;
-    uint64_t pending; /* of the feed; 0: none. Under the lock, as what follows */
-    bool capturing;
 };
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *output_get_name(void *data)
 {
     return obs_module_text("Output");
 }
 
-/* OBS renders for it once its channels are open. */
-static void output_opened(struct feed *feed, uint64_t number, const char *error)
+static void output_failed(struct feed *feed)
 {
-    struct output *self = (struct output *)feed;
-
-    pthread_mutex_lock(&lock);
-    bool current = self->pending == number;
-    if (current)
-        self->pending = 0;
-    if (current && !error)
-        self->capturing = obs_output_begin_data_capture(self->output, 0);
-    else if (current)
-        obs_output_signal_stop(self->output, OBS_OUTPUT_ERROR);
-    pthread_mutex_unlock(&lock);
+    obs_output_signal_stop(((struct output *)feed)->output, OBS_OUTPUT_ERROR);
 }
 
 static void *output_create(obs_data_t *settings, obs_output_t *output)
@@ -45,22 +30,17 @@ static void *output_create(obs_data_t *settings, obs_output_t *output)
     struct output *self = bzalloc(sizeof(*self));
 
     feed_init(&self->feed);
-    self->feed.opened = output_opened;
+    self->feed.failed = output_failed;
     self->output = output;
     return self;
 }
 
 static void output_destroy(void *data)
 {
-    struct output *self = data;
-
-    pthread_mutex_lock(&lock);
-    self->pending = 0;
-    pthread_mutex_unlock(&lock);
-    feed_destroy(&self->feed);
+    feed_destroy(data);
 }
 
-/* Under the lock, as output_stop(). */
+/* What OBS renders before the channels are open is left out. */
 static bool output_start(void *data)
 {
     struct output *self = data;
@@ -70,18 +50,18 @@ static bool output_start(void *data)
         return false;
     self->video = *video_output_get_info(obs_output_video(self->output));
     self->video.name = NULL;
-    if (!media_from_video(&media, &self->video)) {
-        obs_output_set_last_error(self->output, obs_module_text("NoFormat"));
-        return false;
-    }
     obs_data_t *settings = obs_output_get_settings(self->output);
-    bool named = *obs_data_get_string(settings, "address");
-    if (named)
-        self->pending = feed_set(&self->feed, settings);
-    else
+    bool started = false;
+    if (!media_from_video(&media, &self->video))
+        obs_output_set_last_error(self->output, obs_module_text("NoFormat"));
+    else if (!*obs_data_get_string(settings, "address"))
         obs_output_set_last_error(self->output, obs_module_text("NoAddress"));
+    else
+        started = obs_output_begin_data_capture(self->output, 0);
+    if (started)
+        feed_set(&self->feed, settings); /* whose failure ends the capture */
     obs_data_release(settings);
-    return named;
+    return started;
 }
 
 static void output_stop(void *data, uint64_t time)
@@ -89,10 +69,7 @@ static void output_stop(void *data, uint64_t time)
     struct output *self = data;
 
     feed_set(&self->feed, NULL);
-    if (self->capturing)
-        obs_output_end_data_capture(self->output);
-    self->pending = 0;
-    self->capturing = false;
+    obs_output_end_data_capture(self->output);
 }
 
 static void output_raw_video(void *data, struct video_data *frame)
@@ -131,14 +108,14 @@ static const struct obs_output_info output_info = {
 
 static obs_output_t *programme;
 static obs_source_t *dialog;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the programme's settings */
 
 static bool programme_start(void)
 {
     obs_data_t *settings = obs_source_get_settings(dialog);
-    struct output *self = obs_obj_get_data(programme);
 
     pthread_mutex_lock(&lock);
-    bool started = self->pending || obs_output_active(programme);
+    bool started = obs_output_active(programme);
     if (!started) {
         obs_output_update(programme, settings);
         started = obs_output_start(programme);
@@ -148,25 +125,12 @@ static bool programme_start(void)
     return started;
 }
 
-/* OBS ignores a stop before the channels are open. */
-static void programme_stop(void)
-{
-    struct output *self = obs_obj_get_data(programme);
-
-    pthread_mutex_lock(&lock);
-    if (self->pending)
-        output_stop(self, 0);
-    else
-        obs_output_stop(programme);
-    pthread_mutex_unlock(&lock);
-}
-
 static bool dialog_on_button(obs_properties_t *props, obs_property_t *property, void *data)
 {
     if (strcmp(obs_property_name(property), "start") == 0)
         programme_start();
     else
-        programme_stop();
+        obs_output_stop(programme);
     return false;
 }
 
@@ -225,17 +189,21 @@ static void request_status(obs_data_t *request, obs_data_t *response, void *data
 {
     struct output *self = obs_obj_get_data(programme);
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    obs_data_t *settings = obs_output_get_settings(programme);
+    char error[GPUD_REASON_MAX];
     uint64_t dropped = 0;
 
-    bool open = feed_get_info(&self->feed, &info, &dropped);
+    feed_get_info(&self->feed, &info, &dropped);
+    feed_get_error(&self->feed, error);
+    pthread_mutex_lock(&lock);
+    obs_data_t *settings = obs_output_get_settings(programme);
     obs_data_set_string(response, "address", obs_data_get_string(settings, "address"));
-    obs_data_set_bool(response, "active", obs_output_active(programme));
-    obs_data_set_int(response, "receivers", open ? info.receivers : 0);
-    obs_data_set_int(response, "frames", open ? (long long)info.frames : 0);
-    obs_data_set_int(response, "dropped", (long long)dropped);
-    obs_data_set_string(response, "error", self->feed.error);
     obs_data_release(settings);
+    pthread_mutex_unlock(&lock);
+    obs_data_set_bool(response, "active", obs_output_active(programme));
+    obs_data_set_int(response, "receivers", info.receivers);
+    obs_data_set_int(response, "frames", (long long)info.frames);
+    obs_data_set_int(response, "dropped", (long long)dropped);
+    obs_data_set_string(response, "error", error);
 }
 
 static void request_start(obs_data_t *request, obs_data_t *response, void *data)
@@ -253,7 +221,7 @@ static void request_start(obs_data_t *request, obs_data_t *response, void *data)
 
 static void request_stop(obs_data_t *request, obs_data_t *response, void *data)
 {
-    programme_stop();
+    obs_output_stop(programme);
     request_status(request, response, data);
 }
 
@@ -291,7 +259,7 @@ static void request_register(void)
 static void programme_on_event(enum obs_frontend_event event, void *data)
 {
     if (event == OBS_FRONTEND_EVENT_EXIT)
-        programme_stop();
+        obs_output_stop(programme);
 }
 
 void output_load(void)

@@ -180,11 +180,12 @@ static void stream_show(struct stream *stream, uint8_t *data, const struct gpud_
     if (rate->num > 0 && rate->den * (uint64_t)GPUD_SEC / rate->num > ahead)
         ahead = rate->den * (uint64_t)GPUD_SEC / rate->num;
     pthread_mutex_lock(&stream->source->lock);
-    bool begins = !times->begun && now >= stream->shown + times->delay + tick;
+    uint64_t delay = times->delay;
+    bool begins = !times->begun && now >= stream->shown + delay + tick;
     pthread_mutex_unlock(&stream->source->lock);
     if (begins) {
         uint64_t first = time - ahead + tick / 2;
-        uint64_t as_before = obs_get_video_frame_time() + tick - times->delay;
+        uint64_t as_before = obs_get_video_frame_time() + tick - delay;
         if (as_before < time && now - stream->shown_at < (uint64_t)FAR_NS)
             first = as_before;
         stream->restarts_ns += RESTART_NS;
@@ -323,30 +324,21 @@ static void source_close(struct source *source)
 
 /* === what OBS calls ========================================================================== */
 
-struct task {
-    struct source *source;
-    obs_data_t *settings;
-};
-
-static void source_follow(void *data)
+static void source_follow(void *data, obs_data_t *settings)
 {
-    struct task *task = data;
-    struct source *source = task->source;
+    struct source *source = data;
 
     source_close(source);
-    source->settings = task->settings;
+    obs_data_addref(settings);
+    source->settings = settings;
     source->ending = false;
-    for (int i = 0; i < STREAMS && *obs_data_get_string(source->settings, "address"); i++)
+    for (int i = 0; i < STREAMS && *obs_data_get_string(settings, "address"); i++)
         stream_open(&source->stream[i]);
-    bfree(task);
 }
 
 static void source_update(void *data, obs_data_t *settings)
 {
-    struct task *task = bzalloc(sizeof(*task));
-
-    *task = (struct task){data, plugin_copy_settings(settings)};
-    obs_queue_task(OBS_TASK_DESTROY, source_follow, task, false);
+    plugin_queue(source_follow, data, settings);
 }
 
 static const char *source_get_name(void *data)

@@ -114,6 +114,14 @@ def check_starts(studio):
           f"before, {studio.resources()} after")
 
 
+def check_own_requests(studio):
+    """The same by obs-websocket's requests for any output of OBS's, which know nothing of the plugin."""
+    studio.ask("StartOutput", outputName="gpudirect")
+    until("a picture", lambda: studio.vendor("GetStatus")["frames"] > 0)
+    studio.ask("StopOutput", outputName="gpudirect")
+    until("the end of the output", lambda: not studio.vendor("GetStatus")["active"])
+
+
 def check_refusal(studio):
     """An address that another sender has."""
     with Programme("taken", sound=False):
@@ -131,4 +139,5 @@ with Studio() as studio:
         until("its sound", lambda: programme.number > FPS)
         check_programme(studio)
         check_starts(studio)
+        check_own_requests(studio)
         check_refusal(studio)
