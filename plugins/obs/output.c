@@ -225,8 +225,7 @@ static void request_stop(obs_data_t *request, obs_data_t *response, void *data)
     request_status(request, response, data);
 }
 
-/* What obs-websocket-api.h does, which Debian does not package. Without obs-websocket there are no
- * such procedures, and nothing happens. */
+/* What obs-websocket-api.h does, which Debian does not package. */
 static void request_register(void)
 {
     static struct {
@@ -245,6 +244,9 @@ static void request_register(void)
     calldata_set_string(&call, "name", "gpudirect");
     if (websocket)
         proc_handler_call(websocket, "vendor_register", &call);
+    else
+        plugin_log(LOG_INFO, "obs-websocket is not loaded",
+                   "the output starts and stops in its dialog alone");
     for (size_t i = 0; websocket && i < sizeof(requests) / sizeof(*requests); i++) {
         calldata_set_string(&call, "type", requests[i].name);
         calldata_set_ptr(&call, "callback", &requests[i].callback);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """Colours of each format, matrix and range in OBS, by what it shows of a source; a format that it does not have; and PQ
-from a channel through OBS, whose canvas is PQ, too, to a channel."""
+or HLG from a channel through OBS, whose canvas is the same, to a channel."""
 
 import sys
 
@@ -79,27 +79,27 @@ def check_formats():
     print(f"{len(cases)} formats are shown with the right colours")
 
 
-def check_hdr():
-    levels = []
+def check_hdr(name):
+    colorimetry, levels = f"bt2100-{name.lower()}", []
 
-    def paint_pq(frame, number):
-        for name, plane in frame.planes.items():
-            numpy.asarray(plane)[:] = (500 if name == "Y" else 512) << 6
+    def paint_level(frame, number):
+        for plane_name, plane in frame.planes.items():
+            numpy.asarray(plane)[:] = (500 if plane_name == "Y" else 512) << 6
 
-    with Studio("ColorFormat=P010\nColorSpace=2100PQ\nColorRange=Partial\nHdrNominalPeakLevel=1000") as studio:
-        with Programme("hdr", format="P010_10LE", more="colorimetry=bt2100-pq", paint=paint_pq, sound=False):
+    with Studio(f"ColorFormat=P010\nColorSpace=2100{name}\nColorRange=Partial\nHdrNominalPeakLevel=1000") as studio:
+        with Programme("hdr", format="P010_10LE", more=f"colorimetry={colorimetry}", paint=paint_level, sound=False):
             studio.add_source(address="hdr")
             until("a picture", lambda: studio.pixels("programme") is not None)
             studio.vendor("StartOutput", address="out")
             with gpudirect.Receiver("out", device="host", timeout=DEADLINE) as receiver:
                 while not levels or abs(levels[-1] - 500) > 4:
-                    check(len(levels) < 100, f"PQ of 500 leaves OBS as {levels}")
+                    check(len(levels) < 100, f"{name} of 500 leaves OBS as {levels}")
                     with receiver.acquire() as frame:
                         levels.append(int(numpy.asarray(frame.planes["Y"])[100, 100]) >> 6)
-                        check(frame.format == "P010_10LE" and "bt2100-pq" in frame.media, frame.media)
+                        check(frame.format == "P010_10LE" and colorimetry in frame.media, frame.media)
             studio.vendor("StopOutput")
-    print(f"PQ of 500 leaves OBS as {levels[-1]}")
+    print(f"{name} of 500 leaves OBS as {levels[-1]}")
 
 
 if __name__ == "__main__":
-    check_hdr() if sys.argv[1:] == ["hdr"] else check_formats()
+    check_hdr(sys.argv[1]) if sys.argv[1] in ("PQ", "HLG") else check_formats()

@@ -23,6 +23,7 @@ import time
 
 DEADLINE = 25
 WIDTH, HEIGHT, FPS, RATE = 640, 360, 25, 48000
+MAIN_WINDOW = "Profile: Test"
 CELL, BITS = 32, 16  # the number's digits, from the left; below them is the flash, and below that are colours
 
 
@@ -61,14 +62,17 @@ os.environ["GPUD_OBS_FOLDER"] = os.environ["XDG_RUNTIME_DIR"] = str(folder)
 import gpudirect  # noqa: E402
 
 
+def xdotool(*words):
+    return subprocess.run(["xdotool", *words], capture_output=True, text=True, timeout=DEADLINE).stdout.split()
+
+
 def close_window(name):
     """As its button does it. OBS 29 handles SIGINT wherever it is, and may crash by that."""
     class Message(ctypes.Structure):
         _fields_ = [("type", ctypes.c_int), ("serial", ctypes.c_ulong), ("send_event", ctypes.c_int),
                     ("display", ctypes.c_void_p), ("window", ctypes.c_ulong), ("message", ctypes.c_ulong),
                     ("format", ctypes.c_int), ("data", ctypes.c_long * 5), ("rest", ctypes.c_long * 12)]
-    window = int(subprocess.run(["xdotool", "search", "--name", name], capture_output=True, text=True, check=True,
-                                timeout=DEADLINE).stdout.split()[0])
+    window = int(xdotool("search", "--name", name)[0])
     x11 = ctypes.CDLL("libX11.so.6")
     x11.XOpenDisplay.restype, x11.XInternAtom.restype = ctypes.c_void_p, ctypes.c_ulong
     screen = ctypes.c_void_p(x11.XOpenDisplay(None))
@@ -78,10 +82,23 @@ def close_window(name):
     x11.XCloseDisplay(screen)
 
 
-class Studio:
-    """OBS, with an empty scene "One" of 640x360 at 25 pictures a second, recorded without loss."""
+def without_websocket():
+    """What OBS is started by so that it cannot load obs-websocket: its file is empty there."""
+    words = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else []), "sh", "-c",
+             'for file in /usr/lib/*/obs-plugins/obs-websocket.so; do mount --bind /dev/null "$file" || exit; done; '
+             'exec "$@"', "sh"]
+    made = subprocess.run([*words, "true"], capture_output=True, text=True, timeout=DEADLINE)
+    if made.returncode:
+        skip(f"no mount namespace can be made here: {made.stderr.strip()}")
+    return words
 
-    def __init__(self, color=""):
+
+class Studio:
+    """OBS, with an empty scene "One" of 640x360 at 25 pictures a second, recorded without loss; with the output's
+    settings. With remote=False it lacks obs-websocket, and with that the scene and whatever asks OBS."""
+
+    def __init__(self, color="", output=None, remote=True):
+        self.remote = remote
         self.config = folder / "config" / "obs-studio"
         with socket.socket() as any_port:
             any_port.bind(("127.0.0.1", 0))
@@ -94,6 +111,8 @@ class Studio:
         settings = {"alerts_enabled": False, "auth_required": False, "first_load": False, "server_enabled": True,
                     "server_port": self.port}
         self.write("plugin_config/obs-websocket/config.json", json.dumps(settings))
+        if output:
+            self.write("plugin_config/gpudirect-obs/output.json", json.dumps(output))
         self.write("global.ini", "[General]\nFirstRun=true\nEnableAutoUpdates=false\n"
                    "[BasicWindow]\nPreviewEnabled=false\n"  # drawing it costs more than all the rest
                    "[OBSWebSocket]\nFirstLoad=false\nServerEnabled=true\nAlertsEnabled=false\nAuthRequired=false\n"
@@ -120,22 +139,25 @@ class Studio:
         check(number, "Xvfb does not start")
         os.environ["DISPLAY"] = f":{number}"
         self.log = folder / "obs.log"
+        command = ["dbus-run-session", "--", "obs", "--multi", "--profile", "Test", "--collection", "Test",
+                   "--disable-updater", "--disable-missing-files-check"]
+        if not self.remote:
+            command = [*without_websocket(), *command]
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                ["dbus-run-session", "--", "obs", "--multi", "--profile", "Test", "--collection", "Test",
-                 "--disable-updater", "--disable-missing-files-check"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env=os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "HOME": str(folder),
                                   "LIBGL_ALWAYS_SOFTWARE": "1", "QT_QPA_PLATFORM": "xcb", "LC_ALL": "C.UTF-8"})
         self.number = 0
-        until("OBS's websocket", self.connect)
+        until("OBS", self.connect if self.remote else lambda: xdotool("search", "--name", MAIN_WINDOW))
         check("[gpudirect" in self.log.read_text() or "gpudirect-obs" in self.log.read_text(),
               f"OBS has not loaded the plugin:\n{self.log.read_text()}")
-        # While it loads its scenes OBS refuses requests.
-        until("OBS's scenes", lambda: "error" not in self.ask("GetSceneList", may_fail=True))
-        self.ask("CreateScene", sceneName="One")
-        self.ask("SetCurrentProgramScene", sceneName="One")
         self.pid = next(int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.is_obs(pid))
+        if self.remote:
+            # While it loads its scenes OBS refuses requests.
+            until("OBS's scenes", lambda: "error" not in self.ask("GetSceneList", may_fail=True))
+            self.ask("CreateScene", sceneName="One")
+            self.ask("SetCurrentProgramScene", sceneName="One")
         return self
 
     def is_obs(self, pid):
@@ -147,7 +169,7 @@ class Studio:
     def __exit__(self, kind, value, trace):
         try:
             if kind is None:
-                close_window("Profile: Test")
+                close_window(MAIN_WINDOW)
                 self.process.wait(DEADLINE)
         finally:
             log = self.log.read_text()
@@ -276,13 +298,14 @@ def draw(luma, number, low=16, high=235):
 class Programme:
     """A sender of pictures and sound in real time, in a thread. What `paint` writes is in each picture."""
 
-    def __init__(self, address="cam1", format="I420", width=WIDTH, more="colorimetry=bt709", paint=None, sound=True):
+    def __init__(self, address="cam1", format="I420", width=WIDTH, more="colorimetry=bt709", paint=None, sound=True,
+                 psk_file=None):
         media = f"video/x-raw,format={format},width={width},height={HEIGHT},framerate={FPS}/1,{more}"
-        self.picture = gpudirect.Sender(address, media, device="host", slow_receiver="drop-oldest")
+        self.picture = gpudirect.Sender(address, media, device="host", slow_receiver="drop-oldest", psk_file=psk_file)
         self.sound = gpudirect.Sender(
             f"{address}/audio", f"audio/x-raw,format=F32LE,rate={RATE},channels=2,channel-mask=(bitmask)0x3,"
             f"layout=interleaved,samples-per-block={RATE // FPS}", device="host",
-            slow_receiver="drop-oldest") if sound else None
+            slow_receiver="drop-oldest", psk_file=psk_file) if sound else None
         self.paint, self.number = paint, 0
         self.running, self.frozen = True, False
         self.thread = threading.Thread(target=self.run, daemon=True)
