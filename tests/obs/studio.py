@@ -149,7 +149,8 @@ class Studio:
                 env=os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "HOME": str(folder),
                                   "LIBGL_ALWAYS_SOFTWARE": "1", "QT_QPA_PLATFORM": "xcb", "LC_ALL": "C.UTF-8"})
         self.number = 0
-        until("OBS", self.connect if self.remote else lambda: xdotool("search", "--name", MAIN_WINDOW))
+        until("OBS", lambda: "Startup complete" in self.log.read_text() and (
+            self.connect() if self.remote else xdotool("search", "--name", MAIN_WINDOW)))
         check("[gpudirect" in self.log.read_text() or "gpudirect-obs" in self.log.read_text(),
               f"OBS has not loaded the plugin:\n{self.log.read_text()}")
         self.pid = next(int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.is_obs(pid))
@@ -259,7 +260,7 @@ class Recording:
     def read(self, path):
         def decode(*words):
             return subprocess.run(["ffmpeg", "-v", "error", "-i", path, *words, "-"], capture_output=True, check=True,
-                                  timeout=DEADLINE, stdin=subprocess.DEVNULL).stdout
+                                  timeout=3 * DEADLINE, stdin=subprocess.DEVNULL).stdout
         picture = decode("-vf", f"fps={FPS}:start_time=0", "-f", "rawvideo", "-pix_fmt", "yuv420p")
         picture = numpy.frombuffer(picture, numpy.uint8)
         picture = picture.reshape(-1, WIDTH * HEIGHT * 3 // 2)
