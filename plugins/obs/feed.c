@@ -26,12 +26,12 @@ static void feed_open(struct feed *feed, obs_data_t *settings)
 {
     struct gpud_sender *senders[STREAMS] = {NULL};
     struct gpud_error error = {.status = GPUD_OK};
-    struct endpoint end;
+    char address[ADDRESS_MAX];
 
     for (int i = 0; i < STREAMS && error.status == GPUD_OK; i++) {
         struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-        endpoint_read(&end, settings, i);
-        ENDPOINT_SET(params, end);
+        endpoint_get_address(settings, i, address);
+        ENDPOINT_SET(params, address, settings);
         gpud_sender_create(plugin_context, &params, &senders[i], &error);
     }
     if (error.status == GPUD_OK) {
@@ -41,7 +41,7 @@ static void feed_open(struct feed *feed, obs_data_t *settings)
     }
     for (int i = 0; i < STREAMS; i++)
         gpud_sender_destroy(&senders[i]);
-    plugin_log(LOG_WARNING, end.address, error.reason);
+    plugin_log(LOG_WARNING, address, error.reason);
     pthread_mutex_lock(&feed->lock);
     snprintf(feed->error, sizeof(feed->error), "%s", error.reason);
     if (feed->failed && feed->queued == 0)

@@ -147,7 +147,7 @@ static obs_properties_t *filter_get_properties(void *data)
     obs_properties_t *props = obs_properties_create();
     char error[GPUD_REASON_MAX] = "";
 
-    endpoint_add_address(props, false);
+    endpoint_add_address(props);
     if (filter)
         feed_get_error(&filter->feed, error);
     if (*error)

@@ -85,37 +85,30 @@ const char *media_to_frame(const struct gpud_picture *picture, struct obs_source
 
 bool media_from_video(struct gpud_media *media, const struct video_output_info *video)
 {
-    struct gpud_picture *picture = &media->picture;
     bool full = resolve_video_range(video->format, video->range) == VIDEO_RANGE_FULL;
-    const char *name = "";
+    const char *format = "", *color = "bt709";
+    struct gpud_layout layout;
+    char text[256];
 
-    memset(media, 0, sizeof(*media));
     for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
         if (formats[i].format == video->format)
-            name = formats[i].name;
-    if (gpud_layout_init(&picture->layout, name, video->width, video->height, 0, NULL) != GPUD_OK)
+            format = formats[i].name;
+    if (!format_is_yuv(video->format))
+        color = "sRGB";
+    else if (video->colorspace == VIDEO_CS_2100_PQ)
+        color = "bt2100-pq";
+    else if (video->colorspace == VIDEO_CS_2100_HLG)
+        color = "bt2100-hlg";
+    else if (video->colorspace == VIDEO_CS_601)
+        color = "bt601";
+    snprintf(text, sizeof(text),
+             "video/x-raw,format=%s,width=%u,height=%u,framerate=%u/%u,colorimetry=%s,"
+             "interlace-mode=progressive,pixel-aspect-ratio=1/1",
+             format, video->width, video->height, video->fps_num, video->fps_den, color);
+    if (gpud_media_from_string(media, text, NULL) != GPUD_OK)
         return false;
-    picture->rate = (struct gpud_fraction){video->fps_num, video->fps_den};
-    picture->pixel_aspect = (struct gpud_fraction){1, 1};
-    picture->scan = GPUD_SCAN_PROGRESSIVE;
-    struct gpud_colorimetry *color = &picture->colorimetry;
-    *color = (struct gpud_colorimetry){GPUD_PRIMARIES_BT709, GPUD_TRANSFER_BT709, GPUD_MATRIX_BT709,
-                                       full ? GPUD_RANGE_FULL : GPUD_RANGE_LIMITED};
-    if (video->colorspace == VIDEO_CS_2100_PQ || video->colorspace == VIDEO_CS_2100_HLG) {
-        color->primaries = GPUD_PRIMARIES_BT2020;
-        color->matrix = GPUD_MATRIX_BT2020;
-        color->transfer =
-            video->colorspace == VIDEO_CS_2100_PQ ? GPUD_TRANSFER_PQ : GPUD_TRANSFER_HLG;
-    } else if (video->colorspace == VIDEO_CS_601) {
-        color->primaries = GPUD_PRIMARIES_SMPTE170M;
-        color->transfer = GPUD_TRANSFER_BT601;
-        color->matrix = GPUD_MATRIX_BT601;
-    }
-    if (!format_is_yuv(video->format)) {
-        color->transfer = GPUD_TRANSFER_SRGB;
-        color->matrix = GPUD_MATRIX_RGB;
-    }
-    return true;
+    media->picture.colorimetry.range = full ? GPUD_RANGE_FULL : GPUD_RANGE_LIMITED;
+    return gpud_media_get_layout(media, &layout, NULL) == GPUD_OK;
 }
 
 /* === sound =================================================================================== */

@@ -48,21 +48,11 @@ void plugin_queue(void (*run)(void *owner, obs_data_t *settings), void *owner, o
 
 /* === endpoints =============================================================================== */
 
-static const char *const file_names[] = {"psk_file", "tls_certificate", "tls_key", "tls_ca"};
-
-void endpoint_read(struct endpoint *endpoint, obs_data_t *settings, int stream)
+void endpoint_get_address(obs_data_t *settings, int stream, char address[ADDRESS_MAX])
 {
-    const char *address = obs_data_get_string(settings, "address");
-    const char **files[] = {&endpoint->psk_file, &endpoint->tls_certificate, &endpoint->tls_key,
-                            &endpoint->tls_ca};
+    const char *name = obs_data_get_string(settings, "address");
 
-    snprintf(endpoint->address, sizeof(endpoint->address), "%s%s", address,
-             *address && stream == STREAM_SOUND ? "/audio" : "");
-    for (int i = 0; i < 4; i++) {
-        *files[i] = obs_data_get_string(settings, file_names[i]);
-        if (!**files[i])
-            *files[i] = NULL;
-    }
+    snprintf(address, ADDRESS_MAX, "%s%s", name, *name && stream == STREAM_SOUND ? "/audio" : "");
 }
 
 /* Channels are asked for in a thread of their own, while a dialog with a list is open: one that is
@@ -74,10 +64,10 @@ void endpoint_read(struct endpoint *endpoint, obs_data_t *settings, int stream)
 static struct {
     pthread_t thread;
     os_event_t *wake;
+    volatile long dialogs;
+    volatile bool ending;
     pthread_mutex_t lock;  /* for what follows */
     struct dstr addresses; /* each with a newline */
-    int dialogs;
-    bool ending;
 } channels = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Sound is a part of a programme, unless there is nothing else at its address. */
@@ -106,67 +96,68 @@ static bool channels_update_dialog(void *data, obs_source_t *source)
     return true;
 }
 
+static void channels_search(void)
+{
+    struct dstr found = {0};
+
+    channels_append(&found, NULL, LOCAL_NS);
+    channels_append(&found, GPUD_CHANNELS_NETWORK, NETWORK_NS);
+    pthread_mutex_lock(&channels.lock);
+    bool changed = channels.addresses.len != found.len ||
+                   memcmp(channels.addresses.array, found.array, found.len) != 0;
+    dstr_free(&channels.addresses);
+    channels.addresses = found;
+    pthread_mutex_unlock(&channels.lock);
+    if (changed)
+        obs_enum_sources(channels_update_dialog, NULL);
+}
+
 static void *channels_run(void *data)
 {
     os_set_thread_name("gpudirect channels");
-    pthread_mutex_lock(&channels.lock);
-    while (!channels.ending) {
-        bool open = channels.dialogs > 0;
-        pthread_mutex_unlock(&channels.lock);
-        if (open) {
-            struct dstr found = {0};
-            channels_append(&found, NULL, LOCAL_NS);
-            channels_append(&found, GPUD_CHANNELS_NETWORK, NETWORK_NS);
-            pthread_mutex_lock(&channels.lock);
-            bool changed = channels.addresses.len != found.len ||
-                           memcmp(channels.addresses.array, found.array, found.len) != 0;
-            dstr_free(&channels.addresses);
-            channels.addresses = found;
-            pthread_mutex_unlock(&channels.lock);
-            if (changed)
-                obs_enum_sources(channels_update_dialog, NULL);
-        }
+    while (!os_atomic_load_bool(&channels.ending)) {
+        if (os_atomic_load_long(&channels.dialogs) > 0)
+            channels_search();
         os_event_timedwait(channels.wake, INTERVAL_MS);
-        pthread_mutex_lock(&channels.lock);
     }
-    pthread_mutex_unlock(&channels.lock);
     return NULL;
 }
 
 static void channels_on_dialog_closed(void *param)
 {
-    pthread_mutex_lock(&channels.lock);
-    channels.dialogs--;
-    pthread_mutex_unlock(&channels.lock);
+    os_atomic_dec_long(&channels.dialogs);
 }
 
-void endpoint_add_address(obs_properties_t *props, bool receives)
+void endpoint_add_channels(obs_properties_t *props)
 {
-    if (receives) {
-        obs_property_t *list =
-            obs_properties_add_list(props, "address", obs_module_text("Address"),
-                                    OBS_COMBO_TYPE_EDITABLE, OBS_COMBO_FORMAT_STRING);
-        pthread_mutex_lock(&channels.lock);
-        char **addresses = strlist_split(channels.addresses.array, '\n', false);
-        channels.dialogs++;
-        pthread_mutex_unlock(&channels.lock);
-        for (char **address = addresses; address && *address; address++)
-            obs_property_list_add_string(list, *address, *address);
-        strlist_free(addresses);
-        obs_properties_set_param(props, &channels, channels_on_dialog_closed);
-        os_event_signal(channels.wake);
-    } else {
-        obs_properties_add_text(props, "address", obs_module_text("Address"), OBS_TEXT_DEFAULT);
-    }
+    obs_property_t *list =
+        obs_properties_add_list(props, "address", obs_module_text("Address"),
+                                OBS_COMBO_TYPE_EDITABLE, OBS_COMBO_FORMAT_STRING);
+
+    pthread_mutex_lock(&channels.lock);
+    char **addresses = strlist_split(channels.addresses.array, '\n', false);
+    pthread_mutex_unlock(&channels.lock);
+    os_atomic_inc_long(&channels.dialogs);
+    for (char **address = addresses; address && *address; address++)
+        obs_property_list_add_string(list, *address, *address);
+    strlist_free(addresses);
+    obs_properties_set_param(props, &channels, channels_on_dialog_closed);
+    os_event_signal(channels.wake);
+}
+
+void endpoint_add_address(obs_properties_t *props)
+{
+    obs_properties_add_text(props, "address", obs_module_text("Address"), OBS_TEXT_DEFAULT);
 }
 
 void endpoint_add_files(obs_properties_t *props)
 {
+    static const char *const names[] = {"psk_file", "tls_certificate", "tls_key", "tls_ca"};
     obs_properties_t *network = obs_properties_create();
 
     for (int i = 0; i < 4; i++)
-        obs_properties_add_path(network, file_names[i], obs_module_text(file_names[i]),
-                                OBS_PATH_FILE, NULL, NULL);
+        obs_properties_add_path(network, names[i], obs_module_text(names[i]), OBS_PATH_FILE, NULL,
+                                NULL);
     obs_properties_add_group(props, "network", obs_module_text("Network"), OBS_GROUP_NORMAL,
                              network);
 }
@@ -196,11 +187,6 @@ bool obs_module_load(void)
     return true;
 }
 
-void obs_module_post_load(void)
-{
-    output_post_load();
-}
-
 static void plugin_do_nothing(void *data)
 {
 }
@@ -210,9 +196,7 @@ void obs_module_unload(void)
 {
     output_unload();
     obs_queue_task(OBS_TASK_DESTROY, plugin_do_nothing, NULL, true);
-    pthread_mutex_lock(&channels.lock);
-    channels.ending = true;
-    pthread_mutex_unlock(&channels.lock);
+    os_atomic_set_bool(&channels.ending, true);
     os_event_signal(channels.wake);
     pthread_join(channels.thread, NULL);
     os_event_destroy(channels.wake);

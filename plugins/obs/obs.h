@@ -21,23 +21,23 @@ extern struct gpud_context *plugin_context;
 
 void plugin_log(int level, const char *what, const char *reason);
 
-/* The settings of an end: its address ("" if it has none) and the files with its keys.
- * A programme's sound is the stream "audio" of its address. */
-struct endpoint {
-    char address[512];
-    const char *psk_file, *tls_certificate, *tls_key, *tls_ca; /* of the settings */
-};
-void endpoint_read(struct endpoint *endpoint, obs_data_t *settings, int stream);
+/* The address of a stream, or "": a programme's sound is the stream "audio" of its address. */
+enum { ADDRESS_MAX = 512 };
+void endpoint_get_address(obs_data_t *settings, int stream, char address[ADDRESS_MAX]);
 
-/* What it says into the parameters of a sender or a receiver. */
-#define ENDPOINT_SET(params, endpoint)                                                             \
-    ((params).address = (endpoint).address, (params).psk_file = (endpoint).psk_file,               \
-     (params).tls_certificate = (endpoint).tls_certificate, (params).tls_key = (endpoint).tls_key, \
-     (params).tls_ca = (endpoint).tls_ca, (params).name = "OBS",                                   \
-     (params).slow_receiver = GPUD_SLOW_DROP_OLDEST)
+/* What an end's settings say into the parameters of a sender or a receiver, which point into both.
+ * A file without a name is none. */
+#define ENDPOINT_SET(params, at, settings)                                        \
+    ((params).address = (at), (params).name = "OBS",                              \
+     (params).slow_receiver = GPUD_SLOW_DROP_OLDEST,                              \
+     (params).psk_file = obs_data_get_string(settings, "psk_file"),               \
+     (params).tls_certificate = obs_data_get_string(settings, "tls_certificate"), \
+     (params).tls_key = obs_data_get_string(settings, "tls_key"),                 \
+     (params).tls_ca = obs_data_get_string(settings, "tls_ca"))
 
-/* Add them to a dialog, with a list of channels if the end receives. */
-void endpoint_add_address(obs_properties_t *props, bool receives);
+/* Add them to a dialog; the address with a list of channels, for an end that receives. */
+void endpoint_add_channels(obs_properties_t *props);
+void endpoint_add_address(obs_properties_t *props);
 void endpoint_add_files(obs_properties_t *props);
 
 /* Runs a function in OBS's thread for what is destroyed, behind what was queued before it, with a
@@ -104,9 +104,8 @@ void feed_get_error(struct feed *feed, char error[GPUD_REASON_MAX]);
 
 extern const struct obs_source_info source_info, filter_info;
 
-/* output.c: the output, its menu, and requests of obs-websocket. */
+/* The output, its menu, and requests of obs-websocket. */
 void output_load(void);
-void output_post_load(void);
 void output_unload(void);
 
 #endif

@@ -159,7 +159,7 @@ static obs_properties_t *dialog_get_properties(void *data)
 {
     obs_properties_t *props = obs_properties_create();
 
-    endpoint_add_address(props, false);
+    endpoint_add_address(props);
     obs_properties_add_button(props, "start", obs_module_text("Start"), dialog_on_button);
     obs_properties_add_button(props, "stop", obs_module_text("Stop"), dialog_on_button);
     endpoint_add_files(props);
@@ -272,7 +272,7 @@ void output_load(void)
     obs_frontend_add_tools_menu_item(obs_module_text("Menu"), dialog_open, NULL);
 }
 
-void output_post_load(void)
+void obs_module_post_load(void)
 {
     char *path = obs_module_config_path("output.json");
     obs_data_t *settings = obs_data_create_from_json_file_safe(path, "bak");

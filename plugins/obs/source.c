@@ -133,28 +133,27 @@ static void stream_on_event(void *user, enum gpud_event event, const void *data)
     stream_describe(stream);
 }
 
-/* OBS copies the picture into one of its own: its asynchronous sources take none by reference. */
+/* OBS copies the picture into one of its own: its asynchronous sources take none by reference. It
+ * takes RGB for full range, unless the other struct says that it is not. */
 static void stream_output(struct stream *stream, uint64_t time)
 {
     struct obs_source_frame *frame = &stream->frame;
+    struct obs_source_frame2 limited = {
+        .width = frame->width,
+        .height = frame->height,
+        .timestamp = time + stream->restarts_ns,
+        .format = frame->format,
+        .range = VIDEO_RANGE_PARTIAL,
+        .trc = frame->trc,
+    };
 
-    frame->timestamp = time + stream->restarts_ns;
-    if (frame->full_range || format_is_yuv(frame->format)) {
-        obs_source_output_video(stream->source->source, frame);
-        return;
-    }
-    struct obs_source_frame2 limited = {.width = frame->width,
-                                        .height = frame->height,
-                                        .timestamp = frame->timestamp,
-                                        .format = frame->format,
-                                        .range = VIDEO_RANGE_PARTIAL,
-                                        .trc = frame->trc};
+    frame->timestamp = limited.timestamp;
     memcpy(limited.data, frame->data, sizeof(limited.data));
     memcpy(limited.linesize, frame->linesize, sizeof(limited.linesize));
-    memcpy(limited.color_matrix, frame->color_matrix, sizeof(limited.color_matrix));
-    memcpy(limited.color_range_min, frame->color_range_min, sizeof(limited.color_range_min));
-    memcpy(limited.color_range_max, frame->color_range_max, sizeof(limited.color_range_max));
-    obs_source_output_video2(stream->source->source, &limited);
+    if (frame->full_range || format_is_yuv(frame->format))
+        obs_source_output_video(stream->source->source, frame);
+    else
+        obs_source_output_video2(stream->source->source, &limited);
 }
 
 /* When OBS runs out of pictures it lets the next ones wait by as much, for good. So the time line
@@ -295,10 +294,10 @@ static void stream_open(struct stream *stream)
 {
     struct gpud_error error;
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    struct endpoint end;
+    char address[ADDRESS_MAX];
 
-    endpoint_read(&end, stream->source->settings, stream->number);
-    ENDPOINT_SET(params, end);
+    endpoint_get_address(stream->source->settings, stream->number, address);
+    ENDPOINT_SET(params, address, stream->source->settings);
     params.on_event = stream_on_event;
     params.user = stream;
     if (gpud_receiver_create(plugin_context, &params, &stream->receiver, &error) != GPUD_OK)
@@ -395,7 +394,7 @@ static obs_properties_t *source_get_properties(void *data)
     struct source *source = data;
     obs_properties_t *props = obs_properties_create();
 
-    endpoint_add_address(props, true);
+    endpoint_add_channels(props);
     obs_property_t *lost = obs_properties_add_list(props, "lost", obs_module_text("Lost"),
                                                    OBS_COMBO_TYPE_LIST, OBS_COMBO_FORMAT_STRING);
     obs_property_list_add_string(lost, obs_module_text("Hold"), "hold");

@@ -53,7 +53,7 @@ def paint(frame, number):
 CASES = [("I420", "bt709", False), ("NV12", "bt601", False), ("I420", "bt709", True), ("Y42B", "bt709", False),
          ("Y444", "bt601", False), ("UYVY", "bt709", False), ("YUY2", "bt601", False), ("P010_10LE", "bt709", False),
          ("I420_10LE", "bt709", False), ("RGBA", None, True), ("BGRA", None, True), ("BGRx", None, True),
-         ("BGR", None, True)]
+         ("BGR", None, True), ("BGRA", None, False)]
 
 
 def check_formats():
@@ -61,9 +61,11 @@ def check_formats():
         version = [int(part) for part in studio.ask("GetVersion")["obsVersion"].split(".")]
         cases = CASES + ([("v210", "bt709", False)] if version >= [30, 1] else [])
         for number, (name, matrix, full) in enumerate(cases):
-            color = f"colorimetry=(string){FULL[matrix] if full else matrix}" if matrix else "colorimetry=(string)sRGB"
-            wanted = expected(matrix, full) if matrix else RGB
-            with Programme(f"c{number}", format=name, more=color, paint=paint, sound=False):
+            if matrix:
+                color, wanted = FULL[matrix] if full else matrix, expected(matrix, full)
+            else:
+                color, wanted = ("sRGB", RGB) if full else ("2:1:7:1", [(c - 16) * 255 / 219 for c in RGB])
+            with Programme(f"c{number}", format=name, more=f"colorimetry=(string){color}", paint=paint, sound=False):
                 studio.add_source(f"s{number}", address=f"c{number}")
                 # Of the scene, which has the canvas's colours: obs-websocket gives a deep source's as they are.
                 until(f"a picture of {name}", lambda: studio.pixels("One")[100, 100].any())
