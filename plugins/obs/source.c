@@ -22,6 +22,9 @@
  * it shows at once. */
 #define RESTART_NS (10 * GPUD_SEC)
 
+/* How often a time line is begun for a picture at most, where OBS's ticks come in between. */
+#define BEGIN_TRIES 4
+
 struct stream {
     struct source *source;
     int number;
@@ -53,6 +56,7 @@ struct source {
         uint64_t since;        /* of the settling, or of the window */
         uint64_t begun; /* a picture that OBS has not shown yet, on a new time line; 0: none */
         uint64_t delay; /* how long OBS keeps a picture until it shows it */
+        uint64_t ticks; /* how many times OBS has chosen a picture */
     } times;
 };
 
@@ -160,13 +164,37 @@ static void stream_output(struct stream *stream, uint64_t time)
  * begins anew then, with a picture twice, so that the next one has an interval's time to come; half
  * an interval less, because OBS shows a picture at the first tick that is 2 ms later than its time.
  * The delay stays what it was if it can: OBS does not move sound that goes on by less than 70 ms.
- */
+ * Returns false if OBS has chosen a picture meanwhile, this one or not, so that its delay is not
+ * known. */
+static bool stream_begin(struct stream *stream, uint64_t time, uint64_t now)
+{
+    struct source *source = stream->source;
+    struct times *times = &source->times;
+    const struct gpud_fraction *rate = &stream->media.picture.rate;
+    uint64_t tick = obs_get_frame_interval_ns(), ahead = tick;
+
+    if (rate->num > 0 && rate->den * (uint64_t)GPUD_SEC / rate->num > ahead)
+        ahead = rate->den * (uint64_t)GPUD_SEC / rate->num;
+    pthread_mutex_lock(&source->lock);
+    uint64_t ticks = times->ticks, first = time - ahead + tick / 2;
+    uint64_t as_before = obs_get_video_frame_time() + tick - times->delay;
+    pthread_mutex_unlock(&source->lock);
+    if (as_before < time && now - stream->shown_at < (uint64_t)FAR_NS)
+        first = as_before;
+    stream->restarts_ns += RESTART_NS;
+    stream_output(stream, first);
+    pthread_mutex_lock(&source->lock);
+    bool known = times->ticks == ticks;
+    if (known)
+        times->begun = first;
+    pthread_mutex_unlock(&source->lock);
+    return known;
+}
+
 static void stream_show(struct stream *stream, uint8_t *data, const struct gpud_frame_info *info,
                         uint64_t now)
 {
     uint64_t time = stream_get_time(stream, info->pts_ns, now);
-    uint64_t tick = obs_get_frame_interval_ns(), ahead = tick;
-    const struct gpud_fraction *rate = &stream->media.picture.rate;
     struct times *times = &stream->source->times;
 
     /* In a burst, behind a pause, times go back until the map has followed; OBS's must not. */
@@ -176,23 +204,12 @@ static void stream_show(struct stream *stream, uint8_t *data, const struct gpud_
         stream->frame.data[i] = data + info->layout.plane[i].offset;
         stream->frame.linesize[i] = info->layout.plane[i].stride;
     }
-    if (rate->num > 0 && rate->den * (uint64_t)GPUD_SEC / rate->num > ahead)
-        ahead = rate->den * (uint64_t)GPUD_SEC / rate->num;
     pthread_mutex_lock(&stream->source->lock);
-    uint64_t delay = times->delay;
-    bool begins = !times->begun && now >= stream->shown + delay + tick;
+    bool begins =
+        !times->begun && now >= stream->shown + times->delay + obs_get_frame_interval_ns();
     pthread_mutex_unlock(&stream->source->lock);
-    if (begins) {
-        uint64_t first = time - ahead + tick / 2;
-        uint64_t as_before = obs_get_video_frame_time() + tick - delay;
-        if (as_before < time && now - stream->shown_at < (uint64_t)FAR_NS)
-            first = as_before;
-        stream->restarts_ns += RESTART_NS;
-        stream_output(stream, first);
-        pthread_mutex_lock(&stream->source->lock);
-        times->begun = first;
-        pthread_mutex_unlock(&stream->source->lock);
-    }
+    for (int tries = 0; begins && tries < BEGIN_TRIES; tries++)
+        begins = !stream_begin(stream, time, now);
     stream_output(stream, time);
     stream->shown = time;
     stream->shown_at = now;
@@ -354,6 +371,7 @@ static void source_video_tick(void *data, float seconds)
     if (source->times.begun)
         source->times.delay = obs_get_video_frame_time() - source->times.begun;
     source->times.begun = 0;
+    source->times.ticks++;
     pthread_mutex_unlock(&source->lock);
 }
 
