@@ -48,23 +48,23 @@ GPUD_STUBS(opencl, OPENCL, "libOpenCL.so.1", "ocl-icd-libopencl1")
 #endif
 
 #define OPENSSL(F)                                                                                \
-    F(BIO_free) F(BIO_get_data) F(BIO_meth_new) F(BIO_meth_set_ctrl) F(BIO_meth_set_write)        \
-    F(BIO_new) F(BIO_set_data) F(BIO_set_init) F(CRYPTO_memcmp) F(ERR_clear_error)                \
-    F(ERR_peek_error) F(ERR_reason_error_string) F(EVP_MD_get_type) F(EVP_sha256) F(HMAC)         \
-    F(OPENSSL_init_crypto) F(OPENSSL_init_ssl) F(SSL_CIPHER_find) F(SSL_CIPHER_get_name)          \
-    F(SSL_CTX_ctrl) F(SSL_CTX_free) F(SSL_CTX_load_verify_locations) F(SSL_CTX_new)               \
-    F(SSL_CTX_set_alpn_select_cb) F(SSL_CTX_set_ciphersuites)                                     \
-    F(SSL_CTX_set_default_read_buffer_len) F(SSL_CTX_set_num_tickets) F(SSL_CTX_set_options)      \
+    F(BIO_clear_flags) F(BIO_free) F(BIO_get_data) F(BIO_meth_new) F(BIO_meth_set_ctrl)           \
+    F(BIO_meth_set_read) F(BIO_meth_set_write) F(BIO_new) F(BIO_set_data) F(BIO_set_flags)        \
+    F(BIO_set_init) F(CRYPTO_memcmp) F(ERR_clear_error) F(ERR_peek_error)                         \
+    F(ERR_reason_error_string) F(EVP_MD_get_type) F(EVP_sha256) F(HMAC) F(OPENSSL_init_crypto)    \
+    F(OPENSSL_init_ssl) F(SSL_CIPHER_find) F(SSL_CIPHER_get_name) F(SSL_CTX_ctrl) F(SSL_CTX_free) \
+    F(SSL_CTX_load_verify_locations) F(SSL_CTX_new) F(SSL_CTX_set_alpn_select_cb)                 \
+    F(SSL_CTX_set_ciphersuites) F(SSL_CTX_set_num_tickets) F(SSL_CTX_set_options)                 \
     F(SSL_CTX_set_psk_find_session_callback) F(SSL_CTX_set_psk_use_session_callback)              \
     F(SSL_CTX_set_verify) F(SSL_CTX_use_PrivateKey_file) F(SSL_CTX_use_certificate_chain_file)    \
     F(SSL_SESSION_free) F(SSL_SESSION_new) F(SSL_SESSION_set1_master_key)                         \
     F(SSL_SESSION_set_cipher) F(SSL_SESSION_set_protocol_version) F(SSL_ctrl) F(SSL_do_handshake) \
     F(SSL_free) F(SSL_get0_alpn_selected) F(SSL_get0_param) F(SSL_get_current_cipher)             \
     F(SSL_get_error) F(SSL_get_ex_data) F(SSL_get_verify_result) F(SSL_key_update) F(SSL_new)     \
-    F(SSL_read_ex) F(SSL_set0_wbio) F(SSL_set1_host) F(SSL_set_accept_state)                      \
-    F(SSL_set_alpn_protos) F(SSL_set_connect_state) F(SSL_set_ex_data) F(SSL_set_rfd)             \
-    F(SSL_shutdown) F(SSL_write_ex) F(TLS_client_method) F(TLS_server_method)                     \
-    F(X509_VERIFY_PARAM_set1_ip_asc) F(X509_verify_cert_error_string)
+    F(SSL_read_ex) F(SSL_set1_host) F(SSL_set_accept_state) F(SSL_set_alpn_protos) F(SSL_set_bio) \
+    F(SSL_set_connect_state) F(SSL_set_ex_data) F(SSL_shutdown) F(SSL_write_ex)                   \
+    F(TLS_client_method) F(TLS_server_method) F(X509_VERIFY_PARAM_set1_ip_asc)                    \
+    F(X509_verify_cert_error_string)
 GPUD_STUBS(openssl, OPENSSL, "libssl.so.3", "libssl3")
 
 #ifdef GPUD_WITH_RDMA

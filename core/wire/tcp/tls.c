@@ -38,8 +38,9 @@
 /* For what is encrypted in one turn. */
 #define OUT_ROOM (TCP_CHUNK + 64 * 1024)
 
-/* What one read of the socket may take: several records. Much more costs moving what is left. */
-#define READ_BUFFER (128 * 1024)
+/* For what one read of the socket may take: several records. */
+#define IN_ROOM TCP_CHUNK
+
 #define PROTOCOL "gpudirect/1 "
 
 /* AES_128_GCM_SHA256, by which OpenSSL learns the PSK's hash. */
@@ -61,6 +62,8 @@ struct tcp_tls {
     int fd;
     char *out; /* encrypted, to be sent */
     size_t out_size, out_sent, out_room;
+    char *in; /* as received, to be decrypted: IN_ROOM */
+    size_t in_size, in_taken;
     uint64_t sent; /* by the present key */
 };
 
@@ -159,8 +162,7 @@ static enum gpud_status explain(const struct tcp_tls *tls, int kind, int number,
     char text[GPUD_REASON_MAX];
     unsigned long code;
     long verified = SSL_get_verify_result(tls->ssl);
-    if (kind == SSL_ERROR_SSL &&
-        ERR_GET_REASON(ERR_peek_error()) != SSL_R_UNEXPECTED_EOF_WHILE_READING) {
+    if (kind == SSL_ERROR_SSL) {
         last_error(text, &code);
         if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
             return gpud_fail(error, GPUD_NO_ACCESS, "the certificate of %s is refused: %s",
@@ -282,8 +284,32 @@ static int select_protocol(SSL *ssl, const unsigned char **selected, unsigned ch
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* --- what is sent ------------------------------------------------------------------------------
- */
+/* --- the socket ------------------------------------------------------------------------------ */
+
+/* OpenSSL reads the header of each record, and then its rest. OpenSSL's own read-ahead takes as few
+ * calls of recv(), but moves all that is left in its buffer to the front for each record. */
+static int in_read(BIO *bio, char *bytes, int size)
+{
+    struct tcp_tls *tls = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (tls->in_taken == tls->in_size) {
+        ssize_t got;
+        do
+            got = recv(tls->fd, tls->in, IN_ROOM, MSG_DONTWAIT);
+        while (got < 0 && errno == EINTR);
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            BIO_set_retry_read(bio);
+        if (got <= 0)
+            return (int)got;
+        tls->in_size = (size_t)got;
+        tls->in_taken = 0;
+    }
+    size_t left = tls->in_size - tls->in_taken;
+    size_t taken = left < (size_t)size ? left : (size_t)size;
+    memcpy(bytes, tls->in + tls->in_taken, taken);
+    tls->in_taken += taken;
+    return (int)taken;
+}
 
 /* What OpenSSL writes: kept, to be sent in one call where that is several records. A socket's BIO
  * would make a packet of each, and raise SIGPIPE in the application's threads. */
@@ -304,25 +330,26 @@ static int out_write(BIO *bio, const char *bytes, int size)
     return size;
 }
 
-static long out_control(BIO *bio, int command, long number, void *arg)
+static long control(BIO *bio, int command, long number, void *arg)
 {
     return command == BIO_CTRL_FLUSH;
 }
 
-static BIO_METHOD *out_method;
+static BIO_METHOD *method;
 
 static void make_method(void)
 {
     BIO_METHOD *made = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "gpudirect");
-    if (made && BIO_meth_set_write(made, out_write) && BIO_meth_set_ctrl(made, out_control))
-        out_method = made;
+    if (made && BIO_meth_set_read(made, in_read) && BIO_meth_set_write(made, out_write) &&
+        BIO_meth_set_ctrl(made, control))
+        method = made;
 }
 
-static BIO *make_out(struct tcp_tls *tls)
+static BIO *make_bio(struct tcp_tls *tls)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_method);
-    BIO *bio = out_method ? BIO_new(out_method) : NULL;
+    BIO *bio = method ? BIO_new(method) : NULL;
     if (bio) {
         BIO_set_data(bio, tls);
         BIO_set_init(bio, 1);
@@ -360,8 +387,6 @@ static enum gpud_status make_context(struct tcp_tls *tls, const struct gpud_acce
         return gpud_fail(error, GPUD_UNSUPPORTED, "this system's OpenSSL has no TLS 1.3");
     SSL_CTX_set_options(tls->context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_num_tickets(tls->context, 0);
-    SSL_CTX_set_read_ahead(tls->context, 1);
-    SSL_CTX_set_default_read_buffer_len(tls->context, READ_BUFFER);
     SSL_CTX_set_session_cache_mode(tls->context, SSL_SESS_CACHE_OFF);
     if (tls->is_sender)
         SSL_CTX_set_alpn_select_cb(tls->context, select_protocol, tls);
@@ -428,14 +453,15 @@ enum gpud_status gpud_tls_begin(struct tcp_tls **tls, int fd, bool is_sender,
     made->protocol[0] = (unsigned char)(made->protocol_size - 1);
     made->ssl = SSL_new(made->context);
     made->fd = fd;
-    BIO *out = make_out(made);
-    bool done = made->ssl && out && SSL_set_rfd(made->ssl, fd) == 1;
-    if (done)
-        SSL_set0_wbio(made->ssl, out);
-    else
-        BIO_free(out);
-    if (done)
+    made->in = malloc(IN_ROOM); /* not cleared: a sender of many receivers needs little of each */
+    BIO *bio = make_bio(made);
+    bool done = made->ssl && made->in && bio;
+    if (done) {
+        SSL_set_bio(made->ssl, bio, bio);
         SSL_set_app_data(made->ssl, made);
+    } else {
+        BIO_free(bio);
+    }
     if (done && !is_sender)
         done = SSL_set_alpn_protos(made->ssl, made->protocol, (unsigned)made->protocol_size) == 0 &&
                (made->proof == TCP_PROOF_KEY || expect_host(made->ssl, host));
@@ -461,6 +487,7 @@ void gpud_tls_end(struct tcp_tls **tls)
     SSL_free(gone->ssl);
     SSL_CTX_free(gone->context);
     explicit_bzero(gone->psk, sizeof(gone->psk));
+    free(gone->in);
     free(gone->out);
     free(gone);
 }
