@@ -39,7 +39,7 @@ def loopback_bytes():
 
 
 def ceilings(*args, env=None):
-    """By key; the main one is plain TCP, and nothing was sent through the library."""
+    """By key; the main one is TCP alone, and nothing was sent through the library."""
     result = run_json(BENCH, "--to", free_address(), "--ceilings", *args, env=env)
     check(result["fps"] is None and result["latency_us"]["p50"] is None and result["frames"] == 0 and
           not result["receivers"] and result["ceiling_ratio"] is None, f"something was sent: {result}")
@@ -52,8 +52,11 @@ def plausible(ceiling, unit):
     check(ceiling["cpu_us_per_frame"]["sender"] > 0 and ceiling["cpu_us_per_frame"]["receiver"] > 0, f"CPU: {ceiling}")
 
 
-# --- plain TCP ---
-plausible(ceilings(*SMALL)["tcp"], "frames/s")
+# --- TCP alone, encrypted as the link is ---
+for options, encrypted in (((), True), (("--allow-unauthenticated",), False)):
+    fast = ceilings(*SMALL, *options)["tcp"]
+    plausible(fast, "frames/s")
+    check(("AES-128-GCM" in fast["what"]) == encrypted, f"with {options}: {fast}")
 before = loopback_bytes()
 paced = ceilings(*PACED)["tcp"]
 moved = loopback_bytes() - before

@@ -46,9 +46,10 @@ class Order:
     foreign: int = 0
     full: int = 0
     elements: int = 0
+    encrypted: int = 0
 
     def pack(self):
-        return struct.pack("=I32s16s32s2I4xQ6I3I", *dataclasses.astuple(self))
+        return struct.pack("=I32s16s32s2I4xQ6I4I", *dataclasses.astuple(self))
 
 
 class Peer:

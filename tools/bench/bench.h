@@ -80,9 +80,10 @@ struct bench_job {
     uint32_t fps_num, fps_den; /* 0/1: as fast as the receivers allow */
     uint32_t frames, warmup, slots;
     uint32_t slow_receiver; /* enum gpud_slow_receiver */
-    uint32_t foreign;  /* frames lie in the application's own memory, not in slots that are lent */
-    uint32_t full;     /* every byte is written and checked, not only the marks */
-    uint32_t elements; /* sink and src, instead of the core */
+    uint32_t foreign;   /* frames lie in the application's own memory, not in slots that are lent */
+    uint32_t full;      /* every byte is written and checked, not only the marks */
+    uint32_t elements;  /* sink and src, instead of the core */
+    uint32_t encrypted; /* by TLS, and so is what is measured beside it */
 
     /* The part that it is not told. A list of devices is dealt out to the receivers in turn. */
     char to[256];

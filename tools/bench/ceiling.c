@@ -325,8 +325,9 @@ static bool run_plain(struct bench_child *children, struct bench_job *job)
                       plain->too_slow);
 }
 
-/* With the congestion control that the system gives to every connection, which decides much. */
-static const char *name_congestion_control(const char *what)
+/* With the encryption, and the congestion control that the system gives to every connection: both
+ * decide much. */
+static const char *name_ways(const char *what, bool encrypted)
 {
     char name[16] = "unknown";
     socklen_t size = sizeof(name) - 1;
@@ -335,7 +336,8 @@ static const char *name_congestion_control(const char *what)
         name[size] = '\0';
     if (fd >= 0)
         close(fd);
-    gchar *text = g_strdup_printf("%s (congestion control: %s)", what, name);
+    gchar *text = g_strdup_printf("%s%s (congestion control: %s)", what,
+                                  encrypted ? ", with AES-128-GCM" : "", name);
     const char *kept = g_intern_string(text);
     g_free(text);
     return kept;
@@ -375,7 +377,7 @@ static bool measure_network(const struct bench_job *wanted, struct bench_ceiling
         }
         /* Another host may have another one. */
         if (bench_is_tcp(job.network) && !job.remote)
-            ceiling->what = name_congestion_control(ceiling->what);
+            ceiling->what = name_ways(ceiling->what, job.encrypted);
     }
     if (job.remote)
         children[1].fd = 0; /* the connection stays the other bench's */

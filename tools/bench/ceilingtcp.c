@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What the kernel's TCP achieves without gpudirect: one process sends frames with send(), another
- * one reads them with recv(), over one connection and without encryption. Nothing is done but that,
- * and each call is given the whole rest of a frame:
+ * one reads them with recv(), over one connection. Nothing is done but that, and each call is given
+ * the whole rest of a frame:
  *
  *     writer                                    target
  *     listens, says on which port
@@ -13,7 +13,11 @@
  *
  * With a pace, a frame begins with the time of its first send(), and the target measures the time
  * until it has the last byte. Both have the congestion control that the system gives to every
- * connection. */
+ * connection.
+ *
+ * Beside a link with TLS the frames are encrypted as by TLS, with AES-128-GCM in pieces of 16 KiB,
+ * straight from and to their memory. The key is zero: this measures the least that encryption
+ * costs, and protects nothing. */
 #include "bench.h"
 
 #include <endian.h>
@@ -21,6 +25,7 @@
 #include <math.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/evp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +34,11 @@
 #define ROUNDS 5
 #define ROUND (400 * GPUD_MSEC)
 #define SILENCE_S 60 /* the longest time without a byte */
+#define PIECE UINT64_C(16384)
+#define CALL (16 * PIECE) /* of a frame's bytes, for one call of send() */
+#define TAG 16
 #define MAGIC UINT64_C(0x6770756474637031)
-#define REACHES "measuring what plain TCP reaches: "
+#define REACHES "measuring what TCP reaches alone: "
 
 /* What the target says first. Big endian. */
 struct greeting {
@@ -42,6 +50,8 @@ static uint64_t size;  /* of a frame */
 static uint32_t slots; /* frames in the memory, used in turn */
 static uint32_t paced; /* how many frames are counted, one by one; 0: as fast as possible */
 static char *memory;
+static EVP_CIPHER_CTX *cipher;                /* NULL: frames are not encrypted */
+static unsigned char packed[CALL + 16 * TAG]; /* pieces of a frame, each with its tag behind it */
 
 static void check(const char *what, bool works)
 {
@@ -50,14 +60,19 @@ static void check(const char *what, bool works)
                   errno == EAGAIN ? "no byte moved within a minute" : g_strerror(errno));
 }
 
-static void open_memory(void)
+static void open_memory(bool writes)
 {
+    static const unsigned char key[16];
     size = bench_layout_of(&bench_job).size;
     slots = bench_job.slots;
     paced = bench_raw_paced(&bench_job);
     memory = malloc(size * slots);
     check("memory for the frames", memory != NULL);
     memset(memory, 1, size * slots);
+    cipher = bench_job.encrypted ? EVP_CIPHER_CTX_new() : NULL;
+    check("AES-128-GCM of OpenSSL",
+          !bench_job.encrypted ||
+              EVP_CipherInit_ex(cipher, EVP_aes_128_gcm(), NULL, key, NULL, writes) == 1);
 }
 
 /* Frames leave at once, and a call waits for a peer that has stopped no longer than this. */
@@ -71,12 +86,12 @@ static void set_up_connection(void)
               setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &silence, sizeof(silence)) == 0);
 }
 
-/* false: the stream has ended, which is allowed before the first byte alone. */
-static bool receive_all(void *data, uint64_t length)
+/* false: the stream has ended, which is allowed before the first byte of a frame alone. */
+static bool receive_all(void *data, uint64_t length, bool begun)
 {
     for (uint64_t done = 0; done < length;) {
         ssize_t got = recv(connection, (char *)data + done, length - done, 0);
-        if (got == 0 && done == 0)
+        if (got == 0 && done == 0 && !begun)
             return false;
         if (got == 0)
             bench_die(GPUD_PEER, REACHES "the other process hung up within a frame");
@@ -84,6 +99,29 @@ static bool receive_all(void *data, uint64_t length)
         done += got > 0 ? (uint64_t)got : 0;
     }
     return true;
+}
+
+/* Encrypts bytes of a frame into `packed`, or decrypts them from there. Returns their size there.
+ */
+static uint64_t crypt_packed(void *bytes, uint64_t length)
+{
+    static uint64_t nonce[2];
+    bool writes = EVP_CIPHER_CTX_is_encrypting(cipher);
+    unsigned char *plain = bytes, *at = packed, none[TAG];
+    for (uint64_t left = length; left > 0;) {
+        int part = (int)MIN(left, PIECE), done;
+        nonce[0]++;
+        check("AES-128-GCM",
+              EVP_CipherInit_ex(cipher, NULL, NULL, NULL, (unsigned char *)nonce, -1) == 1 &&
+                  EVP_CipherUpdate(cipher, writes ? at : plain, &done, writes ? plain : at, part) &&
+                  (writes || EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_SET_TAG, TAG, at + part)) &&
+                  EVP_CipherFinal_ex(cipher, none, &done) == 1 &&
+                  (!writes || EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_GET_TAG, TAG, at + part)));
+        plain += part;
+        at += part + TAG;
+        left -= (uint64_t)part;
+    }
+    return (uint64_t)(at - packed);
 }
 
 /* === the writer ============================================================================== */
@@ -112,19 +150,27 @@ static void accept_target(void)
     check("accept", connection >= 0);
     close(listener);
     set_up_connection();
-    if (!receive_all(&target, sizeof(target)) || be64toh(target.magic) != MAGIC ||
+    if (!receive_all(&target, sizeof(target), false) || be64toh(target.magic) != MAGIC ||
         be64toh(target.size) != size)
         bench_die(GPUD_PEER, REACHES "the peer is not a gpudirect-bench, or has frames of another "
                                      "size");
 }
 
-static void send_frame(const char *frame)
+static void send_all(const void *data, uint64_t length)
 {
-    for (uint64_t done = 0; done < size;) {
-        ssize_t sent = send(connection, frame + done, size - done, MSG_NOSIGNAL);
+    for (uint64_t done = 0; done < length;) {
+        ssize_t sent = send(connection, (const char *)data + done, length - done, MSG_NOSIGNAL);
         check("send", sent > 0 || errno == EINTR);
         done += sent > 0 ? (uint64_t)sent : 0;
     }
+}
+
+static void send_frame(char *frame)
+{
+    if (!cipher)
+        send_all(frame, size);
+    for (uint64_t done = 0; cipher && done < size; done += CALL)
+        send_all(packed, crypt_packed(frame + done, MIN(size - done, CALL)));
 }
 
 void bench_run_tcp_writer(void)
@@ -132,7 +178,7 @@ void bench_run_tcp_writer(void)
     struct bench_result result = {0};
     uint64_t number = 0;
     int64_t first = clock_now(), cpu = 0;
-    open_memory();
+    open_memory(true);
     accept_target();
     /* At least one frame more than the target does not count. */
     for (bool more = true; more; number++) {
@@ -156,7 +202,7 @@ void bench_run_tcp_writer(void)
     bench_send_result(&result, NULL);
     /* The target ends the connection when it has read everything. */
     char rest;
-    receive_all(&rest, sizeof(rest));
+    receive_all(&rest, sizeof(rest), false);
 }
 
 /* === the target ============================================================================== */
@@ -175,6 +221,20 @@ static void connect_to_writer(void)
               send(connection, &greeting, sizeof(greeting), MSG_NOSIGNAL) == sizeof(greeting));
 }
 
+/* false: the stream has ended. */
+static bool receive_frame(char *frame)
+{
+    if (!cipher)
+        return receive_all(frame, size, false);
+    for (uint64_t done = 0; done < size; done += CALL) {
+        uint64_t part = MIN(size - done, CALL);
+        if (!receive_all(packed, part + (part + PIECE - 1) / PIECE * TAG, done > 0))
+            return false;
+        crypt_packed(frame + done, part);
+    }
+    return true;
+}
+
 /* The first frames find cold caches and a small window, and are not counted. */
 void bench_run_tcp_target(void)
 {
@@ -183,7 +243,7 @@ void bench_run_tcp_target(void)
     uint64_t number = 0, round_first = 0;
     int64_t now = 0, round = 0, cpu = 0;
     size_t round_count = 0;
-    open_memory();
+    open_memory(false);
     int64_t *latencies = g_new0(int64_t, paced + 1);
     connect_to_writer();
     for (;; number++) {
@@ -193,7 +253,7 @@ void bench_run_tcp_target(void)
             round_first = number;
             cpu = clock_cpu_time();
         }
-        if (!receive_all(frame, size))
+        if (!receive_frame(frame))
             break;
         now = clock_now();
         if (number < BENCH_RAW_WARMUP)

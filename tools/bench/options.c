@@ -43,12 +43,12 @@ static const char help_description[] =
     "Over a network: --to is an address of this host, and the receivers connect to it; their\n"
     "device is --device. The same run measures what the network reaches without gpudirect: with\n"
     "rdma:// by plain RDMA writes of the same frame, as many at once as there are slots, with\n"
-    "tcp:// by plain send and recv over one connection, unencrypted. With --remote the receivers\n"
-    "are on other hosts: as many as --receivers says, each started by\n"
-    "gpudirect-bench --receive with the same address, in any order. The benches use TCP on the\n"
-    "port after the address's, and each prints the whole report. Latency is known if both ends\n"
-    "have one clock. Both need --psk-file, or the sending one --allow-unauthenticated; on one\n"
-    "host a key is made for the run.\n"
+    "tcp:// by plain send and recv over one connection, with AES-128-GCM if the link has TLS.\n"
+    "With --remote the receivers are on other hosts: as many as --receivers says, each started\n"
+    "by gpudirect-bench --receive with the same address, in any order. The benches use TCP on\n"
+    "the port after the address's, and each prints the whole report. Latency is known if both\n"
+    "ends have one clock. Both need --psk-file, or the sending one --allow-unauthenticated; on\n"
+    "one host a key is made for the run.\n"
     "\n"
     "With --net-namespaces the sender is in a network namespace that has the address of --to, and\n"
     "the receivers in another one, whose address differs in the last bit; a veth pair joins them.\n"
@@ -444,6 +444,7 @@ static bool parse_ends(struct bench_job *job)
                            "name it there by {host}, {peer} and {port}",
                            args.to);
     job->allow_unauthenticated = args.allow_unauthenticated;
+    job->encrypted = network && bench_is_tcp(args.to) && !args.allow_unauthenticated && !args.sink;
     job->remote = args.remote;
     if (!copy_text(job->from, sizeof(job->from), "--from", args.from ? args.from : "host") ||
         !copy_text(job->to, sizeof(job->to), network ? "--device" : "--to", to ? to : "host") ||
@@ -484,6 +485,7 @@ static bool parse_elements(struct bench_options *options)
 {
     struct bench_job *ours = &options->ours;
     options->peer = *ours;
+    options->peer.encrypted = false;
     if (args.elements && (args.sink || args.src))
         return usage_error("--elements replaces --sink and --src: give one or the other");
     if (!args.sink != !args.src)

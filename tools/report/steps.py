@@ -36,7 +36,9 @@ OURS = {
     "gpudirect, TLS": ("hosts", [], "the library's C API, TLS 1.3"),
     "gpudirect, plain": ("hosts", ["--allow-unauthenticated"], "the same, not encrypted"),
     "gpudirectsink, TLS": ("hosts", ["--elements"], "its elements for GStreamer"),
-    "send and recv": ("hosts", ["--ceilings"], "plain TCP by two processes that do nothing else: the floor"),
+    "send and recv": ("hosts", ["--ceilings", "--allow-unauthenticated"],
+                      "plain TCP by two processes that do nothing else: the floor"),
+    "send and recv, AES-128-GCM": ("hosts", ["--ceilings"], "the same, encrypted as by TLS: the floor of TLS"),
 }
 ROUNDS = 3
 WHILE = 0.3  # seconds in which frames go as fast as they can
@@ -235,7 +237,7 @@ class RowStep(Step):
 
 
 def figures_of(result):
-    """Of each run of the bench; without the library those of plain TCP, its main ceiling."""
+    """Of each run of the bench; without the library those of TCP alone, its main ceiling."""
     for run in result.get("runs", [result]):
         plain = run["ceiling"] if run["ceiling"]["key"] == "tcp" else None
         cpu = (plain or run)["cpu_us_per_frame"]
