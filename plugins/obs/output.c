@@ -13,6 +13,7 @@ struct output {
     struct feed feed;
     obs_output_t *output;
     struct video_output_info video;
+    volatile bool ending; /* OBS calls it active until the capture has ended */
 };
 
 static const char *output_get_name(void *data)
@@ -22,7 +23,10 @@ static const char *output_get_name(void *data)
 
 static void output_failed(struct feed *feed)
 {
-    obs_output_signal_stop(((struct output *)feed)->output, OBS_OUTPUT_ERROR);
+    struct output *self = (struct output *)feed;
+
+    os_atomic_set_bool(&self->ending, true);
+    obs_output_signal_stop(self->output, OBS_OUTPUT_ERROR);
 }
 
 static void *output_create(obs_data_t *settings, obs_output_t *output)
@@ -58,8 +62,10 @@ static bool output_start(void *data)
         obs_output_set_last_error(self->output, obs_module_text("NoAddress"));
     else
         started = obs_output_begin_data_capture(self->output, 0);
-    if (started)
+    if (started) {
+        os_atomic_set_bool(&self->ending, false);
         feed_set(&self->feed, settings); /* whose failure ends the capture */
+    }
     obs_data_release(settings);
     return started;
 }
@@ -68,6 +74,7 @@ static void output_stop(void *data, uint64_t time)
 {
     struct output *self = data;
 
+    os_atomic_set_bool(&self->ending, true);
     feed_set(&self->feed, NULL);
     obs_output_end_data_capture(self->output);
 }
@@ -110,12 +117,14 @@ static obs_output_t *programme;
 static obs_source_t *dialog;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for the programme's settings */
 
+/* OBS's own start waits for the end of the last one. */
 static bool programme_start(void)
 {
+    struct output *self = obs_obj_get_data(programme);
     obs_data_t *settings = obs_source_get_settings(dialog);
 
     pthread_mutex_lock(&lock);
-    bool started = obs_output_active(programme);
+    bool started = obs_output_active(programme) && !os_atomic_load_bool(&self->ending);
     if (!started) {
         obs_output_update(programme, settings);
         started = obs_output_start(programme);

@@ -108,6 +108,13 @@ def check_starts(studio):
         check(studio.vendor("StartOutput")["started"], "the output does not start at once")
         studio.vendor("StopOutput")
         until("the end of a short output", lambda: not studio.vendor("GetStatus")["active"])
+    for number in range(10):  # while the last one may still be ending
+        address = f"out-{number}"
+        check(studio.vendor("StartOutput", address=address)["started"], "the output does not start behind its end")
+        with gpudirect.Receiver(address, device="host", timeout=DEADLINE) as receiver:
+            receiver.acquire().release()
+        studio.vendor("StopOutput")
+    until("the end of the last output", lambda: not studio.vendor("GetStatus")["active"])
     until("descriptors and threads as before", lambda: all(
         now <= then + 2 for now, then in zip(studio.resources(), before)))
     print(f"200 starts and stops, {5 * (time.monotonic() - began):.0f} ms each; descriptors and threads: {before} "
