@@ -101,6 +101,13 @@ with tempfile.TemporaryDirectory() as name:
     peers.PATIENCE = 1
     check(measured("libfabric, TCP") == "it did not end in time", "one that hangs")
     wait_for("the end of what it started", lambda: not alive(int((folder / "child").read_text())), 5)
+    program("dbus-run-session", "", "sleep 1000")
+    program("pw-dump", "", "exec sleep 1000")
+    try:
+        peers.pipewire().__enter__()
+        check(False, "a daemon that does not answer is there")
+    except RuntimeError as error:
+        check(str(error) == "PipeWire's daemon did not start in time", f"a daemon that does not answer: {error}")
     os.environ["PATH"] = path
 
 if subprocess.run([PYTHON, "-c", "import matplotlib"], stderr=subprocess.DEVNULL, timeout=60).returncode:

@@ -209,6 +209,13 @@ def two_hosts():
         yield Link(*inside, RECEIVER)
 
 
+def has_wireplumber(env):
+    with contextlib.suppress(subprocess.TimeoutExpired):  # a daemon that starts may not answer yet, and never
+        return "WirePlumber" in subprocess.run(["pw-dump"], capture_output=True, text=True, timeout=PATIENCE / 6,
+                                               env=env).stdout
+    return False
+
+
 @contextlib.contextmanager
 def pipewire():
     """The environment of a daemon of its own, with the manager that links its nodes."""
@@ -217,8 +224,7 @@ def pipewire():
         env = {name: folder for name in ("XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
         with group(["dbus-run-session", "--", "sh", "-c", start], stdout=subprocess.DEVNULL, env=os.environ | env):
             deadline = time.monotonic() + PATIENCE
-            while "WirePlumber" not in subprocess.run(["pw-dump"], capture_output=True, text=True, timeout=PATIENCE,
-                                                      env=os.environ | env).stdout:
+            while not has_wireplumber(os.environ | env):
                 if time.monotonic() > deadline:
                     raise RuntimeError("PipeWire's daemon did not start in time")
                 time.sleep(0.1)
