@@ -194,7 +194,7 @@ static void test_medias(void)
     struct picture picture;
     WORKS(gpud_media_from_string(
         &media, "audio/x-raw,format=S16LE,rate=48000,channels=2,samples-per-block=480", &e));
-    refuse_media(&media, "sound");
+    refuse_media(&media, "carries no pictures");
     WORKS(gpud_media_from_string(
         &media, "video/x-bayer,format=rggb,width=64,height=64,framerate=25/1", &e));
     refuse_media(&media, "rggb");
