@@ -417,6 +417,8 @@ TEST(test_out_slots)
     fail_unless_equals_uint64(ends_stat_of(src, "copies-cpu"), 0);
     fail_unless_equals_int(dmabuf_count, 4 + 2); /* and those that answer whether there are any */
 
+    /* The pipeline's own reference is gone, else it would be the pipeline that gives back. */
+    ENDS_UNTIL(10, GST_MINI_OBJECT_REFCOUNT_VALUE(buffer) == 1);
     set_fence(buffer, DMA_BUF_SYNC_WRITE);
     GThread *thread = g_thread_new("reader", give_back, buffer);
     ENDS_UNTIL(20, g_atomic_int_get(&fence_waits) > 0, "nobody waits for the fence");
