@@ -26,7 +26,7 @@ enum { ADDRESS_MAX = 512 };
 void endpoint_get_address(obs_data_t *settings, int stream, char address[ADDRESS_MAX]);
 
 /* What an end's settings say into the parameters of a sender or a receiver, which point into both.
- * A file without a name is none. */
+ * A file that is not set is "", which the library takes like NULL. */
 #define ENDPOINT_SET(params, at, settings)                                        \
     ((params).address = (at), (params).name = "OBS",                              \
      (params).slow_receiver = GPUD_SLOW_DROP_OLDEST,                              \
