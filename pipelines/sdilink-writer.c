@@ -158,7 +158,7 @@ static int open_ring(struct ring *ring, const char *text)
     ring->slot_size = number(text, "slot_size");
     unsigned long num = 50, den = 1;
     if (find(text, "framerate") && sscanf(find(text, "framerate"), "%lu/%lu", &num, &den) != 2)
-        die("that is no frame rate", 0);
+        die("the framerate in the file is not two numbers, such as 50/1", 0);
     ring->rate = (double)num / (double)den;
     if (ring->slots < 1 || ring->slots > SLOTS_MAX || !map_words(ring, text))
         return 0;

@@ -256,19 +256,22 @@ static enum gpud_status target_check_params(struct gpud_target_params *params,
         return gpud_fail(error, GPUD_INVALID, "%u slots: 2 to %d are possible", params->slots,
                          GPUD_TARGET_SLOTS_MAX);
     if (params->pace > GPUD_TARGET_PACED)
-        return gpud_fail(error, GPUD_INVALID, "%d is no pace of a writer", (int)params->pace);
+        return gpud_fail(error, GPUD_INVALID, "%d is not a pace: give one of enum gpud_target_pace",
+                         (int)params->pace);
     if (params->by_lines && gpud_layout_is_block(params->layout))
         return gpud_fail(error, GPUD_INVALID, "a block has no lines: set by_lines for pictures");
     if ((params->fps_num == 0) != (params->fps_den == 0))
-        return gpud_fail(error, GPUD_INVALID, "%u/%u is no frame rate", params->fps_num,
-                         params->fps_den);
+        return gpud_fail(error, GPUD_INVALID,
+                         "%u/%u is not a frame rate: give one such as 25/1, or 0/0 for none",
+                         params->fps_num, params->fps_den);
     if (!params->name)
         return GPUD_OK;
     if (!gpud_is_name(params->name) || strlen(params->name) >= GPUD_TARGET_NAME_MAX)
-        return gpud_fail(error, GPUD_INVALID,
-                         "\"%.64s\" is no name of a target: up to %d letters, digits, '.', '_', "
-                         "'-', of which the first is no dot",
-                         params->name, GPUD_TARGET_NAME_MAX - 1);
+        return gpud_fail(
+            error, GPUD_INVALID,
+            "\"%.64s\" is not a target name: expected up to %d letters, digits, '.', '_' "
+            "and '-', of which the first is not a dot",
+            params->name, GPUD_TARGET_NAME_MAX - 1);
     return GPUD_OK;
 }
 

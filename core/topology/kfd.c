@@ -100,7 +100,8 @@ bool gpud_kfd_parse_node(const char *text, size_t size, struct gpud_kfd_node *no
     /* An old APU is processors and a GPU in one node, without a PCI address. */
     made.gpu = simds > 0 && made.location > 0;
     if (made.gpu && (made.location > 0xffff || made.domain > 0xfffffff)) {
-        gpud_print_n(why, GPUD_REASON_MAX, "its location_id %llu in domain %llu is no place on PCI",
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "its location_id %llu in domain %llu is not a PCI address",
                      (unsigned long long)made.location, (unsigned long long)made.domain);
         return false;
     }
@@ -316,7 +317,7 @@ enum gpud_status gpud_kfd_read(struct gpud_kfd *kfd, struct gpud_error *error)
         if (names[i].text[0] < '0' || names[i].text[0] > '9' || *end || strlen(names[i].text) >= 10)
             continue;
         if (kfd->node_count == GPUD_KFD_NODES_MAX) {
-            ignore(kfd, NODES, "what is beyond 256 nodes is no machine that is known here");
+            ignore(kfd, NODES, "nodes beyond 256 are not read");
             break;
         }
         if (read_node(kfd, node)) {

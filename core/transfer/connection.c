@@ -72,7 +72,8 @@ enum gpud_status gpud_transfer_decode(const void *data, size_t size,
                          "the peer sends or receives frames: transfers have an address of their "
                          "own");
     if (size < 8 || memcmp(got.magic, MAGIC, sizeof(got.magic)) != 0)
-        return gpud_fail(error, GPUD_PEER, "these bytes are no message of a transfer, and no key");
+        return gpud_fail(error, GPUD_PEER,
+                         "these bytes are neither a message of a transfer nor a key");
     if (le16toh(got.version) != TRANSFER_VERSION)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "the peer speaks version %u of transfers, this side version %u: use the "
@@ -94,7 +95,7 @@ enum gpud_status gpud_transfer_decode(const void *data, size_t size,
         made.type > TRANSFER_BYE || made.slot >= GPUD_REGIONS_MAX ||
         __builtin_add_overflow(made.address, made.size, &end) ||
         __builtin_add_overflow(made.offset, made.size, &end))
-        return gpud_fail(error, GPUD_PEER, "a message of a transfer, or a key, makes no sense");
+        return gpud_fail(error, GPUD_PEER, "a message or key of a transfer is malformed");
     *message = made;
     return GPUD_OK;
 }
@@ -130,8 +131,8 @@ enum gpud_status gpud_transfer_unseal(const uint8_t bytes[TRANSFER_MESSAGE_SIZE]
         made.type != TRANSFER_KEY || made.generation == 0 || made.size == 0 || made.offset != 0 ||
         made.number != 0 || made.value == 0 || (made.value & ~all))
         return gpud_fail(error, GPUD_INVALID,
-                         "these bytes are no key of a region: give those of "
-                         "gpud_region_info.key as they are; a local region has none");
+                         "these bytes are not the key of a region: give those of the peer's "
+                         "gpud_region_info.key unchanged; a local region has none");
     compute_seal(own, secret, seal);
     if (CRYPTO_memcmp(seal, own + SEAL_AT, SEAL_SIZE) != 0)
         return gpud_fail(error, GPUD_INVALID,
@@ -811,7 +812,9 @@ static enum gpud_status operation_check_params(struct gpud_connection *connectio
     if (status != GPUD_OK)
         return status;
     if (kind < GPUD_COMPLETION_PUT || kind > GPUD_COMPLETION_RECEIVE)
-        return gpud_fail(error, GPUD_INVALID, "%u is no kind of operation", (unsigned)kind);
+        return gpud_fail(error, GPUD_INVALID,
+                         "%u is not an operation: expected put, get, send or receive",
+                         (unsigned)kind);
     bool may_be_empty =
         kind == GPUD_COMPLETION_SEND || (kind == GPUD_COMPLETION_PUT && own->notify);
     if (own->timeout_ns < 0)

@@ -323,7 +323,7 @@ enum gpud_status gpud_auth_handle(struct gpud_auth *auth, const uint8_t *bytes, 
 static enum gpud_status refuse_kind(const char *path, struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_INVALID,
-                     "%s is no regular file, which a key has to be in: " MAKE " makes one", path,
+                     "%s is not a regular file, as a key file must be: " MAKE " makes one", path,
                      path);
 }
 

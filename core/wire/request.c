@@ -98,10 +98,10 @@ static enum gpud_status parse(const uint8_t *bytes, size_t size, struct parsed *
     struct header header;
     *parsed = (struct parsed){.text = ""};
     if (size < sizeof(header))
-        return gpud_fail(error, GPUD_PEER, "the peer is no gpudirect program");
+        return gpud_fail(error, GPUD_PEER, "the peer is not a gpudirect program");
     memcpy(&header, bytes, sizeof(header));
     if (le32toh(header.magic) != MAGIC)
-        return gpud_fail(error, GPUD_PEER, "the peer is no gpudirect program");
+        return gpud_fail(error, GPUD_PEER, "the peer is not a gpudirect program");
     if (header.length < sizeof(header) || header.length > size)
         return malformed(error);
     *parsed = (struct parsed){
@@ -202,7 +202,7 @@ uint16_t gpud_refusal_moved_to(const struct gpud_refusal *refusal)
 
 /* --- reasons ------------------------------------------------------------------------------- */
 
-/* wants: by what the sender knows receivers. */
+/* wants: the proof that the sender requires. */
 static enum gpud_status explain_proof(const char *wants, const struct gpud_place *place,
                                       struct gpud_error *error)
 {

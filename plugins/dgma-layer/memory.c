@@ -511,9 +511,9 @@ static void read_limit(void)
     if (size > MIB)
         limit = size;
     else
-        dgma_log(
-            "GPUDIRECT_DGMA_APERTURE=%s is no size above 1M and up to 3G (like 96M): 96M is used",
-            text);
+        dgma_log("GPUDIRECT_DGMA_APERTURE=%s is not a size above 1M and up to 3G, such as 96M: 96M "
+                 "is used",
+                 text);
 }
 
 static void log_no_room(size_t size, size_t left)

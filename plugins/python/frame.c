@@ -920,7 +920,7 @@ static PyObject *view_export_device(PyObject *self, PyObject *unused)
 static PyMethodDef view_methods[] = {
     {"__array__", (PyCFunction)(void (*)(void))convert_to_numpy, METH_VARARGS | METH_KEYWORDS,
      "__array__($self, /, *args, **names)\n--\n\n"
-     "For numpy, which says by it why the bytes are no array."},
+     "Lets numpy say why the bytes cannot be an array."},
     {"__dlpack__", (PyCFunction)(void (*)(void))view_export_dlpack, METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A capsule for a consumer's from_dlpack(). The consumer's stream waits for the bytes."},
@@ -1545,7 +1545,7 @@ static PyObject *frame_leave(PyObject *self, PyObject *args)
 static PyMethodDef methods[] = {
     {"__array__", (PyCFunction)(void (*)(void))convert_to_numpy, METH_VARARGS | METH_KEYWORDS,
      "__array__($self, /, *args, **names)\n--\n\n"
-     "For numpy, which says by it why the bytes are no array."},
+     "Lets numpy say why the bytes cannot be an array."},
     {"__dlpack__", (PyCFunction)(void (*)(void))export_dlpack, METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A capsule for a consumer's from_dlpack(). The consumer's stream waits for the bytes, and "

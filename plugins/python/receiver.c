@@ -88,7 +88,7 @@ static int events_parse_handler(PyObject *object, void *handler)
     if (object == Py_None)
         return 1;
     if (!PyCallable_Check(object)) {
-        PyErr_Format(PyExc_TypeError, "%R is no function to call: give one, or None", object);
+        PyErr_Format(PyExc_TypeError, "%R is not callable: give a function, or None", object);
         return 0;
     }
     *result = object;
@@ -262,7 +262,7 @@ static PyObject *next_result(PyObject *made, enum gpud_status status)
 /* === receiver ================================================================================ */
 /* gpudirect._gpudirect.Receiver, which the package's own class extends. */
 
-/* A switch that is over and to be told; address "": there is none. */
+/* A switch that has ended and is still to be reported; address "": none is. */
 struct switched {
     char address[120];
     struct gpud_error error;

@@ -122,7 +122,8 @@ static void refuse_name(struct ends *ends, const char *name)
     struct gpud_target *none = NULL;
     struct gpud_target_params params = ends->params;
     params.name = name;
-    EXPECT(GPUD_INVALID, "is no name", gpud_target_create(ends->context, &params, &none, &e));
+    EXPECT(GPUD_INVALID, "is not a target name",
+           gpud_target_create(ends->context, &params, &none, &e));
 }
 
 static void test_file(void)

@@ -288,7 +288,7 @@ static void test_params(void)
     EXPECT(GPUD_INVALID, "2 to 32", gpud_target_create(ends.context, &params, &none, &e));
     params.slots = 0;
     params.pace = 2;
-    EXPECT(GPUD_INVALID, "no pace", gpud_target_create(ends.context, &params, &none, &e));
+    EXPECT(GPUD_INVALID, "not a pace", gpud_target_create(ends.context, &params, &none, &e));
     params.pace = 0;
     params.fps_den = 0;
     EXPECT(GPUD_INVALID, "frame rate", gpud_target_create(ends.context, &params, &none, &e));

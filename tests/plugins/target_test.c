@@ -95,7 +95,7 @@ TEST(test_refusals)
     struct line line;
 
     for (guint i = 0; i < G_N_ELEMENTS(names); i++)
-        expect_error(names[i], CAPS_SMALL, "is no name of a target");
+        expect_error(names[i], CAPS_SMALL, "is not a target name");
     expect_error("open", "ANY", "put a capsfilter");
     expect_error("open", "video/x-raw,format=UYVY", "put a capsfilter");
     line_make(&line, "taken", CAPS_SMALL);

@@ -558,9 +558,9 @@ static void use_keys(int other)
     EXPECT(GPUD_INVALID, "not registered with this connection",
            POST(&side, PUT, MOVE(&local, .key = &elsewhere)));
     memset(&none, 0x5a, sizeof(none));
-    EXPECT(GPUD_INVALID, "no key of a region", POST(&side, PUT, MOVE(&local, .key = &none)));
+    EXPECT(GPUD_INVALID, "not the key of a region", POST(&side, PUT, MOVE(&local, .key = &none)));
     wrong.bytes[6] = 2; /* a message, not a key */
-    EXPECT(GPUD_INVALID, "no key of a region", POST(&side, GET, MOVE(&local, .key = &wrong)));
+    EXPECT(GPUD_INVALID, "not the key of a region", POST(&side, GET, MOVE(&local, .key = &wrong)));
     EXPECT(GPUD_INVALID, "no key", POST(&side, PUT, MOVE(&local, .key = NULL)));
 
     static const struct {

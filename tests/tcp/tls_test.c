@@ -324,7 +324,7 @@ static void test_files(void)
     gpud_print(one.tls_key, "%s", path_of("viewer.key"));
     expect_unusable(&one, GPUD_INVALID, "viewer.key");
     gpud_print(one.tls_key, "%s", path_of(""));
-    expect_unusable(&one, GPUD_INVALID, "no regular file");
+    expect_unusable(&one, GPUD_INVALID, "not a regular file");
     one = certified("good", "ca");
     CHECK(chmod(one.tls_key, 0640) == 0, "chmod: %m");
     expect_unusable(&one, GPUD_NO_ACCESS, "chmod 600");
@@ -359,7 +359,7 @@ static void test_plain(void)
         int fd = connect_raw(request, size);
         struct gpud_channel *channel = accept_raw(listener, fd);
         write_raw(fd, texts[i], strlen(texts[i]));
-        lose(channel, GPUD_PEER, "what the receiver at 127.0.0.1 sends is no TLS");
+        lose(channel, GPUD_PEER, "the receiver at 127.0.0.1 does not speak TLS");
         expect_raw_end(fd, 7); /* an alert */
         bystander_check(&bystander);
     }

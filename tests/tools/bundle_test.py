@@ -165,7 +165,7 @@ with tempfile.TemporaryDirectory(prefix="gb-") as scratch:
 
     # Refusals, before there is anything and afterwards.
     refused("there is no GStreamer plugin nvcodek", "-o", made, "--plugin", "nvcodek")
-    refused("is no build", "-o", made, build=scratch / "nobuild")
+    refused("is not a build folder", "-o", made, build=scratch / "nobuild")
     (scratch / "driver").mkdir()
     (scratch / "driver/libcuda.so.1").write_bytes(b"")
     refused("a driver's library", "-o", made, "--with", scratch / "driver/libcuda.so.1")
@@ -174,7 +174,7 @@ with tempfile.TemporaryDirectory(prefix="gb-") as scratch:
     (scratch / "twice").mkdir()
     shutil.copy(MEMORY, scratch / "twice")
     refused("rename one", "-o", made, "--with", MEMORY, "--with", scratch / "twice" / MEMORY.name)
-    refused("is no bundle", "-o", scratch / "driver")
+    refused("is not a bundle", "-o", scratch / "driver")
     check(not made.exists() and sorted(os.listdir(scratch)) == ["driver", "twice"], f"left: {os.listdir(scratch)}")
 
     out, _ = bundle("-o", made, "--with", MEMORY, "--tar", archive)

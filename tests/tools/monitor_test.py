@@ -37,7 +37,7 @@ def check_refusals():
     for args, status, says in (
             (["--listen", "0.0.0.0:0"], 1, "needs a token"),
             (["--listen", "[::]:0"], 1, "needs a token"),
-            (["--listen", "nowhere"], 1, "is no IP address"),
+            (["--listen", "nowhere"], 1, "is not an IP address"),
             (["--listen", "127.0.0.1:99999"], 1, ""),
             (["--listen", "192.0.2.1:0", "--token-file", str(token)], 1, "only its user can read"),
             (["--token-file", str(folder / "none")], 1, "No such file"),
@@ -269,8 +269,8 @@ def check_expected():
     (lists / ".hidden").write_text("nonsense nonsense\n")
     single = folder / "list"
     single.write_text("unix:/nowhere/cam8\n")
-    for text, says in (("cam1\ncam 2\n", 'line 2: "cam 2" is no address'), ("/run/cam1\n", "is no address"),
-                       ("rdma://10.0.0.1:7174/\n", "is no address"), (".cam\n", "is no address")):
+    for text, says in (("cam1\ncam 2\n", 'line 2: "cam 2" is not an address'), ("/run/cam1\n", "is not an address"),
+                       ("rdma://10.0.0.1:7174/\n", "is not an address"), (".cam\n", "is not an address")):
         wrong = folder / "wrong"
         wrong.write_text(text)
         check(says in run(MONITOR, "--expect", str(wrong), status=1)[1], f"a list with {text!r}")
@@ -289,7 +289,7 @@ def check_expected():
         single.write_text("cam9\n")
         wait_for("the list that changed", lambda: monitor.channel("cam9") and not monitor.channel("unix:/nowhere/cam8"))
         single.write_text("cam 9\n")
-        wait_for("a note on what is wrong now", lambda: "is no address" in "".join(monitor.state()["notes"]))
+        wait_for("a note on what is wrong now", lambda: "is not an address" in "".join(monitor.state()["notes"]))
         check(monitor.channel("cam9")["expected"], "the list that was right is forgotten")
     finally:
         monitor.kill()
@@ -318,7 +318,7 @@ def check_folders(pipelines):
         check(gone["end"] in ("death", "unknown"), f"{gone}")
         check(monitor.channel(addresses[0]), "the first is forgotten")
         receiver.kill()
-        wait_for("nobody waits", lambda: not monitor.channel(addresses[0])["waiting"])
+        wait_for("no receiver waits", lambda: not monitor.channel(addresses[0])["waiting"])
     finally:
         monitor.kill()
 

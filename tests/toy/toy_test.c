@@ -113,9 +113,9 @@ static void test_media(void)
     media.data.max_size = 0;
     EXPECT(GPUD_INVALID, "a cloud without points", gpud_media_check(&media, &e));
     media.data.max_size = (1 << 20) + 1;
-    EXPECT(GPUD_INVALID, "where there is no such value", gpud_media_check(&media, &e));
+    EXPECT(GPUD_INVALID, "in a field that cannot have it", gpud_media_check(&media, &e));
     media.kind = GPUD_MEDIA_TENSOR + 2;
-    EXPECT(GPUD_INVALID, "no kind of media", gpud_media_check(&media, &e));
+    EXPECT(GPUD_INVALID, "not a kind of media", gpud_media_check(&media, &e));
     WORKS(gpud_media_from_string(&media, "meta/x-klv, max-size=(int)10", &e));
     CHECK_EQUAL(media.kind, GPUD_MEDIA_DATA);
 }

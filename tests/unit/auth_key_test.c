@@ -156,17 +156,17 @@ static void test_kinds(void)
     unlink(path);
     expect_refused(GPUD_INVALID, "there is no key file %s: " MAKES);
     CHECK(mkdir(path, 0700) == 0, "mkdir: %s", strerror(errno));
-    expect_refused(GPUD_INVALID, "%s is no regular file, which a key has to be in: " MAKES);
+    expect_refused(GPUD_INVALID, "%s is not a regular file, as a key file must be: " MAKES);
     CHECK(rmdir(path) == 0 && mkfifo(path, 0600) == 0, "mkfifo: %s", strerror(errno));
     test_alarm(60); /* for a library that waits for a writer */
-    expect_refused(GPUD_INVALID, "%s is no regular file, which a key has to be in: " MAKES);
+    expect_refused(GPUD_INVALID, "%s is not a regular file, as a key file must be: " MAKES);
     alarm(0);
     unlink(path);
     strcpy(name.sun_path, path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0, "bind: %s",
           strerror(errno));
-    expect_refused(GPUD_INVALID, "%s is no regular file, which a key has to be in: " MAKES);
+    expect_refused(GPUD_INVALID, "%s is not a regular file, as a key file must be: " MAKES);
     close(fd);
 
     /* A link is what it leads to. */
@@ -183,7 +183,7 @@ static void test_kinds(void)
     expect_refused(GPUD_INVALID, "there is no key file %s");
     CHECK(unlink(link) == 0, "unlink: %s", strerror(errno));
     strcpy(path, "/dev/null");
-    expect_refused(GPUD_INVALID, "%s is no regular file");
+    expect_refused(GPUD_INVALID, "%s is not a regular file");
     strcpy(path, "/dev/null/key");
     expect_refused(GPUD_INVALID, "there is no key file %s");
     strcpy(path, target);

@@ -237,7 +237,7 @@ int main(int argc, char **argv)
         {"/2/properties", "simd_count -1", "no line \"simd_count\""},
         {"/2/properties", "simd_count 99999999999999999999999", "no line \"simd_count\""},
         {"/2/properties", "simd_count 416\nlocation_id 65536",
-         "location_id 65536 in domain 0 is no place"},
+         "location_id 65536 in domain 0 is not a PCI address"},
         {"/2/properties", "\xff\xfe\x80 416\n\xc3\x28", "no line \"simd_count\""},
         {"/2/io_links/1/properties", "type 11\nnode_from 2", "no line \"node_to\""},
         {"/2/io_links/1/properties", "type 11\nnode_from 2\nnode_to 2\nflags 1", "to itself"},
@@ -286,7 +286,7 @@ int main(int argc, char **argv)
         gpud_print(text, "simd_count 4\nlocation_id %d\ndomain %d", 256 + n % 256, n);
         set_file(folder, path, text);
     }
-    check_ignored("beyond 256 nodes");
+    check_ignored("nodes beyond 256");
     CHECK(explain(FIRST, SECOND).direct, "the first are used");
 
     SAY("a machine with processors alone, and one without amdkfd");

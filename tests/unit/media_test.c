@@ -147,7 +147,7 @@ static void test_tensors(void)
     BENT_BOXES("{2, 32, 0}", m_boxes->lanes = 0);
     BENT_BOXES("letters", m_boxes->name[2] = ',');
     BENT_BOXES("two tensors", strcpy(m_boxes->name, "scores"));
-    BENT_BOXES("no end", memset(m_boxes->name, 'a', sizeof(m_boxes->name)));
+    BENT_BOXES("not NUL-terminated", memset(m_boxes->name, 'a', sizeof(m_boxes->name)));
     BENT_BOXES("neither can be 0", m_boxes->size[1] = 0);
     BENT_BOXES("neither can be 0", m_boxes->stride[0] = 0);
     BENT_BOXES("another number", m_boxes->dimensions = 0);
@@ -379,7 +379,7 @@ int main(void)
     }
     gpud_media_from_string(&media, "video/x-raw(memory:X", NULL); /* features are not looked into */
     struct gpud_media good = parse(PICTURE_TEXT);
-    BENT("no kind", m.kind = (enum gpud_media_kind)5);
+    BENT("not a kind", m.kind = (enum gpud_media_kind)5);
     BENT("0x32", m.picture.layout.width = 0);
     BENT("rate of 25/0", m.picture.rate.num = 25);
     BENT("rate of 25/0", m.picture.max_rate.num = 25);
@@ -397,7 +397,7 @@ int main(void)
     BENT("format", strcpy(m.audio.format, "MP3"));
     BENT("format", strcpy(m.audio.format, "S7LE"));
     BENT("format", m.audio.format[0] = '\0');
-    BENT("no end", memset(m.audio.format, 'S', sizeof(m.audio.format)));
+    BENT("not NUL-terminated", memset(m.audio.format, 'S', sizeof(m.audio.format)));
     BENT("none of them", m.audio.rate = 0);
     BENT("none of them", m.audio.channels = 0);
     BENT("number 65", m.audio.channels = 65);

@@ -58,7 +58,7 @@ int main(void)
     EXPECT(GPUD_UNSUPPORTED, "version 2", gpud_request_read(bytes, size, &got, &e));
     bytes[4] = 1;
     bytes[0] = 'g';
-    EXPECT(GPUD_PEER, "no gpudirect program", gpud_request_read(bytes, size, &got, &e));
+    EXPECT(GPUD_PEER, "not a gpudirect program", gpud_request_read(bytes, size, &got, &e));
     bytes[0] = 'G';
     bytes[9] = '/';
     WORKS(gpud_request_read(bytes, size, &got, &e));

@@ -78,7 +78,7 @@ def format_result(part):
     name = "clang-format of what changed"
     since = base()
     if not since:
-        return jobs.result(part, name, "SKIP", "skipped: this is no clone with a history")
+        return jobs.result(part, name, "SKIP", "skipped: this is not a clone with a history")
     if not shutil.which("git-clang-format"):
         return jobs.result(part, name, "SKIP", "skipped: no git-clang-format (Debian: clang-format)")
     version = subprocess.run(["clang-format", "--version"], capture_output=True, text=True).stdout

@@ -114,7 +114,7 @@ def clone(to):
     git = ["git", "-c", f"safe.directory={jobs.TOP}", "-c", f"safe.directory={jobs.TOP}/.git"]
     if subprocess.run([*git, "clone", "--quiet", "--no-hardlinks", jobs.TOP, to],
                       capture_output=True, timeout=SHORT).returncode != 0:
-        raise Unavailable("the source is no repository of git that could be cloned into a Debian of its own")
+        raise Unavailable("the source is not a git repository, so it cannot be cloned into a Debian of its own")
     if output_of(*git, "-C", str(jobs.TOP), "status", "--porcelain").strip():
         print("check: what is not committed is not in the clone that is tried", file=sys.stderr)
 

@@ -48,7 +48,7 @@ static bool expect_read_file(GHashTable *expected, const char *path, GError **er
         works = !line[0] || is_address(line);
         if (!works)
             g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_DATA,
-                        "%s, line %u: \"%.64s\" is no address: write one a line, such as cam1, "
+                        "%s, line %u: \"%.64s\" is not an address: write one a line, such as cam1, "
                         "unix:/run/studio/cam1 or tcp://10.0.0.1:7175/cam1",
                         path, i + 1, line);
         else if (line[0])

@@ -243,7 +243,7 @@ const char *monitor_server_url(const struct monitor_server *server);
 
 struct monitor_tui;
 
-/* quit: called in the main thread at "q". NULL: this is no terminal. */
+/* quit: called in the main thread at "q". NULL: this is not a terminal. */
 struct monitor_tui *monitor_tui_new(struct monitor_model *model, void (*quit)(void *user),
                                     void *user);
 /* Leaves the terminal as it was. */

@@ -566,7 +566,7 @@ static char *describe_remote(GSocketAddress *remote)
 }
 
 /* Whether there is room for one more, of an address or of any (NULL). The oldest that asks for
- * nothing gives way, so that connections that are kept idle keep nobody out. */
+ * nothing is closed to make room, so that idle connections cannot lock out others. */
 static bool make_room(struct monitor_server *server, const char *address, guint max)
 {
     struct connection *oldest = NULL;
@@ -625,7 +625,7 @@ static bool server_listen(struct monitor_server *server, const char *listen, GEr
     server->is_loopback = ip && g_inet_address_get_is_loopback(ip);
     if (!wanted)
         g_set_error(error, G_IO_ERROR, G_IO_ERROR_INVALID_ARGUMENT,
-                    "\"%s\" is no IP address with a port, such as 127.0.0.1:8477 or [::]:8477",
+                    "\"%s\" is not an IP address with a port, such as 127.0.0.1:8477 or [::]:8477",
                     listen);
     else if (!server->is_loopback && !server->token_digest)
         g_set_error(error, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED,

@@ -144,7 +144,7 @@ def main():
     args = parser.parse_args()
     jobs.end_with_signals()
     if args.output.exists() and not args.output.is_dir():
-        sys.exit(f"package: {args.output} is no folder")
+        sys.exit(f"package: {args.output} is not a folder")
     try:
         # Before anything is installed in vain; other users need a program of mmdebstrap's for it.
         if os.geteuid() == 0 and shutil.which("unshare"):

@@ -119,7 +119,7 @@ def draw_again(folder):
     except OSError as error:
         return f"gpudirect-bench: {error.filename}: {error.strerror}"
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        return f"gpudirect-bench: {folder / 'report.json'} is no report of this version: {error!r}"
+        return f"gpudirect-bench: {folder / 'report.json'} is not a report of this version: {error!r}"
     if not drawn:
         return f"gpudirect-bench: {NO_MATPLOTLIB}"
     print(folder / "index.html")

@@ -324,7 +324,7 @@ static enum gpud_status import_dmabuf(struct gpud_memory *memory, int fd, uint64
     struct dma_buf_sync nothing = {.flags = DMA_BUF_SYNC_READ | DMA_BUF_SYNC_START};
     if (host_call(fd, DMA_BUF_IOCTL_SYNC, &nothing) < 0)
         return gpud_fail_native(error, GPUD_INVALID, "errno", errno,
-                                "the descriptor is no dma-buf");
+                                "the descriptor is not a dma-buf, such as GPU drivers export");
     nothing.flags = DMA_BUF_SYNC_READ | DMA_BUF_SYNC_END;
     host_call(fd, DMA_BUF_IOCTL_SYNC, &nothing);
     off_t length = lseek(fd, 0, SEEK_END);

@@ -902,7 +902,8 @@ static enum gpud_status opencl_queue_wrap(struct gpud_queue *queue, void *native
                          "OpenCL has no default queue: give a cl_command_queue");
     cl_int code = clGetCommandQueueInfo(native, CL_QUEUE_CONTEXT, sizeof(context), &context, NULL);
     if (code != CL_SUCCESS)
-        return gpud_opencl_fail_as(error, GPUD_INVALID, code, "this is no cl_command_queue");
+        return gpud_opencl_fail_as(error, GPUD_INVALID, code,
+                                   "the pointer given is not a cl_command_queue");
     if (context != device->context)
         return gpud_fail(error, GPUD_INVALID,
                          "the command queue is of another context than %s: make it in the context "

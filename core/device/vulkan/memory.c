@@ -426,7 +426,8 @@ static enum gpud_status vulkan_memory_import(struct gpud_memory *memory, int fd,
     /* Drivers take memfds for a dma-buf, too. */
     off_t end = gpud_fd_is_dmabuf(fd) ? lseek(fd, 0, SEEK_END) : -1;
     if (end < 0)
-        return gpud_fail(error, GPUD_INVALID, "the descriptor is no dma-buf");
+        return gpud_fail(error, GPUD_INVALID,
+                         "the descriptor is not a dma-buf, such as GPU drivers export");
     lseek(fd, 0, SEEK_SET);
     uint64_t bytes = (uint64_t)end;
     if (offset > bytes || memory->size > bytes - offset)

@@ -285,12 +285,12 @@ static enum gpud_status check_member(const struct gpud_media_member *member, con
                                      const char *kind, struct gpud_error *error)
 {
     if (!member->width && !memchr(at, '\0', member->count))
-        return gpud_fail(error, GPUD_INVALID, "%s with a text that has no end", kind);
+        return gpud_fail(error, GPUD_INVALID, "%s with a string that is not NUL-terminated", kind);
     for (uint8_t i = 0; member->width && i < member->count; i++) {
         uint64_t value = gpud_media_get_number(at + i * member->width, member->width);
         if (!gpud_media_allows(member, value))
             return gpud_fail(error, GPUD_INVALID,
-                             "%s with the number %llu where there is no such value", kind,
+                             "%s with the number %llu in a field that cannot have it", kind,
                              (unsigned long long)value);
     }
     return GPUD_OK;
@@ -301,7 +301,9 @@ enum gpud_status gpud_media_check(const struct gpud_media *media, struct gpud_er
     const struct gpud_media_kind_ops *kind = gpud_media_find_kind(media->kind);
     enum gpud_status status = GPUD_OK;
     if (!kind)
-        return gpud_fail(error, GPUD_INVALID, "%u is no kind of media", (unsigned)media->kind);
+        return gpud_fail(error, GPUD_INVALID,
+                         "%u is not a kind of media: give one of enum gpud_media_kind",
+                         (unsigned)media->kind);
     struct gpud_media_walk walk = {.kind = kind};
     const struct gpud_media_member *member;
     while (status == GPUD_OK && (member = gpud_media_next(&walk, media)) != NULL)

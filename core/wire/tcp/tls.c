@@ -128,7 +128,8 @@ static enum gpud_status explain_alert(const struct tcp_tls *tls, int reason, con
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
         return gpud_fail(error, GPUD_NO_ACCESS,
-                         "%s speaks an older TLS than 1.3, and is no gpudirect program", tls->peer);
+                         "%s speaks an older TLS than 1.3, so it is not a gpudirect program",
+                         tls->peer);
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:
@@ -137,7 +138,10 @@ static enum gpud_status explain_alert(const struct tcp_tls *tls, int reason, con
     case SSL_R_ENCRYPTED_LENGTH_TOO_LONG:
     case SSL_R_BAD_RECORD_TYPE:
     case SSL_R_UNEXPECTED_MESSAGE:
-        return gpud_fail(error, GPUD_PEER, "what %s sends is no TLS", tls->peer);
+        return gpud_fail(
+            error, GPUD_PEER,
+            "%s does not speak TLS: is a gpudirect program there, and no proxy between?",
+            tls->peer);
     case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
     case SSL_R_SSLV3_ALERT_BAD_RECORD_MAC:
         return gpud_fail(error, GPUD_PEER,
@@ -231,7 +235,8 @@ static enum gpud_status check_private(const char *path, struct gpud_error *error
     if (stat(path, &st) < 0)
         return gpud_fail_errno(error, "cannot read the tls-key %s", path);
     if (!S_ISREG(st.st_mode))
-        return gpud_fail(error, GPUD_INVALID, "the tls-key %s is no regular file", path);
+        return gpud_fail(error, GPUD_INVALID,
+                         "the tls-key %s is not a regular file: give a PEM file", path);
     if ((st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & 077)
         return gpud_fail(error, GPUD_NO_ACCESS,
                          "users other than its owner can use the tls-key %s (mode %04o, of user "

@@ -297,7 +297,7 @@ static gchar *uri_read_address(const GstUri *uri, gboolean card, GError **error)
     if (gst_uri_get_userinfo(uri) || gst_uri_get_port(uri) != GST_URI_NO_PORT ||
         gst_uri_get_fragment(uri))
         uri_refuse(error, GST_URI_ERROR_BAD_URI,
-                   "There is no user, port or fragment in an address: write " PROTOCOL
+                   "An address cannot have a user, port or fragment: write " PROTOCOL
                    "://NAME or " PROTOCOL ":///PATH.");
     else if (host && (card || (has_path && !is_stream)))
         uri_refuse(error, GST_URI_ERROR_BAD_REFERENCE,
@@ -309,7 +309,7 @@ static gchar *uri_read_address(const GstUri *uri, gboolean card, GError **error)
                    "beginning.",
                    host);
     else if (!host && (!has_path || path[0] != '/'))
-        uri_refuse(error, GST_URI_ERROR_BAD_REFERENCE, "There is no address: write %s",
+        uri_refuse(error, GST_URI_ERROR_BAD_REFERENCE, "The address is missing: write %s",
                    card ? PROTOCOL_V4L2 ":///dev/video0."
                         : PROTOCOL "://NAME or " PROTOCOL ":///PATH.");
     else if (host)
@@ -474,7 +474,7 @@ static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **erro
         uri_refuse(error, GST_URI_ERROR_BAD_URI,
                    "\"%s\" has a '%%' without two hexadecimal digits behind it, or a %%00.", text);
     else if (!uri)
-        uri_refuse(error, GST_URI_ERROR_BAD_URI, "\"%s\" is no URI: write " PROTOCOL "://NAME.",
+        uri_refuse(error, GST_URI_ERROR_BAD_URI, "\"%s\" is not a URI: write " PROTOCOL "://NAME.",
                    text);
     else if (is_between_hosts(uri))
         address = read_network_address(uri, error);

@@ -38,7 +38,7 @@ def as_buffer(array):
 
 
 def name_type(buffer):
-    """The type of a buffer's elements by numpy's name; the format of module struct if it is no number."""
+    """The type of a buffer's elements by numpy's name; the format of module struct if it is not a number."""
     code = buffer.format.lstrip("@=<>!")
     big = buffer.format[0] in ">!" and buffer.itemsize > 1
     for kind, codes in KINDS.items():

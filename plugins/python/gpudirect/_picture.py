@@ -18,7 +18,7 @@ MATRICES = {"3": BT709, "4": BT601, "6": BT2020, "bt709": BT709, "bt601": BT601,
 
 
 def to_png(frame):
-    """A PNG of a received picture, for notebooks; None where it cannot be shown: it is no picture, is not there any
+    """A PNG of a received picture, for notebooks; None where it cannot be shown: it is not a picture, is not there any
     more, or is of a format that is not converted here."""
     try:
         import numpy
