@@ -30,20 +30,20 @@
 #define TXT_STRING_MAX 255
 #define TXT_MAX 1300
 
-/* Names that are tried for a service: so many senders of one name are announced. */
+/* How many names are tried for a service, so how many senders of one name can be announced. */
 #define RENAMES_MAX 64
 
 /* The shortest time from one attempt to connect to the next. */
 #define RETRY (2 * GPUD_SEC)
 
-/* How long a search goes on for the next one, which then costs no packet. */
+/* How long a search continues after its last use, so that the next one costs no packet. */
 #define LINGER (15 * GPUD_SEC)
 
-/* A search that has heard everything so far; the daemon says so itself after about as long. */
+/* After this time a search is complete; the daemon itself reports that after about as long. */
 #define SETTLING GPUD_SEC
 
-/* What strangers can make this process remember, and ask the daemon at a time: that one accepts
- * 1,024 objects of a client by default. */
+/* Limits on what other hosts can make this process remember, and ask the daemon at a time, which
+ * accepts 1,024 objects of a client by default. */
 #define SERVICES_MAX (4 * GPUD_CHANNELS_MAX)
 #define STREAMS_MAX (4 * GPUD_CHANNELS_MAX)
 #define STREAMS_A_SERVICE 16
@@ -436,7 +436,7 @@ static bool is_host(const char *text)
     return text[0] != '.' && text[0] != '-' && text[strspn(text, GPUD_NAME_CHARACTERS)] == '\0';
 }
 
-/* Adds a stream of the channel `base`. false: it is none. */
+/* Adds the stream `name`. false: it does not belong to the channel `base`. */
 static bool add_stream(struct service *service, const struct gpud_found *base, const char *name,
                        AvahiStringList *txt)
 {
@@ -454,7 +454,7 @@ static bool add_stream(struct service *service, const struct gpud_found *base, c
     return true;
 }
 
-/* What all streams of a service have in common. false: that makes no sense. */
+/* What all streams of a service have in common. false: the record is invalid. */
 static bool read_base(struct gpud_found *base, const char *host, uint16_t port,
                       AvahiStringList *txt)
 {
@@ -557,7 +557,7 @@ static void resolved(AvahiServiceResolver *resolver, AvahiIfIndex interface, Ava
     }
     pthread_cond_broadcast(&announcer->changed);
     gpud_lock_release(&announce_lock);
-    /* Kept, it tells changes; that of a service that says nothing useful is not. */
+    /* A resolver that is kept reports changes; that of an invalid service is not kept. */
     if (service->state != SERVICE_KNOWN || announcer->resolvers > RESOLVERS_KEPT)
         presence_end(announcer, presence);
 }

@@ -58,7 +58,7 @@ struct gpud_found_rest {
     /* Beyond a limit: of a host GPUD_CHANNELS_MAX / 8 if others need the room, of all
      * GPUD_CHANNELS_MAX. Or not asked for, or not answered, by the deadline. */
     size_t omitted;
-    size_t invalid; /* services whose record makes no sense */
+    size_t invalid; /* services whose record is invalid */
 };
 
 /* Lists what is announced, in about a second, or at once if another search was made within the last

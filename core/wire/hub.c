@@ -53,8 +53,8 @@ static void remove_queued(struct gpud_hub_listener *listener, uint32_t i)
     listener->count--;
 }
 
-/* Whether a full queue has room for one more of that host: a host that has more requests in it than
- * that one would have loses its last. */
+/* Makes room in a full queue for one more request of that host, by dropping the last one of a host
+ * that has more in it than that host would have. false: there is none. */
 static bool make_room(struct gpud_hub *hub, struct gpud_hub_listener *listener, int64_t host)
 {
     const struct gpud_refusal busy = {.reason = GPUD_REFUSAL_BUSY};

@@ -123,7 +123,7 @@ static enum gpud_status read_host(const struct gpud_scheme *scheme, const char *
         const char *end = strchr(from, ']');
         bool fits = end && copy_part(place->host, sizeof(place->host), from + 1, end);
         char *zone = fits ? strstr(place->host, "%25") : NULL; /* as URIs write it: RFC 6874 */
-        if (zone) /* with the zeros behind it, of which there are as many as it gets shorter */
+        if (zone)                                              /* the rest, with its NUL */
             memmove(zone + 1, zone + 3, (size_t)(place->host + sizeof(place->host) - zone - 3));
         if (!fits || !is_ipv6(place->host))
             return place_refuse(text, error, "the text in brackets is not an IPv6 address");

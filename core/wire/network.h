@@ -122,7 +122,8 @@ size_t gpud_request_write(const struct gpud_request *request, uint8_t bytes[GPUD
 size_t gpud_reply_write(uint32_t number, uint8_t bytes[GPUD_REPLY_SIZE]);
 size_t gpud_refusal_write(const struct gpud_refusal *refusal, uint8_t bytes[GPUD_REFUSAL_MAX]);
 
-/* How long that is which begins so; of a stranger, GPUD_REPLY_SIZE, for reading it tells. */
+/* The size of the request or answer that begins so; GPUD_REPLY_SIZE if it is neither, which reading
+ * it then reports. */
 size_t gpud_request_length(const uint8_t bytes[GPUD_REPLY_SIZE]);
 
 /* Adds a name to a refusal, or the mark for further names. "" adds nothing. */
@@ -297,7 +298,7 @@ enum gpud_status gpud_local_open(struct gpud_socket_listener *local,
                                  const struct gpud_scheme *scheme, const char *address,
                                  struct gpud_error *error);
 
-/* As tell of gpud_channel_ops. */
+/* As gpud_channel_ops.tell. */
 void gpud_local_tell(const struct gpud_socket_listener *local);
 
 /* The process that sends the channel: "process 123 (gst-launch-1.0)". */
@@ -397,7 +398,7 @@ enum gpud_status gpud_hub_listen(struct gpud_hub_listener *listener, const struc
 /* Leaves the hub and closes the listener's descriptors; it stays the caller's to free. */
 void gpud_hub_unlisten(struct gpud_hub_listener *listener);
 
-/* As tell of gpud_channel_ops. */
+/* As gpud_channel_ops.tell. */
 void gpud_hub_tell(struct gpud_listener *listener);
 
 /* Looks for requests; GPUD_OK: one is queued. GPUD_AGAIN: none; *channel may then be that of a

@@ -256,7 +256,7 @@ def lose_receiver(table):
 
 
 def refuse_address(table, role):
-    """An address that is none, with the library's sentence."""
+    """A malformed address is refused with the library's sentence."""
     end = table.start(table.binding, role, "a/b/c", *([f"media={PICTURE}"] if role == "send" else []))
     line = end.hear()
     if line == "ready":  # where the address is not read before the first frame
@@ -267,7 +267,7 @@ def refuse_address(table, role):
 
 
 def find_no_sender(table):
-    """Nobody sends there: the wait ends, and the sentence says which address."""
+    """Without a sender the wait ends, and the sentence says which address."""
     end = table.start(table.binding, "receive", "nothing-here", "timeout=0.2")
     end.expect("ready")
     end.expect_status("timeout", "nothing-here")

@@ -74,8 +74,8 @@ static void link_two(struct gpud_context *context, const char *kind, unsigned to
     AUTO(gpud_frame_release) struct gpud_frame *frame = ACQUIRE_FRAME(receiver, 20 * GPUD_SEC);
 }
 
-/* What is said of GPUs that the sender's driver does not see, and of what is none: the words of a
- * peer, which may write anything there. */
+/* What is said of GPUs that the sender's driver does not see, and of words that name no GPU: a peer
+ * may write anything there. */
 static void check_strangers(struct gpud_context *context, const char *kind)
 {
     static const struct {

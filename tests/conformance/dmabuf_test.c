@@ -198,7 +198,7 @@ static void exchange_both_ways(const char *name)
         CHECK(!needed, "%s", why.reason);
         SAY("  %s", why.reason);
     }
-    SAY("in: what is none is refused");
+    SAY("in: a descriptor that is not a dma-buf is refused");
     test_lies(&device);
 }
 

@@ -110,7 +110,7 @@ static struct {
     struct gpud_listener *listener; /* where it sends */
     int listening;                  /* where the player sends */
     char sends_at[64], receives_from[64];
-    char *areas[MEMORIES]; /* slots between pages that nobody may touch */
+    char *areas[MEMORIES]; /* slots between pages without access */
     struct gpud_memory memory[MEMORIES];
     struct gpud_ring ring;
     unsigned fds;

@@ -497,7 +497,7 @@ static void test_late_signal(void)
                                                "video/x-raw,format=UYVY ! " SHOWN,
                                                nodes[0]);
     line_begin(&shown, launch);
-    gst_message_unref(await_message(&shown, GST_MESSAGE_WARNING, NULL)); /* that there is none */
+    gst_message_unref(await_message(&shown, GST_MESSAGE_WARNING, NULL)); /* of no signal */
     fake_signal(&card.driver, 320, 180, false, 0);
     await_pictures(&shown, 3);
     await_width(&shown, 320);

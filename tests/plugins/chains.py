@@ -137,7 +137,7 @@ class Pictures:
         data = pathlib.Path(file).read_bytes() if os.path.exists(file) else b""
         numbers = [self.numbers.get(key) for key in self._keys(data)]
         check(None not in numbers, f"{file}: picture {numbers.index(None) if None in numbers else 0} of "
-                                   f"{len(numbers)} is none of those sent")
+                                   f"{len(numbers)} is not one of those sent")
         return numbers
 
     def check_all(self, file, count=24):

@@ -153,7 +153,7 @@ static void ptp_clocks(void)
     CHECK(strcmp(g_type_name(GST_TYPE_PTP_CLOCK), "GstPtpClock") == 0, "its name");
     CHECK(grandmaster && grandmaster->value_type == G_TYPE_UINT64, "no grandmaster-clock-id");
     CHECK(domain && domain->value_type == G_TYPE_UINT, "no domain");
-    CHECK(GST_PTP_CLOCK_ID_NONE == G_MAXUINT64, "another grandmaster is none");
+    CHECK(GST_PTP_CLOCK_ID_NONE == G_MAXUINT64, "GStreamer has another number for no grandmaster");
     g_type_class_unref(klass);
 }
 

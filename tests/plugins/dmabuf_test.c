@@ -421,7 +421,7 @@ TEST(test_out_slots)
     ENDS_UNTIL(10, GST_MINI_OBJECT_REFCOUNT_VALUE(buffer) == 1);
     set_fence(buffer, DMA_BUF_SYNC_WRITE);
     GThread *thread = g_thread_new("reader", give_back, buffer);
-    ENDS_UNTIL(20, g_atomic_int_get(&fence_waits) > 0, "nobody waits for the fence");
+    ENDS_UNTIL(20, g_atomic_int_get(&fence_waits) > 0, "no thread waits for the fence");
     g_atomic_int_set(&released, TRUE);
     pass_fence();
     fail_unless(g_thread_join(thread) != NULL, "a slot is given back while it is read");

@@ -253,7 +253,8 @@ TEST(test_written_in_part, .times = 2)
 
 /* --- contexts and devices ----------------------------------------------------------------- */
 
-/* An application's own context: the GPU copies where our pool is none of it; pictures are right. */
+/* An application's own context: the GPU copies where our pool is not of that context; pictures are
+ * right. */
 TEST(test_own_context)
 {
     g_autoptr(GstObject) own = lines_vendor_context();

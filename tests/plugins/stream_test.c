@@ -116,7 +116,7 @@ TEST(test_times_and_flags)
 
 /* The first reference timestamp of a buffer is what
  * gst_buffer_get_reference_timestamp_meta() returns without a given reference: the sender's, and,
- * where it is asked for and there is none, that of the submit. */
+ * where one is asked for and the sender gave none, that of the submit. */
 TEST(test_submit_time, .times = 2)
 {
     gboolean asked = __i__ == 1;

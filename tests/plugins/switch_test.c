@@ -257,7 +257,7 @@ TEST(test_nothing_but_senders)
     expect_text(ends_element(pair), "address", ends_own());
 }
 
-/* The end of the stream that is to be left is none. */
+/* The end of the old stream during a switch does not end the source's stream. */
 TEST(test_the_old_stream_ends)
 {
     open_scene(NULL);

@@ -33,7 +33,7 @@ class Display:
 
 
 def need_renderer():
-    """Whether GStreamer draws here at all is none of ours."""
+    """Skips where GStreamer cannot draw at all, which is not tested here."""
     done = subprocess.run(["gst-launch-1.0", *ALL, caps("RGBA", (49, 20)), "!", *GL, "fakesink"], capture_output=True,
                           text=True, timeout=60)
     if done.returncode != 0:

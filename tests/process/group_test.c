@@ -240,7 +240,7 @@ static void read_history(const char *const devices[MEMBERS])
     gpud_test_nap(100);
     uint64_t before = scene.last;
     CHECK_EQUAL(take(GPUD_GROUP_NEWEST, 30 * GPUD_SEC), GPUD_OK);
-    CHECK(scene.last > before, "the newest is none");
+    CHECK(scene.last > before, "the frame is not newer than the one before");
     /* Frames outlive the group and its receivers. */
     struct gpud_group_request next = {.size = sizeof(next)};
     WORKS(gpud_group_acquire(scene.group, &next, 30 * GPUD_SEC, &got, &e));

@@ -508,8 +508,8 @@ static void messages_that_are_never_due(void)
         gpud_test_nap(20); /* it is read, and waits */
         ENDS("vanished", raw_hang_up(&server));
     }
-    /* What was published before the death is still handed out. The end of the stream that was
-     * announced behind frames that died is none: they are missing. */
+    /* What was published before the death is still handed out. The announced end of the stream is
+     * not reported, because frames before it are missing. */
     uint32_t entry;
     streaming();
     unsigned ended = ends();

@@ -73,7 +73,7 @@ static void first_ones(void)
     close(ring);
     background_goes_on(&background);
     raw_log_clear();
-    wrong_file("that nobody may write", raw_memfd(RING, SEALS | F_SEAL_WRITE), RING,
+    wrong_file("that is sealed against writing", raw_memfd(RING, SEALS | F_SEAL_WRITE), RING,
                "cannot map the peer's shared memory");
     running = baseline_take();
 }

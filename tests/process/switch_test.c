@@ -403,7 +403,7 @@ static void old_one_dies(void)
     CHECK_EQUAL(told.status, GPUD_TIMEOUT);
 }
 
-/* The end of a stream that is to be left is none, unless it is not left. */
+/* The end of the old stream is reported only if the switch away from it fails. */
 static void old_one_ends(void)
 {
     struct gpud_frame *frame;

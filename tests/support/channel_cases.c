@@ -89,7 +89,7 @@ static void send_names(int other)
     struct gpud_peer peer;
     CHECK(gpud_fd_wait(cam1->fd, gpud_deadline(PATIENCE), NULL) == GPUD_OK, "no connection");
     EXPECT(GPUD_AGAIN, "",
-           (gpud_fail(&e, GPUD_AGAIN, "nobody waits"),
+           (gpud_fail(&e, GPUD_AGAIN, "no receiver waits to connect"),
             gpud_listener_accept(cam1, &channel, &peer, &e)));
     CHECK(gpud_fd_wait(cam2->fd, gpud_deadline(PATIENCE), NULL) == GPUD_OK,
           "the listener is not notified");

@@ -838,8 +838,8 @@ static void receive_as_liar(int other)
     ops->destroy(remote);
 }
 
-/* exit() with a link that nobody closes: every frame that was published arrives, and what was said
- * behind them. */
+/* exit() without closing the link: every frame that was published arrives, and so does what was
+ * said after them. */
 static void send_and_exit(int other)
 {
     struct tx_link *link = open_tx(accept_from(other), frame_size);

@@ -86,7 +86,7 @@ struct fake_driver {
     bool needs_signal;   /* to start */
     int detects;         /* errno of QUERY_DV_TIMINGS, or 0: */
     struct v4l2_bt_timings detected, timings;
-    v4l2_std_id standard; /* an analogue one's; 0: it is none */
+    v4l2_std_id standard; /* of an analogue input; 0: digital */
     struct v4l2_fract aspect;
     uint32_t events;       /* that wait */
     uint32_t buffer_field; /* of each buffer; 0: the format's */

@@ -14,10 +14,10 @@ int fake_enum_format(const struct fake_driver *driver, struct v4l2_fmtdesc *raw)
 
 int fake_get_controls(const struct fake_driver *driver, struct v4l2_ext_controls *raw);
 
-/* A request about controls; -1: it is none of these. */
+/* Serves a request about controls; -1: not one of those. */
 int fake_control_call(struct fake_driver *driver, unsigned long request, void *argument);
 
-/* A request about the input; -1: it is none of these. */
+/* Serves a request about the input; -1: not one of those. */
 int fake_input_call(struct fake_driver *driver, unsigned long request, void *argument);
 
 int fake_enum_size(const struct fake_driver *driver, struct v4l2_frmsizeenum *raw);

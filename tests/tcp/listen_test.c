@@ -114,7 +114,7 @@ static void test_privileged(void)
     CHECK(chmod(getenv("XDG_RUNTIME_DIR"), 0755) == 0 && mkdir(path_of("nobody"), 0700) == 0 &&
               (getuid() != 0 || chown(path_of("nobody"), 65534, 65534) == 0) &&
               setenv("XDG_RUNTIME_DIR", path_of("nobody"), 1) == 0,
-          "a folder of nobody's: %m");
+          "a folder of another user: %m");
     pid_t child = run_apart(listen_as_nobody, &other);
     hear(other);
     await_end(child);
@@ -213,7 +213,7 @@ static void send_lies(const struct sockaddr_un *name, socklen_t size)
     close(pair[1]);
 }
 
-/* Whoever sends something else there than a connection changes nothing, and leaves nothing. */
+/* A process that sends anything but a connection there changes nothing, and leaks nothing. */
 static void test_handing_over(void)
 {
     int first, second;
@@ -402,7 +402,7 @@ static void test_slow(void)
     expect_raw_end(proving, 8);
 }
 
-/* What is no request is answered, and nobody is let in. */
+/* A malformed request is answered, and its sender is not admitted. */
 static void test_malformed(void)
 {
     static const struct {

@@ -79,8 +79,8 @@ def channel(host, address):
 
 
 def check_found(cable):
-    """From the first announcement to the last; loopback is none, one address is announced on its interface, and each
-    stream has its own media."""
+    """From the first announcement to the last; nothing is announced on loopback, one address is announced on its
+    interface, and each stream has its own media."""
     here, there = Announcer(cable.a), Announcer(cable.b)
     main, audio = "tcp://studio-a.local:9000/cam1", "tcp://studio-a.local:9000/cam1/audio"
     check(here.ask("begin", f"tcp://{cable.a.address}:9000/cam1", "encrypted") == "begun", "it is announced")

@@ -35,7 +35,7 @@
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 
-/* --- a connection manager that listens to nobody, in place of librdmacm ----------------------- */
+/* --- in place of librdmacm: a connection manager to which no peer connects -------------------- */
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {

@@ -123,7 +123,7 @@ def check_files():
 
 def check_refusals():
     err = view("--png", "never.png", "--timeout", "0.2", "cam1", status=3)[1]
-    check("no sender" in err and not os.path.exists("never.png"), f"nobody there: {err!r}")
+    check("no sender" in err and not os.path.exists("never.png"), f"without a sender: {err!r}")
     for words, text in (([], "one argument"), (["a", "b"], "one argument"), (["--timeout", "x", "a"], "seconds"),
                         (["--timeout", "5", "a"], "--png"), (["--full-screen", "--png", "a", "b"], "--full-screen"),
                         (["--start-times", "--png", "a", "b"], "--start-times"),
@@ -200,7 +200,7 @@ def check_start(display):
     err = view("--start-times", "nonsense://x", status=2)[1]
     check("is not an address" in err and err.count("\n") == 1, f"a start that fails: {err!r}")
     err = view("--start-times", "--timeout", "0.2", "cam1", status=3)[1]
-    check("no sender" in err and "--timeout" in err and err.count("\n") == 1, f"nobody there: {err!r}")
+    check("no sender" in err and "--timeout" in err and err.count("\n") == 1, f"without a sender: {err!r}")
     sender = send("NV12")
     lines = view("--start-times", "--timeout", "60", "cam1", status=0)[0].splitlines()
     check("medians of 5" in lines[0] and len(lines) == 11, f"the table is {lines}")

@@ -274,7 +274,7 @@ static void test_both_ends(void)
         expect_failed(&ends.sender, ends.proof);
     }
 
-    /* A peer without the key pretends that there is none, or that there is one. */
+    /* A peer without the key claims that the link has none, or that it has one. */
     struct ends open;
     begin(&ends, &ours, &ours);
     begin(&open, NULL, NULL);

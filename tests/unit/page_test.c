@@ -71,7 +71,7 @@ static int claim(struct ends *ends, uint32_t *entry)
 {
     struct gpud_error error = {.reason = ""};
     int got = try_claim(ends, entry, &error);
-    CHECK(got >= 0, "a violation where there is none: %s", error.reason);
+    CHECK(got >= 0, "a false violation: %s", error.reason);
     return got;
 }
 

@@ -311,7 +311,7 @@ static enum gpud_status call_port(struct gpud_channel_list *channels, const char
     gpud_address_directory(channels->search.directory, NULL);
     enum gpud_status status =
         gpud_address_list_port(port, deadline, &found, &count, &channels->search.omitted, &why);
-    if (status == GPUD_CLOSED) { /* as where no sender listens on a host's own address */
+    if (status == GPUD_CLOSED) { /* nothing listens there: an empty list with a note */
         gpud_print(channels->search.note, "%s", why.reason);
         return GPUD_OK;
     }

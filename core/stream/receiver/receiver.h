@@ -160,7 +160,7 @@ struct gpud_receiver {
     enum gpud_slow_receiver slow_receiver;
     bool require_direct;
     bool by_lines;           /* frames are wanted while they are written */
-    uint64_t max_frame_size; /* 0: what is reasonable */
+    uint64_t max_frame_size; /* 0: a default */
     uint64_t modifiers[GPUD_MODIFIERS_MAX];
     uint32_t modifier_count; /* of images that the application can read */
     int64_t busy_poll;       /* the longest spin for a frame, in ns; negative: never */
@@ -258,12 +258,12 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
 enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
                                       struct gpud_error *error);
 
-/* Makes the session that the pending OFFER offers, before it is its turn. If that fails, the OFFER
- * stays pending, and is handled when it is. */
+/* Makes the session of the pending OFFER ahead of its turn. If that fails, the OFFER stays pending,
+ * and is handled in its turn. */
 void gpud_receiver_prepare(struct gpud_receiver *receiver);
 
-/* Goes on with the next session beside the frames of this one, and turns to it behind the last of
- * them. GPUD_AGAIN: there are others, or their copies are under way. */
+/* Continues to prepare the next session beside the frames of this one, and changes to it after the
+ * last of them. GPUD_AGAIN: frames are left, or their copies are under way. */
 enum gpud_status gpud_receiver_look_ahead(struct gpud_receiver *receiver, struct gpud_error *error);
 
 /* Sends the wish for more slots, unless the sender has heard it. Under receiver->lock. */
@@ -323,7 +323,7 @@ bool gpud_switch_note_old(struct gpud_receiver *receiver, enum gpud_status statu
 /* When to look again, at the latest. */
 int64_t gpud_switch_look(const struct gpud_receiver *receiver, int64_t deadline);
 
-/* Ends what is under way, and what is wished for. */
+/* Ends the switch that is under way, and cancels one that was requested. */
 void gpud_switch_end(struct gpud_receiver *receiver);
 
 #endif

@@ -53,11 +53,12 @@ struct gpud_switch {
     enum gpud_status (*admit)(void *user, const struct gpud_media *media, struct gpud_error *error);
     struct gpud_frame *first; /* of the new sender; NULL: not here yet */
     bool watched;             /* by the loop of `from` */
-    bool unfinished;          /* `to` has more steps, of which its loop does not tell */
+    bool unfinished;          /* `to` has more steps, which its loop does not report */
     bool leaving;             /* `left` frames of the old link are still to be handed on */
     uint32_t left;
-    struct gpud_error unusable; /* why the new sender's frames are; GPUD_OK: they are not */
-    struct gpud_error ended;    /* how the old link has ended meanwhile; GPUD_OK: it has not */
+    struct gpud_error
+        unusable; /* why the new sender's frames are unusable; GPUD_OK: they are usable */
+    struct gpud_error ended; /* how the old link has ended meanwhile; GPUD_OK: it has not */
     struct switch_event *events, **events_end;
     uint32_t event_count;
     size_t event_bytes;
@@ -132,8 +133,8 @@ void gpud_switch_end(struct gpud_receiver *receiver)
     receiver->switching = NULL;
 }
 
-/* Keys that are given anew are kept for later switches. Of what the rule has, that counts which is
- * for this kind of address. */
+/* New keys are kept for later switches. Of the rule, only the part for this kind of address
+ * counts. */
 static enum gpud_status choose_access(const struct gpud_switch_params *params,
                                       struct gpud_receiver *to, struct gpud_error *error)
 {
@@ -250,7 +251,7 @@ static void take_over(struct gpud_receiver *receiver, struct gpud_receiver *to)
         receiver->latency_count = 0;
     gpud_receiver_ask_for_slots(receiver);
     gpud_lock_release(&receiver->lock);
-    theirs->connected = false; /* the end below is not a loss of the new sender */
+    theirs->connected = false; /* so the end below is not counted as losing the new sender */
     gpud_receiver_disconnect(to, 0, "the receiver switched to another sender");
 }
 
@@ -421,7 +422,7 @@ bool gpud_switch_note_old(struct gpud_receiver *receiver, enum gpud_status statu
         own->ended.status = GPUD_OK;
         return false;
     }
-    own->left = 0; /* what was waiting is lost, or not complete */
+    own->left = 0; /* the frames that were left are lost, or incomplete */
     if (status == GPUD_AGAIN)
         return own->leaving;
     if (!may_come(status) && status != GPUD_UNSUPPORTED && status != GPUD_NO_ACCESS)

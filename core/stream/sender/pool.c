@@ -781,7 +781,8 @@ enum gpud_status gpud_room_offer(struct gpud_link *link, const struct gpud_route
     if (status != GPUD_OK)
         return status;
     status = grow(link, pool, error);
-    if (status != GPUD_OK && link->slots > pool->share) { /* it does without more */
+    if (status != GPUD_OK &&
+        link->slots > pool->share) { /* the receiver does not get its larger share */
         gpud_sender_lock(sender);
         link->slots = pool->share;
         gpud_sender_unlock(sender);

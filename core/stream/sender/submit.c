@@ -86,7 +86,7 @@ void gpud_sender_poll_disarm(struct gpud_sender *sender)
 /* Frames that wait for a link which cannot take them yet, oldest first, in two cases:
  *
  *     a new epoch       its receiver has not answered the OFFER, or not confirmed the test. That is
- *                       no slowness: as many frames wait as its share of the ring has slots
+ *                       not slowness: as many frames wait as its share of the ring has slots
  *     drop-oldest       for page carriers that cannot take back (wire/wire.h): the newest frame
  *                       waits until the next one replaces it
  *
@@ -646,13 +646,13 @@ enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct 
     enum gpud_status status = gpud_media_get_layout(media, &layout, error);
     if (status != GPUD_OK)
         return status;
-    /* The media's, or that of images where the application asked for them and the driver has some
-     * that work. */
+    /* The media's layout, or that of images if the application asked for them and the driver has
+     * some that work. */
     struct gpud_layout slots = layout;
     if (sender->modifier_count && media->kind == GPUD_MEDIA_PICTURE && !layout.modifier) {
         if (gpud_image_find(sender->device, &layout, sender->modifiers, sender->modifier_count,
                             &image, &why) == GPUD_OK &&
-            (gpud_layout_equal(&image, &sender->layout) || /* that of before, which was proved */
+            (gpud_layout_equal(&image, &sender->layout) || /* as before, and proved then */
              gpud_image_prove(sender->queue, sender->host, &layout, &image, &why) == GPUD_OK))
             slots = image;
         else

@@ -81,7 +81,7 @@ struct rdma_channel {
     uint32_t peer_receives, peer_queue_pair; /* from the request or the reply */
     bool asks_names;                         /* the request is only for the names at the port */
     bool asks_by_pair;                       /* and needs a queue pair for it */
-    bool has_moved;                          /* to another port, as it was told once */
+    bool has_moved;                          /* once, to the port that the answer named */
     struct gpud_refusal refusal;             /* the answer to it; reason 0: none yet */
     struct rdma_waiting waiting[RDMA_WAITING_MAX];
     uint32_t waiting_count;

@@ -36,7 +36,7 @@ struct tcp_opening {
     int attempts[GPUD_LOOKUP_MAX]; /* sockets that are being connected; −1: none */
     bool asks_names;               /* the request is only for the names at the port */
     struct gpud_refusal refusal;   /* the answer to it; reason 0: none yet */
-    /* The request that is sent, or the reply; and what has come of the reply. */
+    /* The request or reply to send, and what was received of the reply. */
     uint8_t out[GPUD_REQUEST_MAX], in[GPUD_REFUSAL_MAX];
     size_t out_size, out_sent, in_size;
 };

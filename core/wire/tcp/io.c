@@ -50,7 +50,7 @@
 #define IN_MAX (TCP_HEADER_SIZE + GPUD_MESSAGE_MAX + 4096)
 #define RECORD_MAX (4 * TCP_CHUNK) /* that a peer may send */
 
-/* Bytes taken behind those that have their place: what follows a frame fits. */
+/* How many bytes a read takes beyond those of a frame: enough for what follows it. */
 #define AHEAD 2048
 
 /* Received from one channel in one turn. */
@@ -694,7 +694,7 @@ static void look_after(struct tcp_channel *channel, struct tcp_io *own, int64_t 
     } else if (info.tcpi_unacked == 0 && now - own->last_sent >= TICK && !own->has_output) {
         static const struct tcp_header ping = {.type = TCP_PING};
         gpud_lock_take(&channel->lock);
-        /* Behind no data: the queue is empty. */
+        /* Only into an empty queue: it delays no data, and data need no PING. */
         if (channel->piece_count == 0 && !channel->ended)
             own->has_output = gpud_io_queue_small(channel, NULL, &ping, NULL);
         gpud_lock_release(&channel->lock);
@@ -730,12 +730,12 @@ static bool turn(struct tcp_channel *channel, int64_t now, bool *more)
     own->has_output |= channel->tls && gpud_tls_is_behind(channel->tls);
     gpud_lock_release(&channel->receive_lock);
     gpud_lock_take(&channel->lock);
-    /* At the end of the process what was said is sent, and the application has left the rest. */
+    /* At the end of the process what was queued is sent; the application reads no more. */
     bool hung_up = channel->hung_up || own->orphan || atomic_load(&io.is_exiting);
     bool ended = channel->ended;
     bool queued = channel->piece_count > 0;
     bool paused = channel->unread.count >= TCP_UNREAD_MAX && !hung_up;
-    while (hung_up && channel->unread.first) { /* they are not read any more */
+    while (hung_up && channel->unread.first) { /* no one will read them */
         struct tcp_message *gone = channel->unread.first;
         channel->unread.first = gone->next;
         channel->unread.count--;

@@ -13,7 +13,7 @@ extern const struct gpud_channel_ops gpud_tcp_channel_ops;
 /* From looking up the name to the proof of who the ends are: 5 s. Tests change it. */
 extern int64_t gpud_tcp_handshake_deadline;
 
-/* A kind's hint in wire/channel.c: "", for the connection's own reasons say all. */
+/* A kind's hint in wire/channel.c: always "", because the connection's own reasons are enough. */
 void gpud_tcp_hint(const char *place, char *hint, size_t size);
 
 /* Asks another host for the names of the channels at one of its ports. It takes no key.

@@ -14,7 +14,7 @@
 #define DRAIN_MAX GPUD_SEC
 #define DRAIN_NAP (GPUD_MSEC / 2)
 
-/* Of a page's sleeper, for which the connection's end is a wake. */
+/* A page's sleeper checks the peer so often at least; the connection's end wakes it before. */
 #define ASK_AFTER (2 * GPUD_SEC)
 
 static struct tcp_remote *remote_of(const struct gpud_page_end *end)

@@ -74,7 +74,7 @@ enum tcp_record {
 /* Unread messages for which the socket is not read. */
 #define TCP_UNREAD_MAX 64
 
-/* Unsent messages for which a peer is said to read nothing: more than are said at once. */
+/* With so many unsent messages a peer counts as not reading: more than are ever sent at once. */
 #define TCP_UNSENT_MAX 1024
 
 /* How long what was queued before the end has to be sent. */

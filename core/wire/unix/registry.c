@@ -263,7 +263,7 @@ static int registry_compare(const void *a, const void *b)
     return order ? order : (x->receiver > y->receiver) - (x->receiver < y->receiver);
 }
 
-/* What is sent here tells of its receivers itself. */
+/* A channel that is sent here lists its receivers itself. */
 static void remove_received_here(struct search *search)
 {
     const struct gpud_address *sent = NULL;

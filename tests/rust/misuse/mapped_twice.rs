@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 gpudirect authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-//! What one writes nobody else reads.
+//! A frame that is mapped for writing cannot be mapped again.
 use gpudirect::{Frame, Result};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 gpudirect authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-//! Nobody writes into a frame that is the receivers'.
+//! A submitted frame belongs to the receivers, and cannot be written.
 use gpudirect::{Result, Sender};
 use std::time::Duration;
 
