@@ -15,8 +15,8 @@
  *
  * Thread-safety: acquire, configure, stop, wait and get_fd come from one thread at a time;
  * list_modes, configure with controls alone, get_info and interrupt may be called from any thread,
- * also during those, and the descriptor of get_fd be watched in any; frames may be
- * released from any thread, also after destroy, which comes when no other call is under way.
+ * also during those, and any thread may poll the descriptor of get_fd; frames may be released from
+ * any thread, also after destroy, which must not run beside another call.
  */
 /* clang-format on */
 #ifndef GPUDIRECT_CAPTURE_H
@@ -29,13 +29,13 @@ GPUD_BEGIN_DECLS
 
 struct gpud_capture;
 
-/** Controls that one call sets, at most. */
+/** Most controls that one call sets. */
 #define GPUD_CAPTURE_CONTROLS_MAX 64
 
-/** A control of the card's, and what it shall be set to. */
+/** A control of the card, and its new value. */
 struct gpud_capture_control {
-    /** As the driver or v4l2-ctl calls it: "Exposure, Auto" is exposure_auto, too; or its number.
-     */
+    /** required: the driver's or v4l2-ctl's name for it ("Exposure, Auto" or exposure_auto), or its
+     * number */
     const char *name;
     int64_t value; /**< of a number, a switch or a menu's entry */
     /** of a control that takes a text, or the name of a menu's entry; else NULL */
@@ -50,18 +50,18 @@ struct gpud_capture_params {
     const char *device;
     uint32_t slots; /**< 0: 4 */
     /** how the driver's buffers are used: "dmabuf", "userptr" or "mmap"; NULL: the best that works,
-     * in this order, but dmabuf not on "host", where the others copy as little. It is a text
-     * because the table of methods grows; gpud_capture_info.path has the choice */
+     * in this order, but dmabuf not on "host", where the others copy as little;
+     * gpud_capture_info.path has the choice */
     const char *method;
     bool require_direct; /**< fail rather than copy each frame to the device */
-    const char *input;   /**< its number, or its name; NULL: the one that the card is set to */
-    /** Set in this order, but for those that another one of them switches on; again after the card
-     * was unplugged, too. */
+    const char *input;   /**< its number or name; NULL, "": the one that the card is set to */
+    /** Set in this order, except that one which another enables is set after that; set again when
+     * the card comes back after it was unplugged */
     const struct gpud_capture_control *controls;
     uint32_t control_count; /**< length of controls */
 };
 
-/** Entries of gpud_capture_mode.rates. */
+/** Most entries of gpud_capture_mode.rates. */
 #define GPUD_CAPTURE_RATES_MAX 32
 
 /** A rate. */
@@ -104,15 +104,15 @@ struct gpud_capture_info {
     char fallback_reason[GPUD_REASON_MAX]; /**< why no better path is taken, or "" */
     char driver[32];                       /**< the driver's name */
     char card[64];                         /**< the card's name */
-    /** What the frames are from now on, as far as the driver and the signal say it: a picture, with
-     * the order of its fields where a frame does not say it. A rate of 0/1: not known. */
+    /** What the frames are from now on, as far as the driver and the signal tell: a picture, with
+     * its field order unless each frame's flags have that. A rate of 0/1: not known. */
     struct gpud_media media;
-    /** the driver stamps with the monotonic clock, as far as its stamps are
-     * possible; else frames carry no pts_ns */
+    /** the driver stamps frames with the monotonic clock, and plausibly; if not, frames have no
+     * pts_ns */
     bool monotonic;
     uint64_t frames;  /**< handed out */
     uint64_t dropped; /**< gaps in the driver's sequence */
-    /** buffers the driver flagged as such; they are handed on with CORRUPTED */
+    /** frames that the driver flagged so; they are handed out as GPUD_FRAME_CORRUPTED */
     uint64_t corrupted;
     uint64_t copies_cpu;                 /**< whole frames that the CPU copied */
     uint64_t copies_gpu;                 /**< whole frames that a GPU copied */
@@ -123,14 +123,14 @@ struct gpud_capture_info {
     /** width of the input signal in pixels; 0: the card scales to any size */
     uint32_t signal_width;
     uint32_t signal_height;  /**< and its rows; 0: as signal_width */
-    uint64_t signal_changes; /**< how often another one came since create */
+    uint64_t signal_changes; /**< changes of the signal since create */
     bool unplugged;          /**< the card is gone: see gpud_capture_wait() */
-    uint64_t returns;        /**< how often it came back since create */
+    uint64_t returns;        /**< times that it came back since create */
     uint64_t started_ns; /**< monotonic, ns: when the driver was last told to stream; 0: not yet */
     bool stamps_start;   /**< a frame's pts_ns is when its exposure began, else when it had ended */
-    char input[32];      /**< the name of the one that is selected; "": it has none */
-    /** The format that the card is set to, by the name that configure takes; "": one that is not
-     * captured here, as a compressed one. */
+    char input[32];      /**< the name of the selected input; "": it has none */
+    /** The format that the card is set to, by the name that configure takes; "": one that cannot be
+     * captured, such as a compressed one. */
     char card_format[16];
 };
 
@@ -189,8 +189,8 @@ struct gpud_capture_config {
     const struct gpud_capture_mode *mode;
 };
 
-/** Selects an input, sets controls and starts capturing in a mode, in this order; each of them at
- * any time, and with the others or alone. What was set before a refusal stays set. With controls
+/** Selects an input, sets controls and starts capturing in a mode, in this order. Each may be done
+ * at any time, alone or with the others. What was set before a refusal stays set. With controls
  * alone any thread may call it.
  *
  * @param capture  the capture
@@ -258,7 +258,7 @@ GPUD_API enum gpud_status gpud_capture_wait(struct gpud_capture *capture, int64_
                                             struct gpud_error *error);
 
 /** A descriptor for epoll, GMainLoop or io_uring, level-triggered, readable when
- * gpud_capture_acquire() with a timeout of 0 would not return GPUD_TIMEOUT:
+ * gpud_capture_acquire() with a timeout of 0 would not return GPUD_TIMEOUT, that is when:
  *
  * - a frame waits, and the application may take another one
  * - the driver failed or the card was unplugged: until configure, or wait

@@ -30,22 +30,22 @@ GPUD_BEGIN_DECLS
 
 struct gpud_capture_card_list;
 
-/** How frames of a card get to one of the devices that there are. */
+/** How frames of a card get to one of this machine's devices. */
 struct gpud_capture_card_path {
     size_t size;     /**< sizeof(the struct), as the caller knows it */
     char device[32]; /**< "host", "cuda:0" */
-    bool direct;     /**< the card may write where they shall arrive; no frame has proved it yet */
+    bool direct;     /**< the card can probably write there itself; only a first frame proves it */
     char path[32];   /**< the best that may work, as in gpud_capture_info; "": none */
     char reason[GPUD_REASON_MAX]; /**< if not direct: why, and what would change that */
     enum gpud_distance distance;  /**< of the device from the card */
 };
 
-/** Texts are clean UTF-8. */
+/** A capture card's node. Strings are valid UTF-8 without control characters. */
 struct gpud_capture_card_info {
     size_t size;                  /**< sizeof(the struct), as the caller knows it */
     char address[64];             /**< "v4l2:///dev/video0", as gpud_capture_params has it */
-    bool usable;                  /**< it captures video, and this user may open it; else: */
-    char reason[GPUD_REASON_MAX]; /**< why not; of what follows nothing is known then */
+    bool usable;                  /**< it captures video, and this user may open it */
+    char reason[GPUD_REASON_MAX]; /**< if not usable: why not; all that follows is unknown then */
     char card[64];                /**< the card's name */
     char driver[32];              /**< the driver's name */
     char bus[16];                 /**< "pci", "usb"; "": the system does not say */

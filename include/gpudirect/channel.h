@@ -4,7 +4,7 @@
 /* clang-format off */
 /** @file
  * The channels of this user: which senders there are, what they send, and to whom. Each is asked on
- * its own socket; a question takes no place of a receiver's and costs no frame.
+ * its own socket; asking does not use up one of its receivers' places, and costs no frame.
  *
  * @verbatim
  *   gpud_channel_list_create
@@ -25,13 +25,14 @@ GPUD_BEGIN_DECLS
 
 struct gpud_channel_list;
 
-/** At most so many are listed. */
+/** Most channels in a list. */
 #define GPUD_CHANNELS_MAX 256
 
 /** The address of a list of what is announced on the network. */
 #define GPUD_CHANNELS_NETWORK "dns-sd:"
 
-/** Texts are clean UTF-8; numbers are the sender's word. */
+/** A channel. Strings are valid UTF-8 without control characters; numbers are what the sender says,
+ * and are not checked. */
 struct gpud_channel_info {
     size_t size;       /**< sizeof(the struct), as the caller knows it */
     char address[120]; /**< what a receiver gives */
@@ -60,7 +61,7 @@ struct gpud_channel_info {
     uint64_t age_ns; /**< ns since the last frame; GPUD_TIME_NONE: there was none */
     int64_t user;    /**< that the process runs as; -1: not known */
     /** The process of this host that receives the channel from another one, which cannot be asked:
-     * `reason` says so. 0: the channel is sent here. */
+     * `reason` says so. 0: the channel's sender is on this host. */
     int64_t receiver_pid;
     /** the receivers, each with its path, its losses and its latency */
     const struct gpud_link_info *const *link;
@@ -70,8 +71,8 @@ struct gpud_channel_info {
     uint64_t copies_gpu;   /**< copies of whole frames by a GPU */
     uint64_t waits_cpu;    /**< times a call slept until a receiver gave a credit back */
     uint64_t waits_device; /**< times the CPU waited for a device */
-    /** Its host announces it on the network. All that is known is that host's word, which nothing
-     * proves: whoever connects finds out. */
+    /** Its host announces it on the network. Announcements are not authenticated: only connecting
+     * shows whether they are true. */
     bool announced;
     bool encrypted;        /**< announced: frames are encrypted on their way */
     bool own_host;         /**< announced: by this host */
@@ -85,7 +86,7 @@ struct gpud_channel_search_info {
     size_t size; /**< sizeof(the struct), as the caller knows it */
     /** Where bare names, or the folder's channels, were looked for. Entries of this directory
      * appear, vanish and change their attributes (inotify) as channels come, go and change their
-     * format; but not when a process is killed, which its pid tells (pidfd_open). */
+     * format, but not when a process is killed: watch its pid for that (pidfd_open). */
     char directory[120];
     /** how many channels there are beyond those that are listed; 0: all are listed. One process
      * that listens on very many addresses takes no other's place */
@@ -109,12 +110,12 @@ GPUD_API const char *gpud_address_get_host(const char *address);
  * answered by then, because it is stopped for example, is listed with a reason. An address where
  * nothing listens is not a channel.
  *
- * @param address  NULL: all; an address: that channel alone; "unix:/folder/": those in that folder,
- *     of any user (the sender's `access` decides whether it answers); "tcp://host:port/" (or
- *     rdma://): those at that port, of which the other host tells the names, without a key, and
- * nothing else; GPUD_CHANNELS_NETWORK: those that hosts of the network announce (DNS-SD, by Avahi's
- * daemon; search.note says if it was not asked). Answers take about a second, unless this process
- * has asked within the last 15 s
+ * @param address  NULL: all of this user. An address: that channel alone. "unix:/folder/": those in
+ *     that folder, of any user (the sender's `access` decides whether it answers).
+ *     "tcp://host:port/" or "rdma://host:port/": those at that port; the other host tells only
+ *     their names, and asks for no key. GPUD_CHANNELS_NETWORK: those that hosts of the network
+ *     announce by DNS-SD, which takes about a second unless this process has asked within the last
+ *     15 s; search.note says why if Avahi's daemon could not be asked
  * @param timeout_ns  how long to wait at most, in ns; 0: not at all
  * @param list  set to the snapshot, which the caller destroys
  * @param count  set to the number of entries; may be NULL

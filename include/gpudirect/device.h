@@ -80,8 +80,8 @@ struct gpud_device_info {
     char reason[GPUD_REASON_MAX];
 };
 
-/** Opens a device. The same name gives the same device with one more reference; it stays open until
- * the context is destroyed, ready to be opened again.
+/** Opens a device. The same name gives the same device with one more reference. After the last
+ * one is dropped it stays initialised until the context is destroyed, so opening it again is fast.
  *
  * @param context  must outlive the device
  * @param name  "host", "cuda:0", "opencl:1"…; NULL: "host"; see device.h for kinds and "auto"
@@ -238,8 +238,8 @@ enum gpud_access {
 /** What memory is allocated for. */
 enum gpud_memory_usage {
     GPUD_MEMORY_PLAIN = 0, /**< the device and, where it is mapped, the CPU use it */
-    /** Drivers of other cards write it, too: gpud_memory_export_dmabuf(). On "host" it is udmabuf,
-     * a dma-buf heap, or a DRM node that is on no PCI card, whichever exists. */
+    /** Drivers of other cards write it, too: gpud_memory_export_dmabuf(). On "host" it comes from
+     * udmabuf, a dma-buf heap, or a DRM node that is not a PCI card, whichever exists. */
     GPUD_MEMORY_DMABUF,
 };
 
@@ -251,7 +251,7 @@ enum gpud_memory_usage {
  * @param memory  set to the memory: unref it
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_NO_MEMORY  the device has not that much
+ * @retval GPUD_NO_MEMORY  the device has too little free memory
  * @retval GPUD_UNSUPPORTED  the device or its driver makes no dma-bufs, and why
  * @retval GPUD_INVALID  there is no such usage
  */
@@ -263,8 +263,8 @@ GPUD_API enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t
  *
  * @param device  the device that the memory is of
  * @param native  a host pointer on "host", a cl_mem of the device's context on "opencl:N", a device
- *     address on "cuda:N" and "hip:N"; on "vulkan:N" a VkBuffer of the device's VkDevice, that
- *     copies may read and write, and of which Vulkan tells nothing, so that it is not checked
+ *     address on "cuda:N" and "hip:N"; on "vulkan:N" a VkBuffer of the device's VkDevice, with
+ *     the usages TRANSFER_SRC and TRANSFER_DST, which Vulkan gives no way to check
  * @param size  bytes
  * @param destroy  called from any thread when the library no longer uses the memory; may be NULL;
  *     not called if this function fails
@@ -278,7 +278,7 @@ GPUD_API enum gpud_status gpud_memory_wrap(struct gpud_device *device, void *nat
                                            void (*destroy)(void *user), void *user,
                                            struct gpud_memory **memory, struct gpud_error *error);
 
-/** Whose memory a pointer is. */
+/** What kind of memory a pointer points to. */
 enum gpud_pointer_kind {
     GPUD_POINTER_HOST,    /**< ordinary host memory, or nothing that a driver knows */
     GPUD_POINTER_PINNED,  /**< host memory that a device has registered: copied at full speed */
@@ -294,7 +294,7 @@ struct gpud_pointer_info {
     enum gpud_pointer_kind kind; /**< what kind of memory it is */
     char device[32];             /**< "cuda:0"; "host" for host memory */
     void *base;                  /**< of the allocation that it lies in; NULL: unknown */
-    uint64_t length;             /**< of that; 0: unknown */
+    uint64_t length;             /**< bytes of that allocation; 0: unknown */
 };
 
 /** Which device's memory a pointer points to, by asking the drivers that are loaded. Any thread.

@@ -4,10 +4,10 @@
 /** @file
  * A frame: a layout somewhere in a memory, and what is known about the picture in it.
  *
- * A frame has one holder, who has the pointer, or several (gpud_frame_ref()). Thread-safety: calls
- * on one frame come from one thread at a time, but for gpud_frame_ref(), _release() and
- * _get_info(), which its holders may call at any time. Different frames may be used, and released,
- * from different threads at once.
+ * A frame has one owner, or several holders (gpud_frame_ref()). Thread-safety: calls on one frame
+ * come from one thread at a time, except gpud_frame_ref(), _release() and _get_info(), which its
+ * holders may call at any time. Different frames may be used, and released, from different threads
+ * at once.
  */
 #ifndef GPUDIRECT_FRAME_H
 #define GPUDIRECT_FRAME_H
@@ -21,14 +21,13 @@ struct gpud_frame;
 
 /** Flags of a frame. */
 enum gpud_frame_flags {
-    /** The content may be wrong: an error of the card, a writer that died. */
+    /** The content may be wrong: the card reported an error, or the writer died. */
     GPUD_FRAME_CORRUPTED = 1 << 0,
     /** Frames are missing before this one, or a new sender took over. */
     GPUD_FRAME_DISCONTINUITY = 1 << 1,
     GPUD_FRAME_READ_ONLY = 1 << 2, /**< shared with others: mapping it for writing is refused */
-    /** The picture was made of two fields, which lie row by row in turn, the top field's row first.
-     * This flag and the next three are set by a capture; on a frame of the application's they mean
-     * the same. */
+    /** The picture has two fields, whose rows alternate, beginning with the top field's. A capture
+     * sets this flag and the next three; an application may set them on its own frames. */
     GPUD_FRAME_INTERLACED = 1 << 3,
     GPUD_FRAME_TOP_FIRST = 1 << 4, /**< of two fields, the top one came first */
     GPUD_FRAME_TOP_FIELD = 1 << 5, /**< the frame is the top field alone, with half the rows */
@@ -38,40 +37,40 @@ enum gpud_frame_flags {
      * frame. A receiver begins with a frame that has not this flag, and frames with it that follow
      * a lost one are lost, too: see gpud_sender_take_key_request(). */
     GPUD_FRAME_DELTA = 1 << 7,
-    /** From this bit up the bits are the application's and travel as they are. */
+    /** The bits from this one up are the application's, and travel unchanged. */
     GPUD_FRAME_USER = 1 << 16,
 };
 
-/** Application data that travels with a frame, such as serialised metas. */
+/** Most bytes of application data in gpud_frame_info.meta, such as serialised metas. */
 #define GPUD_FRAME_META_MAX 704
-/** More of it, at most: see gpud_frame_info.large_meta and gpud_sender_params.large_meta_max. */
+/** Most bytes of gpud_frame_info.large_meta; see gpud_sender_params.large_meta_max. */
 #define GPUD_LARGE_META_MAX 1048576
 
 /** What is known of a frame. */
 struct gpud_frame_info {
     size_t size; /**< sizeof(the struct), as the caller knows it */
-    /** presentation time on the application's time line, in ns, or GPUD_TIME_NONE; travels as it is
-     */
+    /** presentation time on the application's time line, in ns, or GPUD_TIME_NONE; travels
+     * unchanged */
     uint64_t pts_ns;
     uint64_t dts_ns;      /**< decoding time, as pts_ns */
     uint64_t duration_ns; /**< duration, as pts_ns */
-    uint64_t offset;      /**< the application's frame number, or UINT64_MAX; travels as it is */
+    uint64_t offset;      /**< the application's frame number, or UINT64_MAX; travels unchanged */
     uint32_t flags;       /**< enum gpud_frame_flags */
     uint32_t meta_size;   /**< bytes of meta in use */
     uint8_t meta[GPUD_FRAME_META_MAX]; /**< the application's data */
 
-    /** written by the library, as all that follows; the sender's frames from 1; a gap: dropped for
-     * this receiver */
+    /** counts the sender's frames from 1; a gap: frames were dropped for this receiver. This field
+     * and all that follow, except large_meta, are written by the library */
     uint64_t sequence;
     uint64_t dropped; /**< frames dropped for this receiver since it connected */
-    /** CLOCK_MONOTONIC ns at which it was submitted; 0: not known, as its sender has another clock
-     * (gpud_peer_info.same_clock). */
+    /** CLOCK_MONOTONIC, in ns, when it was submitted; 0: not known, because its sender has another
+     * clock (gpud_peer_info.same_clock) */
     uint64_t submitted_ns;
     /** changes with every (re)connect, switch and change of format; a receiver or capture numbers
      * its epochs itself, and no number comes twice */
     uint32_t epoch;
-    /** for caches of objects that are made once a slot: 0 to N-1 within an epoch, the same for all
-     * frames in one slot; UINT32_MAX: wrapped memory */
+    /** 0 to N-1 within an epoch, the same for all frames in one slot, so that an application can
+     * keep an object for each slot; UINT32_MAX: wrapped memory */
     uint32_t slot;
     /** bytes in use from the frame's first one on: layout.size, or what gpud_frame_set_size() was
      * given */
@@ -83,9 +82,9 @@ struct gpud_frame_info {
     void *native;           /**< gpud_memory_get_native() of that memory */
     /** what that memory is on; within one context equal pointers are the same device */
     struct gpud_device *device;
-    /** the application's data for which meta is too small, in host memory on every route; it
-     * travels beside meta, and a receiver has its own copy. gpud_frame_set_info() copies it;
-     * gpud_frame_get_info() leads to the frame's, until the frame is released or its info set */
+    /** more of the application's data, if meta is too small, in host memory on every route; a
+     * receiver has a copy of its own. gpud_frame_set_info() copies it; gpud_frame_get_info() gives
+     * a pointer that is valid until the frame is released or its info set */
     const void *large_meta;
     size_t large_meta_size; /**< in bytes, at most the sender's large_meta_max; 0: none */
 };
@@ -114,10 +113,9 @@ GPUD_API enum gpud_status gpud_frame_set_info(struct gpud_frame *frame,
                                               const struct gpud_frame_info *info,
                                               struct gpud_error *error);
 
-/** Sets how many bytes of a block of sound or data are in use, which is all that is copied, sent
- * and received of it. A frame that is lent or wrapped anew has all of its bytes in use; a picture
- * always has. Set it before gpud_frame_map() where a map copies. A sender takes whole samples of
- * all channels only.
+/** Sets how many bytes of a block of sound or data are in use: only those are copied and sent. In a
+ * frame that was just lent or wrapped all bytes are in use, in a picture always. Set it before
+ * gpud_frame_map() where a map copies. A sender takes whole samples of all channels only.
  *
  * @param frame  a frame that the caller may write, and that is not mapped
  * @param bytes  1 to layout.size
@@ -135,14 +133,15 @@ GPUD_API enum gpud_status gpud_frame_set_size(struct gpud_frame *frame, uint64_t
  *
  * Maps nest, with the access of the first one. Unmap a frame before it is submitted or released.
  *
- * @param frame  any frame that is not mapped with less access
+ * @param frame  any frame
  * @param access  GPUD_READ, GPUD_WRITE or both
  * @param timeout_ns  how long to wait at most, in ns; 0: not at all
  * @param data  set to the frame's first byte
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_TIMEOUT  the frame is as it was
- * @retval GPUD_NO_ACCESS  GPUD_WRITE, and the frame is GPUD_FRAME_READ_ONLY
+ * @retval GPUD_TIMEOUT  the device did not finish in time; the frame is unchanged
+ * @retval GPUD_NO_ACCESS  GPUD_WRITE, and the frame is GPUD_FRAME_READ_ONLY; or it is mapped
+ * already, with less access
  * @retval GPUD_PEER  the writer died within the frame; it is GPUD_FRAME_CORRUPTED now and may be
  *     mapped again
  */
@@ -158,19 +157,19 @@ GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
 /** Waits until the first rows of a picture are valid, which may be before the picture is whole
  * (gpud_receiver_params.by_lines, gpud_target_params.by_lines). They may be read from then on, at
  * gpud_frame_info.native and memory_offset: by the CPU in host memory, elsewhere by work that is
- * put on a queue of the device after this call. Of each plane as large a part is valid as of the
- * picture, rounded down. On a route that copies, rows may become valid by eighths of the picture.
- * Any other frame is waited for as a whole, as by gpud_frame_map(). A frame may be released before
- * it is whole.
+ * put on a queue of the device after this call. Of each plane the same fraction is valid as of
+ * the picture, rounded down. On a route that copies, rows may become valid by eighths of the
+ * picture. Any other frame is waited for as a whole, as by gpud_frame_map(). A frame may be
+ * released before it is whole.
  *
  * @param frame  a picture
  * @param lines  1 to layout.height
  * @param timeout_ns  how long to wait at most, in ns; 0: not at all
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_TIMEOUT  they are not there yet
- * @retval GPUD_PEER  they never will be: the writer died or gave the frame up, or broke the rules.
- *     The frame is GPUD_FRAME_CORRUPTED
+ * @retval GPUD_TIMEOUT  they are not valid yet
+ * @retval GPUD_PEER  they never will be: the writer died, gave the frame up, or broke the protocol;
+ *     the frame is GPUD_FRAME_CORRUPTED
  * @retval GPUD_INVALID  the frame is not a picture, or has not as many rows
  */
 GPUD_API enum gpud_status gpud_frame_wait_lines(struct gpud_frame *frame, uint32_t lines,
@@ -232,7 +231,9 @@ GPUD_API enum gpud_status gpud_frame_wrap(struct gpud_memory *memory, uint64_t o
  * @param user  passed to released
  * @param frame  set to the second frame, which the caller owns
  * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK, or a failure that leaves the first frame as it was
+ * @return GPUD_OK, or a failure that leaves the first frame as it was:
+ * @retval GPUD_INVALID  the layout is wrong, or larger than the first frame
+ * @retval GPUD_NO_MEMORY  out of memory
  */
 GPUD_API enum gpud_status gpud_frame_wrap_frame(struct gpud_frame *of,
                                                 const struct gpud_layout *layout,
@@ -244,8 +245,8 @@ GPUD_API enum gpud_status gpud_frame_wrap_frame(struct gpud_frame *of,
  * release gives it back. From the first call on the frame is GPUD_FRAME_READ_ONLY until it is given
  * back, and its info cannot be set while it has several holders.
  *
- * Holders share maps (each unmaps what it mapped before its release) and posts. Submitting the
- * frame consumes the caller's hold alone.
+ * Holders share maps and posts; each unmaps what it mapped before it releases the frame. Submitting
+ * the frame consumes only the caller's hold.
  *
  * @param frame  any frame
  * @return the same frame

@@ -21,7 +21,7 @@
  * - acquire() throws on every failure. try_acquire() and try_submit() throw on none and give the
  *   reason in a gpud_error, for loops in which a timeout or the end of a stream is expected.
  * - Params and infos are the C structs; gpud::sized sets the `size` of those that go in.
- * - Threads: as in the C headers. What an application has called back must not throw.
+ * - Threads: as in the C headers. Callbacks of the application must not throw.
  */
 /* clang-format on */
 #ifndef GPUDIRECT_GPUDIRECT_HPP
@@ -45,14 +45,14 @@ namespace gpud {
 /** How long a call waits at most, as in `500ms`; 0 does not wait. */
 using timeout = std::chrono::nanoseconds;
 
-/** Why a function failed; what() is the library's sentence. */
+/** Why a function failed; what() is the library's error message. */
 class error : public std::runtime_error {
   public:
-    /** Of a C function that has failed. */
+    /** From the gpud_error of a C function that has failed. */
     explicit error(const gpud_error &from) : std::runtime_error(from.reason), from_(from) {}
     /** What the C function returned: GPUD_TIMEOUT, GPUD_CLOSED… */
     gpud_status status() const noexcept { return from_.status; }
-    /** All of it: also the number that the system or a driver gave. */
+    /** The C struct, which also has the number that the system or a driver gave. */
     const gpud_error &get() const noexcept { return from_; }
 
   private:
@@ -62,13 +62,13 @@ class error : public std::runtime_error {
 /** A C struct whose `size` is set and whose other fields are 0: `sized<gpud_sender_params> p;` */
 template <class C> struct sized : C {
     sized() : C() { this->size = sizeof(C); }
-    /** Params that are defaults but for the address. */
+    /** Params with this address, and otherwise defaults. */
     sized(const char *to) : sized() { this->address = to; }
-    /** As it is. */
+    /** Copies the struct, with its size. */
     sized(const C &from) : C(from) {}
 };
 
-/** Calls a C function that takes a gpud_error last, and throws that. */
+/** Calls a C function whose last argument is a gpud_error, and throws an error if it fails. */
 template <class F, class... A> void check(F function, A... arguments)
 {
     gpud_error why;
@@ -141,7 +141,7 @@ inline std::string to_string(const gpud_media &media)
     return text.data();
 }
 
-/** A gpud_context. Copies are the same one. */
+/** A gpud_context. Copies share it. */
 class context {
   public:
     /** gpud_context_create() */
@@ -153,7 +153,7 @@ class context {
     }
     /** The C object, for C functions. */
     gpud_context *get() const noexcept { return c_.get(); }
-    /** The same, kept. */
+    /** The same, kept alive by the pointer. */
     const std::shared_ptr<gpud_context> &keep() const noexcept { return c_; }
 
   private:
@@ -236,7 +236,7 @@ class frame : public object<gpud_frame, gpud_frame_release> {
     void post(void *native_queue) { call(gpud_frame_post, native_queue); }
 };
 
-/** What senders, receivers and captures share: their calls of one shape. */
+/** The calls that senders, receivers and captures share. */
 template <class C, void (*destroy)(C **), class Params,
           gpud_status (*create)(gpud_context *, const Params *, C **, gpud_error *), class Info,
           void (*get_info)(C *, Info *),
@@ -268,7 +268,7 @@ class endpoint : public object<C, destroy> {
         this->call(get_frame, wait.count(), got.pointer());
         return got;
     }
-    /** The same, but a failure gives no frame, and *why is its reason. */
+    /** The same without exceptions: on failure the frame is empty, and *why has the reason. */
     std::optional<frame> try_acquire(timeout wait, gpud_error *why = nullptr)
     {
         frame got(nullptr, this->keep());

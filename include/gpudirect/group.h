@@ -3,8 +3,8 @@
 
 /* clang-format off */
 /** @file
- * Several receivers as one: cameras that hand on instants together, or a main and a backup sender
- * of one programme, of which each instant is handed on once.
+ * Several receivers as one: cameras whose frames of one instant are handed on together, or a main
+ * and a backup sender of one programme, of which each instant is handed on once.
  *
  * @verbatim
  *   gpud_receiver_create (for each member)
@@ -29,16 +29,17 @@
  *
  * - Pictures: a time, within the tolerance.
  * - Sound in mode ANY: a position between samples. Two senders' blocks of any lengths and phases
- *   become one stream: each block that is handed on begins with the sample behind the last one that
- *   was handed on, once gpud_group_instant.skip samples of it are left out. In mode ALL blocks are
- *   matched like pictures, by their times and lengths.
+ *   become one stream: after the gpud_group_instant.skip samples to leave out, each block continues
+ *   with the sample after the last one that was handed on. In mode ALL blocks are matched
+ *   like pictures, by their times and lengths.
  * - Data: a packet. Packets of one sender are never of one instant, however near their times are;
  *   packets of two senders are, if their times are equal within the tolerance, in their order.
  *
- * A member's times, rate and durations are the word of another process: they say how its own frames
- * are matched, and never what others wait for. Frames that are ahead wait for the preferred member,
- * and for the one that was handed on last, as long as that one goes on (ALL: for those members that
- * go on, if they are as many). gpud_group_info.warning says whose frames are not used as meant.
+ * A member's times, rate and durations come from another process and are not trusted: they decide
+ * how its own frames are matched, and never how long others wait. Frames that are ahead wait for
+ * the preferred member, and for the one that was handed on last, as long as that one continues
+ * (ALL: for those members that continue, if they are as many). gpud_group_info.warning says whose
+ * frames are not used as meant.
  *
  * Thread-safety: acquire comes from one thread at a time; get_info from any thread. Frames may be
  * released from any thread, also after the group was destroyed.
@@ -53,7 +54,7 @@ GPUD_BEGIN_DECLS
 
 struct gpud_group;
 
-/** Members of a group. */
+/** Most members of a group. */
 #define GPUD_GROUP_MEMBERS_MAX 16
 
 /** What a group hands on. */
@@ -103,8 +104,8 @@ struct gpud_group_params {
      * call. May be NULL. */
     void (*on_event)(void *user, uint32_t member, enum gpud_event event, const void *data);
     void *user; /**< passed to time and on_event */
-    /** ANY: a member whose pictures have had the same contents for so long, by their times, counts
-     * as bad until they change: another member is preferred, unless its pictures stand still, too.
+    /** ANY: a member whose pictures have not changed for this long, by their times, counts as
+     * frozen until they change: another member is preferred, unless its pictures are frozen, too.
      * A part of each row is compared (at most 256 KiB of a picture), by the CPU, which is possible
      * for receivers on the host. 0: never. */
     int64_t freeze_timeout_ns;
@@ -134,7 +135,7 @@ struct gpud_group_request {
 
 /** Whether a member has a frame for an instant, and why not. */
 enum gpud_group_state {
-    GPUD_GROUP_PRESENT = 0, /**< it has */
+    GPUD_GROUP_PRESENT = 0, /**< it has one */
     GPUD_GROUP_LATE,        /**< connected, and its frame did not come in time */
     GPUD_GROUP_SKIPPED,     /**< its sender has none for this instant, or dropped it */
     GPUD_GROUP_APART,  /**< its times are more than a second off the others': no common clock */
@@ -146,7 +147,7 @@ enum gpud_group_state {
 struct gpud_group_instant {
     size_t size;      /**< sizeof(the struct), as the caller knows it */
     uint64_t time_ns; /**< of the instant: the earliest of its frames' */
-    /** Instants are missing before this one, or the time line is another: contents are not in step.
+    /** Instants are missing before this one, or another time line begins with it.
      * In mode ANY the frame's GPUD_FRAME_DISCONTINUITY says the same, whatever its sender said. */
     bool discontinuity;
     uint32_t member;  /**< ANY: whose frame it is; ALL: the first member that has one */
@@ -176,7 +177,7 @@ struct gpud_group_info {
     uint64_t discontinuities; /**< of these, with discontinuity set */
     uint64_t switches;        /**< ANY: of these, from another member than the one before */
 
-    bool connected;  /**< the member delivers frames, as all that follows is the member's */
+    bool connected;  /**< the member delivers frames; this and all that follows is the member's */
     uint32_t held;   /**< frames that the group holds */
     uint32_t room;   /**< how many it may hold: the smaller of both sides' slots - 2, at least 1 */
     uint64_t frames; /**< taken from the receiver */
@@ -189,10 +190,11 @@ struct gpud_group_info {
     /** time of its last frame, minus that of the first one for the same instant */
     int64_t offset_ns;
     char reason[GPUD_REASON_MAX]; /**< why it is not connected; "" while it is */
-    bool frozen;      /**< its pictures stand still: see gpud_group_params.freeze_timeout_ns */
+    bool frozen;      /**< its pictures do not change: gpud_group_params.freeze_timeout_ns */
     uint64_t ignored; /**< frames dropped because their times are on a time line of their own */
-    /** why its frames are not used as they say: a duration that is not believed, another time line,
-     * times ahead of the preferred member's, pictures between the other member's; "": they are */
+    /** why its frames are not used by their times: an implausible duration, another time line,
+     * times ahead of the preferred member's, or pictures between the other member's; "": they are
+     */
     char warning[GPUD_REASON_MAX];
     /** ANY, data: packets dropped because they came after later ones of the other member. The next
      * instant is a discontinuity. */
@@ -201,7 +203,7 @@ struct gpud_group_info {
 
 /** Makes a group. Its members connect in threads of the group's, from now on.
  *
- * @param context  for its log; must outlive the group
+ * @param context  used for its log; must outlive the group
  * @param params  copied
  * @param receivers  1 to GPUD_GROUP_MEMBERS_MAX; they stay the caller's, and must outlive the group
  * @param count  how many
@@ -219,8 +221,8 @@ GPUD_API enum gpud_status gpud_group_create(struct gpud_context *context,
                                             struct gpud_receiver *const *receivers, uint32_t count,
                                             struct gpud_group **group, struct gpud_error *error);
 
-/** Ends a group. Its receivers may be used by themselves again, and must then be destroyed. No
- * member is to be interrupted by another thread meanwhile.
+/** Ends a group. Its receivers may be used by themselves again, and still have to be destroyed. No
+ * other thread may call gpud_receiver_interrupt() of a member meanwhile.
  *
  * @param group  set to NULL
  */
@@ -240,12 +242,12 @@ GPUD_API void gpud_group_destroy(struct gpud_group **group);
  * @param instant  filled; its size must cover all fields of this version
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_TIMEOUT  no instant in time: error says which member has what to say to that
+ * @retval GPUD_TIMEOUT  no instant in time: error says for each member why
  * @retval GPUD_AGAIN  gpud_receiver_interrupt() of a member is in effect
  * @retval GPUD_CLOSED  the last member that delivered frames ended its stream (EOS); the next call
  *     waits for the next stream
- * @retval GPUD_INVALID  a parameter is wrong, or AT asks for a time that no member has and none is
- *     still to deliver
+ * @retval GPUD_INVALID  a parameter is wrong, or AT asks for a time that no member has or will
+ * still deliver
  */
 GPUD_API enum gpud_status gpud_group_acquire(struct gpud_group *group,
                                              const struct gpud_group_request *request,

@@ -14,11 +14,11 @@
 
 GPUD_BEGIN_DECLS
 
-/** Planes of a frame. */
+/** Most planes of a frame. */
 #define GPUD_PLANES_MAX 4
-/** Width and height, in pixels. */
+/** Largest width and height, in pixels. */
 #define GPUD_DIMENSION_MAX 32768
-/** Bytes of one frame. */
+/** Most bytes of one frame. */
 #define GPUD_FRAME_SIZE_MAX (UINT64_C(1) << 32)
 
 /** A plane: rows of bytes. */
@@ -29,10 +29,10 @@ struct gpud_plane {
     uint32_t rows;      /**< rows of the plane */
 };
 
-/** The implicit modifier (DRM_FORMAT_MOD_INVALID): pixels lie as one driver of one GPU arranges
- * them for itself, VK_IMAGE_TILING_OPTIMAL in Vulkan, of which it tells nothing. */
+/** The implicit modifier (DRM_FORMAT_MOD_INVALID): the GPU's driver arranges the pixels in a way
+ * that it does not disclose (VK_IMAGE_TILING_OPTIMAL in Vulkan). */
 #define GPUD_MODIFIER_IMPLICIT UINT64_C(0x00ffffffffffffff)
-/** Entries of a list of DRM format modifiers. */
+/** Most entries of a list of DRM format modifiers. */
 #define GPUD_MODIFIERS_MAX 64
 
 /** How a frame lies in memory. */
@@ -42,12 +42,12 @@ struct gpud_layout {
     uint32_t height;                          /**< rows */
     uint32_t planes;                          /**< 1..GPUD_PLANES_MAX */
     struct gpud_plane plane[GPUD_PLANES_MAX]; /**< the first `planes` entries count */
-    uint64_t size; /**< of the frame, to the end of the last row of the last plane at least */
+    uint64_t size; /**< of the frame; reaches at least to the end of the last plane's last row */
     /** DRM's format modifier: how the driver of a GPU has arranged the pixels. 0: row by row.
-     * Frames with another one are moved as they are, to one with the same; but see
-     * gpud_sender_params.modifiers. Offset and stride of a plane are then what the driver says of
-     * them (VkImageDrmFormatModifierExplicitCreateInfoEXT); with GPUD_MODIFIER_IMPLICIT they say
-     * nothing. */
+     * Frames with any other modifier are moved unchanged, into slots with the same one; but see
+     * gpud_sender_params.modifiers. A plane's offset and stride are then those of the
+     * driver (VkImageDrmFormatModifierExplicitCreateInfoEXT); with GPUD_MODIFIER_IMPLICIT they have
+     * no meaning. */
     uint64_t modifier;
 };
 

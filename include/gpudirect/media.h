@@ -35,7 +35,7 @@ struct gpud_fraction {
 /** How the rows of a picture come. */
 enum gpud_scan {
     GPUD_SCAN_UNKNOWN,
-    GPUD_SCAN_ANY = GPUD_SCAN_UNKNOWN, /**< asked of a card: as it does it by itself */
+    GPUD_SCAN_ANY = GPUD_SCAN_UNKNOWN, /**< requested from a card: its own choice */
     GPUD_SCAN_PROGRESSIVE,
     GPUD_SCAN_INTERLEAVED, /**< a frame has both fields, row by row in turn */
     GPUD_SCAN_ALTERNATE,   /**< a frame is one field, and has half of the rows */
@@ -190,9 +190,9 @@ enum gpud_audio_order {
     GPUD_AUDIO_PLANAR,      /**< the samples of one channel stand together */
 };
 
-/** Channels of sound. */
+/** Most channels of sound. */
 #define GPUD_AUDIO_CHANNELS_MAX 64
-/** Samples of one channel in a frame. */
+/** Most samples of one channel in a frame. */
 #define GPUD_AUDIO_BLOCK_MAX (1 << 20)
 
 /** Sound. */
@@ -217,9 +217,9 @@ struct gpud_data {
 
 /* --- tensors ------------------------------------------------------------------------------- */
 
-/** Tensors of a frame. */
+/** Most tensors of a frame. */
 #define GPUD_TENSORS_MAX 16
-/** Dimensions of a tensor. */
+/** Most dimensions of a tensor. */
 #define GPUD_TENSOR_DIMENSIONS_MAX 8
 
 /** What the elements of a tensor are: the codes of DLPack's DLDataTypeCode. Those of less than a
@@ -244,7 +244,7 @@ enum gpud_tensor_code {
 /** A tensor. All fields but the name are required; gpud_media_from_string() fills in strides and
  * offsets. */
 struct gpud_tensor {
-    /** "": none; else as a name in caps, "boxes", and another one than the frame's others have */
+    /** as a name in caps, "boxes", and unique in the frame; "": it has none */
     char name[32];
     uint8_t code;        /**< of an element: enum gpud_tensor_code */
     uint8_t bits;        /**< of an element: 8 to 128 */
@@ -271,7 +271,7 @@ struct gpud_tensors {
 
 /* --- any of these -------------------------------------------------------------------------- */
 
-/** Bytes of gpud_media.extra. */
+/** Bytes of gpud_media.extra, with its NUL. */
 #define GPUD_MEDIA_EXTRA_MAX 1536
 /** Room for what gpud_media_to_string() writes of any media. */
 #define GPUD_MEDIA_TEXT_MAX 8192
@@ -285,8 +285,8 @@ struct gpud_media {
         struct gpud_data data;       /**< ANCILLARY, DATA */
         struct gpud_tensors tensors; /**< TENSOR */
     };
-    /** What the fields above have no place for, in the syntax of caps: "name=(type)value, …" and no
-     * other blanks; "": nothing. It travels as it is. */
+    /** What the fields above cannot express, in the syntax of caps: "name=(type)value, …" without
+     * other blanks; "": nothing. It travels unchanged. */
     char extra[GPUD_MEDIA_EXTRA_MAX];
 };
 

@@ -68,8 +68,7 @@ struct gpud_network_port_info {
     uint32_t number; /**< from 1 on */
     bool active;     /**< its state is "active" */
     char state[16];  /**< "down", "init", "armed", "active"; "": unknown */
-    /** why no peer can connect by it, and what to do; "": nothing
-     * known speaks against it */
+    /** why no peer can connect by it, and what to do; "": none is known */
     char reason[GPUD_REASON_MAX];
     enum gpud_link_layer link_layer; /**< what the port is connected to */
     uint32_t rate;                   /**< Mbit/s, one way; 0: unknown */
@@ -88,18 +87,17 @@ struct gpud_network_card_info {
     char model[64];  /**< "MT4129", or the numbers of vendor and device, "15b3:1021"; "": unknown */
     char driver[32]; /**< the kernel's: "mlx5_core", "rdma_rxe"; "": unknown */
     char firmware[64]; /**< its version; "": it has none, or does not say */
-    /** "0000:63:00.0", of the interface below it where it is done in software; ""
-     * where that is on no PCI bus */
+    /** "0000:63:00.0"; with soft-RoCE that of the network interface; "": on no PCI bus */
     char pci[16];
     int numa_node;                /**< next to it; -1: unknown, or all of them */
-    bool software;                /**< the CPU does it (soft-RoCE) */
+    bool software;                /**< soft-RoCE: the CPU does the work */
     uint32_t ports;               /**< entries of port */
     bool available;               /**< this process can use it, as far as is known without a peer */
     char reason[GPUD_REASON_MAX]; /**< if not: why not, and what to do */
-    /** The ways of GPUs' memory into the card, best first: as a dma-buf of the GPU's driver, and by
-     * its address, where that driver has a module for it (nvidia-peermem). This is the card's and
-     * the system's half; the GPU's driver may refuse all the same. Without either frames go through
-     * pinned host memory. */
+    /** How GPU memory can be registered with the card, best first: as a dma-buf of the GPU's
+     * driver, or by its address, if the driver has a module for that (nvidia-peermem). This says
+     * what the card and the system can do; the GPU's driver may still refuse. Without either,
+     * frames go through pinned host memory. */
     bool dmabuf;
     char no_dmabuf[GPUD_REASON_MAX];  /**< if not: why not, and what to do */
     bool peermem;                     /**< GPU memory can be registered by its address */

@@ -4,7 +4,7 @@
 /* clang-format off */
 /** @file
  * The side that consumes frames. It connects to a sender's address, in either start order, and
- * connects again after the sender went away.
+ * connects again after the sender has gone.
  *
  * @verbatim
  *   gpud_receiver_create
@@ -12,9 +12,9 @@
  *     → gpud_receiver_destroy
  * @endverbatim
  *
- * Thread-safety: acquire and count_frames come from one thread at a time; frames may be released
- * from any thread; get_fd, get_info, set_slots, request_key, switch and interrupt may be called
- * from any thread.
+ * Thread-safety: acquire, count_frames and set_latency come from one thread at a time; frames may
+ * be released from any thread; get_fd, get_info, set_slots, request_key, switch and interrupt may
+ * be called from any thread.
  */
 /* clang-format on */
 #ifndef GPUDIRECT_RECEIVER_H
@@ -26,20 +26,20 @@ GPUD_BEGIN_DECLS
 
 struct gpud_receiver;
 
-/** What gpud_receiver_params.on_event tells. */
+/** What gpud_receiver_params.on_event reports. */
 enum gpud_event {
     GPUD_EVENT_CONNECTED = 1, /**< data: struct gpud_peer_info */
-    /** a new epoch; data: struct gpud_format_event. Told again, with rows, if the receiver cannot
-     * map an epoch's images after all */
+    /** a new epoch; data: struct gpud_format_event. Reported again, with rows, if the receiver
+     * cannot map an epoch's images after all */
     GPUD_EVENT_FORMAT,
     GPUD_EVENT_USER, /**< data: struct gpud_user_event */
-    /** of a group in mode ANY, whose frames are another member's from here on: a USER event with
-     * the bit GPUD_EVENT_STICKY that this member's sender has sent before; data: struct
-     * gpud_user_event
+    /** in a group in mode ANY, when frames are another member's from here on: a USER event with the
+     * bit GPUD_EVENT_STICKY that this member's sender has sent before; data: struct gpud_user_event
      */
     GPUD_EVENT_REPEATED,
-    /** a switch is over; data: struct gpud_switch_event. What is new of the new sender follows:
-     * GPUD_EVENT_FORMAT, GPUD_EVENT_CONNECTED, and what it said before its first frame */
+    /** a switch has ended; data: struct gpud_switch_event. After a successful one follow
+     * GPUD_EVENT_FORMAT, GPUD_EVENT_CONNECTED, and the events that the new sender sent before its
+     * first frame */
     GPUD_EVENT_SWITCHED,
 };
 
@@ -64,7 +64,7 @@ struct gpud_switch_event {
     const char *address; /**< given to gpud_receiver_switch(); valid during the call */
     /** GPUD_OK: the next frame is the new sender's. Else the receiver stays with its sender:
      * GPUD_TIMEOUT, no frame came in time; GPUD_UNSUPPORTED, there is no route, or the stream is
-     * one of something else; GPUD_NO_ACCESS; and the other failures of gpud_receiver_acquire() */
+     * of another kind; GPUD_NO_ACCESS; and the other failures of gpud_receiver_acquire() */
     enum gpud_status status;
     const char *reason; /**< why not, a sentence; "" with GPUD_OK; valid during the call */
 };
@@ -73,18 +73,19 @@ struct gpud_switch_event {
 struct gpud_switch_params {
     size_t size;         /**< sizeof(the struct), as the caller knows it */
     const char *address; /**< required: as the sender's, on this host or another one */
-    /** how long it may take, in ns, from the next acquire on, until the receiver stays with its
-     * sender; 0: until another switch */
+    /** how long it may take, in ns, from the next acquire on, before the receiver gives up and
+     * stays with its sender; 0: until another switch */
     int64_t timeout_ns;
-    /** Called with gpud_receiver_params.user inside gpud_receiver_acquire(), when the new sender's
-     * first frame is here, with what its frames are. GPUD_OK: they are next. GPUD_AGAIN: not yet;
-     * it is called again at each turn of the new link, whose newest frame is kept, and the old
-     * sender's frames go on: so several receivers switch together. Everything else, with its
-     * reason: the receiver stays with its sender. It must not call this receiver. NULL: GPUD_OK */
+    /** Called with gpud_receiver_params.user inside gpud_receiver_acquire(), with the new sender's
+     * media, once its first frame is here. GPUD_OK: its frames are next. GPUD_AGAIN: not yet; the
+     * old sender's frames continue, the new sender's newest frame is kept, and this is called again
+     * later, so that several receivers can switch together. Any other status, with
+     * a reason: the receiver stays with its sender. It must not call this receiver. NULL: GPUD_OK
+     */
     enum gpud_status (*admit)(void *user, const struct gpud_media *media, struct gpud_error *error);
-    /** For an address over a network: as gpud_receiver_params. If one of these four is given, they
-     * replace the receiver's own, for later switches, too. NULL: the receiver's own, which are not
-     * used for an address on this host */
+    /** For an address over a network: as in gpud_receiver_params. If one of these four is not NULL,
+     * all four replace the receiver's own, for later switches, too: "" means none. All NULL: the
+     * receiver's own, which are not used for an address on this host */
     const char *psk_file;
     const char *tls_certificate; /**< likewise */
     const char *tls_key;         /**< likewise */
@@ -101,26 +102,26 @@ struct gpud_receiver_params {
      * sender gives; in memory of this receiver's own, its default; `picture_slots` with `alloc`.
      * Where the sender has set fewer, those count, until gpud_receiver_set_slots() asks for more */
     uint32_t slots;
-    /** When this receiver is slow. DEFAULT: the sender's policy; a wish to BLOCK is heard only by a
-     * sender that blocks by itself. */
+    /** What happens when this receiver is slow. DEFAULT and BLOCK: the sender's policy, because
+     * only the sender can choose to block. */
     enum gpud_slow_receiver slow_receiver;
-    bool require_direct; /**< refuse the staged routes */
+    bool require_direct; /**< refuse routes that copy through host memory */
     const char *route;   /**< take only this route; NULL: the best */
-    /** Frames that come steadily are expected: the call that waits for one is awake when it is due,
-     * and looks for it so long at most (and 1/32 of the time between two), which spares the frame
-     * the time that waking up takes. ns; 0: 250 µs; negative: waits always sleep. */
+    /** If frames come at a steady rate, the call that waits for one wakes up before it is due and
+     * polls, for at most this long and 1/32 of the time between two frames; so the frame is not
+     * delayed by the wake-up. In ns; 0: 250 µs; negative: always sleep. */
     int64_t busy_poll_ns;
-    /** Called inside gpud_receiver_acquire(), in order with the frames. data lives during the call.
-     * May be NULL. */
+    /** Called inside gpud_receiver_acquire(), in order with the frames. data is valid during the
+     * call. May be NULL. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user; /**< passed to on_event and alloc */
     /** From whom frames are taken, besides root: "user" (senders of this user alone), "group:NAME"
-     * (and of processes in that group), "all". NULL: "user". */
+     * (and of processes in that group), "all". NULL, "": "user". */
     const char *access;
-    /** Frames are wanted in memory of the application's own; NULL: where the route puts them.
-     * Called with `user` inside gpud_receiver_acquire(), before GPUD_EVENT_FORMAT, once for each
-     * slot from 0 to `slots` - 1, at most: for every new format, and again where another route is
-     * tried. It makes a memory of this receiver's device, of at least layout->size bytes
+    /** Makes memory of the application's own for frames; NULL: frames lie where the route puts
+     * them. Called with `user` inside gpud_receiver_acquire(), before GPUD_EVENT_FORMAT, once for
+     * each slot from 0 to `slots` - 1, at most: for every new format, and again where another route
+     * is tried. It makes a memory of this receiver's device, of at least layout->size bytes
      * (gpud_memory_alloc(), gpud_memory_wrap()), and a frame lies at its beginning:
      * its gpud_frame_info has it, and the slot. It must not call this receiver.
      *
@@ -134,15 +135,15 @@ struct gpud_receiver_params {
      * a link begins is written into the first memory. */
     enum gpud_status (*alloc)(void *user, const struct gpud_layout *layout, uint32_t slot,
                               struct gpud_memory **memory, struct gpud_error *error);
-    /** The sender's key (gpud_sender_params.psk_file), for an address over a network. */
+    /** The sender's key, for an address over a network, as gpud_sender_params.psk_file. */
     const char *psk_file;
     /** Pictures that their sender hands over while it writes them (gpud_sender_submit_lines()) are
      * acquired then, and gpud_frame_wait_lines() waits for their first rows. Whatever else reads
      * such a frame waits for all of it: gpud_frame_map(), and gpud_frame_wait(), which may block
      * for up to 1 s and give GPUD_TIMEOUT then. Where frames are copied the rows come in up to
      * eight steps; a last copy into memory of this side's device or of the application is made by
-     * those calls as they wait. false: frames come when they are whole, which some routes can do
-     * alone: gpud_receiver_info.whole_reason. */
+     * those calls as they wait. false: frames come when they are whole. Some routes
+     * can only do that: gpud_receiver_info.whole_reason. */
     bool by_lines;
     /** DRM format modifiers of images that the application can read, on "vulkan:N": of a sender on
      * the same GPU and driver, frames may be images (gpud_sender_params.modifiers), which cost no
@@ -160,11 +161,13 @@ struct gpud_receiver_params {
     uint64_t max_frame_size;
     uint32_t picture_slots; /**< in memory of its own, where `slots` is 0; 0: 4 */
     /** For an address "tcp://…", instead of a key: this end's certificate, a PEM file; tls_key and
-     * tls_ca must be given, too: see gpud_sender_params.tls_certificate. NULL: no certificates */
+     * tls_ca must be given, too: see gpud_sender_params.tls_certificate. NULL, "": no certificates
+     */
     const char *tls_certificate;
-    const char *tls_key; /**< a PEM file with that certificate's private key (chmod 600) */
+    /** a PEM file with that certificate's private key (chmod 600); NULL, "": none */
+    const char *tls_key;
     /** a PEM file with the certificates of the authorities whose certificates the sender must have,
-     * for the address that this receiver connects to */
+     * for the address that this receiver connects to. NULL, "": none */
     const char *tls_ca;
 };
 
@@ -173,11 +176,11 @@ struct gpud_receiver_info {
     size_t size;    /**< sizeof(the struct), as the caller knows it */
     bool connected; /**< it has a sender */
     char path[32];  /**< "none" while not connected */
-    /** With gpud_receiver_params.alloc it says, too, that frames are copied for that. */
+    /** why no better route is used, or ""; also that gpud_receiver_params.alloc costs a copy */
     char fallback_reason[GPUD_REASON_MAX];
     uint64_t frames;      /**< received */
     uint64_t dropped;     /**< by the sender, for this receiver */
-    uint64_t corrupted;   /**< flagged so */
+    uint64_t corrupted;   /**< received with GPUD_FRAME_CORRUPTED */
     uint64_t connects;    /**< connections made */
     uint64_t disconnects; /**< connections ended */
     /** copies of whole frames by the CPU on this side; one that the CPU carries for the GPU counts
@@ -192,7 +195,7 @@ struct gpud_receiver_info {
     uint64_t latency_p50_ns;
     uint64_t latency_p99_ns; /**< 99th percentile, likewise */
     uint64_t latency_max_ns; /**< longest, likewise */
-    /** that may be in flight or held at once: what both sides asked for, or more after
+    /** frames that may be in flight or held at once: what both sides asked for, or more after
      * gpud_receiver_set_slots(); 0: not known */
     uint32_t slots;
     char device[32];                     /**< where the frames arrive */
@@ -202,8 +205,8 @@ struct gpud_receiver_info {
     /** how the connection is encrypted, as gpud_link_info.encrypted has it; "" while not connected
      */
     char encrypted[64];
-    /** of the sender that the frames come from, or are waited for from, as it was given; cut off at
-     * 119 characters */
+    /** as given, of the sender that frames come from or are expected from; cut off at 119
+     * characters */
     char address[120];
     uint64_t switches; /**< to other senders; each is one of `connects` and `disconnects`, too */
     enum gpud_degraded degraded; /**< whether the route is worse than the devices allow, and why */
@@ -280,8 +283,8 @@ GPUD_API uint32_t gpud_receiver_count_frames(struct gpud_receiver *receiver);
  * example once it is known how long a pipeline holds each. A sender that shares its ring lets it
  * grow, by memory of its own: by up to 256 MiB for one receiver and 512 MiB for all, and never to
  * more than GPUD_SLOTS_MAX frames. gpud_receiver_info.slots shows what it gave. The ring of another
- * route has a fixed size. The wish holds for later senders, too; fewer slots than before are
- * ignored until the next connection. Any thread, also in on_event.
+ * route has a fixed size. The request also holds for later senders; fewer slots than before
+ * take effect at the next connection. Any thread, also in on_event.
  *
  * @param receiver  the receiver
  * @param slots  frames; at most GPUD_SLOTS_MAX; 0: as gpud_receiver_params.slots
@@ -298,17 +301,17 @@ GPUD_API void gpud_receiver_set_slots(struct gpud_receiver *receiver, uint32_t s
 GPUD_API void gpud_receiver_request_key(struct gpud_receiver *receiver,
                                         const struct gpud_key_request *request);
 
-/** Tells the sender (gpud_link_info.latency_ns) how long the frame acquired last took, by a clock
- * that both hosts follow, PTP for example, which only the application knows. Call it before that
- * frame is released, in the thread that acquires. It is ignored without a connection, and where the
- * library measures the latency itself (gpud_peer_info.same_clock).
+/** Reports to the sender (gpud_link_info.latency_ns) how long the frame acquired last took, by a
+ * clock that both hosts follow, such as PTP, and that only the application can read. Call it before
+ * that frame is released, in the thread that acquires. It is ignored without a connection, and
+ * where the library measures the latency itself (gpud_peer_info.same_clock).
  *
  * @param receiver  the receiver
  * @param latency_ns  from submit to acquire, in ns
  */
 GPUD_API void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency_ns);
 
-/** Changes to another sender while frames flow: make before break. Calls of gpud_receiver_acquire()
+/** Changes to another sender without an interruption. Calls of gpud_receiver_acquire()
  * connect to the new sender beside the old one, whose frames they return meanwhile. When the new
  * sender's first frame is here, they return those of the old one that were there before it, then
  * that frame (GPUD_FRAME_DISCONTINUITY), and none of the old sender any more; so the two join with
@@ -319,13 +322,13 @@ GPUD_API void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t
  * `alloc`, memory is asked for while that of the old link is in use. The descriptor stays the same,
  * counters go on, and gpud_receiver_info.address changes. If the old sender dies or ends its stream
  * meanwhile, acquire goes on waiting for either of them, and reports that only if the new one does
- * not come. A second call replaces a switch that is under way, of which nothing is told any more;
- * the address that frames come from only ends it. Any thread, also in on_event.
+ * not come. A second call replaces a switch that is under way, which is then not reported; with
+ * the address that frames come from it only ends that switch. Any thread, also in on_event.
  *
  * @param receiver  the receiver; not one of a group
  * @param params  copied
  * @param error  says why not; may be NULL; written on failure only
- * @return GPUD_OK: it is on its way; or a failure, which changes nothing:
+ * @return GPUD_OK: the switch has begun; or a failure, which changes nothing:
  * @retval GPUD_INVALID  a parameter is wrong, or the receiver is in a group
  */
 GPUD_API enum gpud_status gpud_receiver_switch(struct gpud_receiver *receiver,

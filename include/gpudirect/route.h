@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /** @file
- * Which ways there are between two devices, and what speaks against each.
+ * Which routes frames can take between two devices, and why each of the others is not possible.
  */
 #ifndef GPUDIRECT_ROUTE_H
 #define GPUDIRECT_ROUTE_H
@@ -15,7 +15,7 @@ GPUD_BEGIN_DECLS
 struct gpud_route_info {
     size_t size;   /**< sizeof(the struct), as the caller knows it */
     char name[32]; /**< "map", "peer"…: as gpud_sender_params.route has it */
-    /** by what is known without moving a byte: a test decides when a link is made */
+    /** judged without moving a byte: a test frame decides when a link is made */
     bool possible;
     char reason[GPUD_REASON_MAX]; /**< if not possible: why not, and what would change that */
 };
@@ -23,13 +23,14 @@ struct gpud_route_info {
 /** Why a link's route is worse than its devices allow, if that can be mended. Its fallback_reason
  * says it in a sentence. */
 enum gpud_degraded {
-    /** It is not: it is the best that the devices and their drivers have for these frames, it was
-     * asked for, or a way through the host's memory is faster than the direct one. */
+    /** It is not worse: it is the best that the devices and their drivers have for these frames, it
+     * was asked for, or a route through host memory is faster than the direct one. */
     GPUD_DEGRADED_NO = 0,
-    GPUD_DEGRADED_HIDDEN, /**< the sender does not see the receiver's GPU, so that it cannot write
-                               there: a container's devices, CUDA_VISIBLE_DEVICES */
-    /** the driver lets the sender's GPU not write the receiver's, which is of the same vendor: the
-     * IOMMU, ACS, the BIOS, or cards of a class that cannot (then ask for the route "staged") */
+    GPUD_DEGRADED_HIDDEN, /**< the receiver's GPU is hidden from the sender, which cannot write
+                               there: by a container's devices, or CUDA_VISIBLE_DEVICES */
+    /** the driver does not let the sender's GPU write the receiver's, although they are of one
+     * vendor: because of the IOMMU, ACS or the BIOS, or because such cards cannot (then ask for the
+     * route "staged") */
     GPUD_DEGRADED_PEER_ACCESS,
     GPUD_DEGRADED_USER, /**< the ends belong to different users, who do not share a GPU's memory */
     GPUD_DEGRADED_FAILED, /**< a better route seemed possible, and failed when it was tried */

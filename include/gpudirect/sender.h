@@ -16,8 +16,8 @@
  *
  * Thread-safety: submit, configure, send_event, send_eos and destroy come from one thread at a
  * time; acquire may come from any thread, also during submit; lent frames may be released from any
- * thread; get_info, list_links, wait, announce, interrupt, take_key_request and set_slow_receiver
- * may be called from any thread.
+ * thread; get_info, get_fd, list_links, wait, announce, interrupt, take_key_request,
+ * set_slow_receiver and set_dmabufs may be called from any thread.
  */
 /* clang-format on */
 #ifndef GPUDIRECT_SENDER_H
@@ -33,12 +33,13 @@ struct gpud_sender;
 
 /** What happens to a frame for a receiver whose ring is full. Each receiver is judged alone.
  *
- * Over a network nothing that was sent can be taken back. There, with DROP_OLDEST, the frame waits
- * at the sender until the receiver gives one back, and goes then by itself; the next frame takes
- * its place, and it is lost. Events keep their order among the frames. What waits is lost, too,
- * when the application needs its slot (see gpud_sender_acquire()), by gpud_sender_interrupt()
- * before gpud_sender_send_eos(), with the receiver or the sender, and when the end of the stream or
- * a new format has waited for it for 5 s. */
+ * Over a network nothing that was sent can be taken back. There, with DROP_OLDEST, a frame waits at
+ * the sender until the receiver gives one back, and is then sent without another call. If the next
+ * frame is submitted first, it replaces the waiting one, which is lost. Events keep their order
+ * among the frames. The waiting frame is also lost when the application needs its slot (see
+ * gpud_sender_acquire()), by gpud_sender_interrupt() before gpud_sender_send_eos(), when the
+ * receiver or the sender goes away, and when the end of the stream or a new format has waited for
+ * it for 5 s. */
 enum gpud_slow_receiver {
     GPUD_SLOW_DEFAULT = 0, /**< sender: BLOCK; receiver: whatever the sender says */
     GPUD_SLOW_BLOCK,       /**< wait for it */
@@ -48,9 +49,9 @@ enum gpud_slow_receiver {
     GPUD_SLOW_DROP_OLDEST,
 };
 
-/** Slots of a ring. */
+/** Most slots of a ring. */
 #define GPUD_SLOTS_MAX 64
-/** Receivers of one sender. */
+/** Most receivers of one sender. */
 #define GPUD_RECEIVERS_MAX 32
 
 /** The other end of a link. */
@@ -61,8 +62,8 @@ struct gpud_peer_info {
     char path[32]; /**< the route that carries it */
     char fallback_reason[GPUD_REASON_MAX]; /**< why no better route does, or "" */
     char host[64];                         /**< the other host's address; "": it is on this one */
-    /** Its CLOCK_MONOTONIC is this process's: it is on this host, and in no container that has a
-     * time of its own. Else no time of the one says anything to the other. */
+    /** Both ends have the same CLOCK_MONOTONIC: they are on one host, and neither is in a container
+     * with a time namespace of its own. If not, their times cannot be compared. */
     bool same_clock;
     enum gpud_degraded degraded; /**< whether the route is worse than the devices allow, and why */
 };
@@ -70,11 +71,11 @@ struct gpud_peer_info {
 /** How a sender is made. */
 struct gpud_sender_params {
     size_t size; /**< sizeof(the struct), as the caller knows it */
-    /** required: a bare name, "unix:/absolute/path", or, to be reached from other hosts, over any
-     * network "tcp://address-of-this-host:port/name" or "…/name/stream", over network cards with
-     * RDMA the same with "rdma://". "tcp://:port/name" is every address of this host. Without a
-     * port: 7175, 7174. All senders of a user share a port if they give the same one at the same
-     * address. */
+    /** required: a bare name ("cam1"), "unix:/absolute/path", or, to be reached from other hosts,
+     * "tcp://address-of-this-host:port/name" over any network, or "rdma://…" over network cards
+     * with RDMA; "…/name/stream" is one of several streams. "tcp://:port/name" listens on every
+     * address of this host. Default port: 7175 for tcp://, 7174 for rdma://. All senders of a user
+     * share a port if they give the same one at the same address. */
     const char *address;
     /** where the ring lies; NULL: "host"; see device.h for kinds and "auto", and
      * gpud_sender_info.device_reason for the choice */
@@ -84,42 +85,43 @@ struct gpud_sender_params {
      * of tensors; of sound and data 60 blocks, or as many as fit into 64 MiB, but at least 8 */
     uint32_t slots;
     enum gpud_slow_receiver slow_receiver; /**< default: BLOCK */
-    bool require_direct; /**< refuse a receiver that only the staged routes can reach */
+    bool require_direct; /**< refuse a receiver that only a copy through host memory reaches */
     /** take only this route: "map", "peer", "directgma", "migrate", "staged-push", "staged",
-     * "rdma-dmabuf", "rdma-peermem", "rdma-host", "tcp-host". It is a text because the table of
-     * routes is open; gpud_route_explain() lists those between two devices. NULL: the best */
+     * "rdma-dmabuf", "rdma-peermem", "rdma-host", "tcp-host"; gpud_route_explain() lists those
+     * between two devices. NULL: the best */
     const char *route;
     /** Called from a thread of the sender; must not call back into it. May be NULL. */
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
     void (*on_disconnect)(void *user, const struct gpud_peer_info *peer); /**< as on_connect */
     void *user;                                                           /**< passed to both */
     /** who may receive, besides root: "user" (this user alone), "group:NAME" (also processes in
-     * that group), "all". It is a text because it names a group. With the latter two the address
-     * must be "unix:/path" in a folder that the others can enter. NULL: "user" */
+     * that group), "all". With the latter two the address must be "unix:/path" in a folder that
+     * the others can enter. NULL, "": "user" */
     const char *access;
     /** For an address over a network: a file with a key that both ends have, 16 to 1024 bytes,
-     * which no other user can read (chmod 600). NULL: no key; then, without certificates
+     * which no other user can read (chmod 600). NULL, "": no key; then, without certificates
      * (tls_certificate), only addresses of this host itself can be listened on
      * (tcp://127.0.0.1:7175), unless allow_unauthenticated. Over tcp:// the key also encrypts
      * (TLS 1.3), over rdma:// it only proves who the ends are. */
     const char *psk_file;
     bool allow_unauthenticated; /**< any host that reaches the address may receive */
-    /** While another sender has the address, wait instead of failing: no receiver finds this
-     * sender, its frames are done without one, and it takes the address over as soon as the other's
-     * process ends or lets go of it. A stopped process keeps its address. Of several that wait, one
-     * gets it. Both must run as the same user, whatever `access` says: GPUD_NO_ACCESS. Not for
-     * addresses of a network: GPUD_UNSUPPORTED. */
+    /** While another sender has the address, wait instead of failing: receivers do not find this
+     * sender, and its frames are discarded. It takes the address over as soon as the other sender's
+     * process ends or gives the address up; a stopped process keeps it. Of several that wait, one
+     * gets it. GPUD_NO_ACCESS: the two run as different users, whatever `access` says.
+     * GPUD_UNSUPPORTED: the address is one over a network. */
     bool standby;
     /** bytes of gpud_frame_info.large_meta that a frame may have, at most GPUD_LARGE_META_MAX; 0:
      * 65536. Each receiver has room for it beside each frame in flight: memory that is used only as
      * far as metas are, except between hosts, where it is pinned */
     uint32_t large_meta_max;
-    /** A sender of this process on the same address, which it gives to this one: no other gets it
-     * meanwhile, nor one that stands by. It is destroyed (gpud_sender_destroy()), and *replaces set
-     * to NULL, unless this call fails before; but its on_disconnect is called for each of its
-     * receivers, which connect again, to this one. This one keeps that sender's access
-     * rule, key, certificates and standby: access, psk_file, tls_certificate, tls_key, tls_ca and
-     * standby have no effect. NULL, or *replaces NULL: no sender is replaced. */
+    /** A sender of this process on the same address, which passes to this one without becoming free
+     * for others, not even for one that stands by. The old sender is destroyed
+     * (gpud_sender_destroy()) and *replaces set to NULL, unless this call fails before that. Its
+     * on_disconnect is called for each of its receivers, which connect again, to this one. This one
+     * keeps the old sender's access rule, key, certificates and standby: access, psk_file,
+     * tls_certificate, tls_key, tls_ca and standby have no effect. NULL, or *replaces NULL: no
+     * sender is replaced. */
     struct gpud_sender **replaces;
     /** DRM format modifiers of images that the application can write, on "vulkan:N": pictures whose
      * media has the modifier 0 are lent as images of the modifier among these that the driver
@@ -142,11 +144,13 @@ struct gpud_sender_params {
      * between it and the authority's behind it. Each end shows its own and checks the other's, so
      * tls_key and tls_ca must be given, too. The files are read at each handshake: a renewed
      * certificate needs no restart. GPUD_INVALID: with a psk_file, or on an address of one host.
-     * GPUD_UNSUPPORTED: on "rdma://…", which has no TLS. NULL: no certificates */
+     * GPUD_UNSUPPORTED: on "rdma://…", which has no TLS. NULL, "": no certificates */
     const char *tls_certificate;
-    const char *tls_key; /**< a PEM file with that certificate's private key (chmod 600) */
+    /** a PEM file with that certificate's private key (chmod 600); NULL, "": none */
+    const char *tls_key;
     /** a PEM file with the certificates of the authorities whose certificates the peers must have;
-     * the receiver also checks that the sender's is for the address it connects to */
+     * the receiver also checks that the sender's is for the address it connects to. NULL, "": none
+     */
     const char *tls_ca;
     /** Do not announce the channel to other hosts. An address over a network is announced by DNS-SD
      * otherwise, with the names of its streams and what they are, if Avahi's daemon runs; one of
@@ -162,20 +166,21 @@ struct gpud_sender_info {
     char fallback_reason[GPUD_REASON_MAX]; /**< why that receiver has no better route, or "" */
     uint64_t frames;                       /**< submitted */
     uint64_t delivered;                    /**< frames taken, summed over receivers */
-    /** frames lost, summed over receivers, but for those that asked for a policy of their own */
+    /** frames lost, summed over the receivers that did not ask for a drop policy of their own */
     uint64_t dropped;
     uint64_t connects;    /**< receivers that have connected */
     uint64_t disconnects; /**< receivers that have left */
     uint64_t refused;     /**< connections that were refused */
-    /** copies of whole frames by the CPU. A frame in host memory that the GPU's driver does not pin
-     * (it begins in mid-page, or may only be read) counts as both */
+    /** copies of whole frames by the CPU. A copy between a GPU and host memory that its driver
+     * cannot pin (not at the start of a page, or read-only) counts as one by the CPU and one by the
+     * GPU */
     uint64_t copies_cpu;
     uint64_t copies_gpu;   /**< copies of whole frames by a GPU */
     uint64_t waits_cpu;    /**< times a call slept until a receiver gave a credit back */
     uint64_t waits_device; /**< times the CPU waited for a device to finish its work */
     uint64_t kicks;        /**< system calls made to wake a receiver */
     char device[32];       /**< where the ring lies */
-    char device_reason[GPUD_REASON_MAX]; /**< why there; "": it was named */
+    char device_reason[GPUD_REASON_MAX]; /**< why there; "": the application named it */
     bool stands_by; /**< another sender has the address; see gpud_sender_params.standby */
 };
 
@@ -267,9 +272,9 @@ GPUD_API void gpud_sender_announce(struct gpud_sender *sender);
 
 /** Hands a frame to every receiver, and consumes it. The frame may be a lent one, one of the
  * application's memory, or one from a receiver or capture: it is ordered after whatever still
- * writes it, and goes back once it was copied. It lies on the sender's device or in host memory; a
- * sender on the host also takes frames of any device, which then copies them itself. Without a
- * receiver the frame is done.
+ * writes it, and is given back once it was copied. It lies on the sender's device or in host
+ * memory; a sender on the host also takes frames of any device, which then copies them itself.
+ * Without a receiver the frame is discarded.
  *
  * @param sender  a configured sender
  * @param frame  set to NULL on success and on every failure but GPUD_TIMEOUT and GPUD_AGAIN, which
@@ -337,7 +342,7 @@ GPUD_API enum gpud_status gpud_sender_submit_lines(struct gpud_sender *sender,
 
 /** A bit of an event's kind: see gpud_sender_send_event(). */
 #define GPUD_EVENT_STICKY (UINT32_C(1) << 31)
-/** Bytes of an event's data. */
+/** Most bytes of an event's data. */
 #define GPUD_EVENT_SIZE_MAX 2048
 
 /** Sends a message of the application's, in order with the frames. The last one of each kind that
@@ -366,13 +371,13 @@ GPUD_API enum gpud_status gpud_sender_send_event(struct gpud_sender *sender, uin
 GPUD_API enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender,
                                                struct gpud_error *error);
 
-/** What is asked of the sender's encoder: a frame that is not GPUD_FRAME_DELTA. */
+/** A request to the sender's encoder: for a frame that is not GPUD_FRAME_DELTA (a key frame). */
 struct gpud_key_request {
     size_t size;      /**< sizeof(the struct), as the caller knows it */
-    bool at_once;     /**< the next frame that can be one */
+    bool at_once;     /**< the next frame that can be a key frame */
     bool all_headers; /**< with everything that a decoder needs to begin */
-    /** and the first frame from that time on, on the sender's time line (gpud_frame_info.pts_ns);
-     * GPUD_TIME_NONE: no time is asked for */
+    /** the first frame at or after this time of the sender's (gpud_frame_info.pts_ns);
+     * GPUD_TIME_NONE: no such frame is asked for */
     uint64_t time_ns;
 };
 
@@ -395,7 +400,7 @@ GPUD_API bool gpud_sender_take_key_request(struct gpud_sender *sender,
 
 /** A descriptor for epoll, GMainLoop or io_uring, for an application that acquires and submits with
  * a timeout of 0: after such a call returned GPUD_TIMEOUT it becomes readable when trying again may
- * succeed; it may also be readable without need. It costs nothing before the first call, and stays
+ * succeed, and sometimes without need. It costs nothing before the first call, and stays
  * the same until the sender is destroyed. Any thread.
  *
  * @param sender  the sender
@@ -414,9 +419,9 @@ GPUD_API enum gpud_status gpud_sender_get_fd(struct gpud_sender *sender, int *fd
  */
 GPUD_API void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info);
 
-/** How far a receiver has come. */
+/** What a receiver is doing. */
 enum gpud_link_phase {
-    GPUD_PHASE_CONNECTING, /**< it speaks with the sender, or waits for its format */
+    GPUD_PHASE_CONNECTING, /**< it negotiates with the sender, or waits for its format */
     GPUD_PHASE_STREAMING,
     GPUD_PHASE_LEAVING, /**< it said goodbye, and still holds frames */
 };
@@ -430,15 +435,15 @@ enum gpud_link_phase {
             20000000, 50000000, 100000000, 200000000, 500000000                           \
     }
 
-/** What a receiver counts, by its own word. While it acquires frames its sender sees this within a
- * millisecond on one host, and within a second over a network. */
+/** What a receiver counts, and reports to its sender. While it acquires frames its sender sees this
+ * within a millisecond on one host, and within a second over a network. */
 struct gpud_link_stats {
     /** frames acquired since it connected, by the time from submit to acquire; all 0: not known, as
      * between two clocks: gpud_receiver_set_latency() */
     uint64_t latency_bucket[GPUD_LATENCY_BUCKETS];
     uint64_t latency_sum_ns; /**< of all of these */
     uint64_t latency_max_ns; /**< the longest of these */
-    uint64_t frames;         /**< acquired, as in gpud_receiver_info: since it was made */
+    uint64_t frames;         /**< acquired since it was created, as in gpud_receiver_info */
     uint64_t corrupted;      /**< likewise, as all that follow */
     uint64_t copies_cpu;     /**< copies of whole frames by the CPU */
     uint64_t copies_gpu;     /**< copies of whole frames by a GPU */
@@ -446,7 +451,7 @@ struct gpud_link_stats {
     uint64_t waits_device;   /**< times the CPU waited for a device */
 };
 
-/** What a sender knows of one receiver: by which path it gets frames and why by no better one, what
+/** What a sender knows of one receiver: the path of its frames and why no better one is used, what
  * it lost, and how late frames reach it. */
 struct gpud_link_info {
     size_t size;     /**< sizeof(the struct), as the caller knows it */
@@ -456,13 +461,13 @@ struct gpud_link_info {
     char device[32]; /**< where its frames arrive */
     char path[32];   /**< the route that carries it, or "none" */
     char fallback_reason[GPUD_REASON_MAX]; /**< why no better route does, or "" */
-    enum gpud_link_phase phase;            /**< how far it has come */
+    enum gpud_link_phase phase;            /**< what it is doing */
     enum gpud_slow_receiver slow_receiver; /**< the policy in effect */
     uint32_t held;                         /**< frames that it has not given back */
     uint64_t delivered; /**< frames that it took; over a network, that were sent to it */
     uint64_t dropped;   /**< frames that it lost, whose causes follow */
-    /** ns from submit to acquire, of the last frame that it took, by its own
-     * word; 0: not known, as between two clocks: gpud_receiver_set_latency() */
+    /** ns from submit to acquire, of the last frame that it took, as it reports; 0: not known, as
+     * between two clocks: gpud_receiver_set_latency() */
     uint64_t latency_ns;
     char host[64];                /**< its address; "": it is on this host */
     uint64_t dropped_newest;      /**< of dropped: no slot was free for it (DROP_NEWEST) */
@@ -494,7 +499,7 @@ GPUD_API size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_l
                                        size_t max);
 
 /** Changes the policy given at creation, at once, for every receiver that did not ask for one of
- * its own. A submit that waits for such a receiver goes on by the new policy. Any thread.
+ * its own. A submit that waits for such a receiver continues by the new policy. Any thread.
  *
  * @param sender  the sender
  * @param slow_receiver  GPUD_SLOW_DEFAULT: GPUD_SLOW_BLOCK

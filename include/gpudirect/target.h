@@ -8,7 +8,7 @@
  *
  * @verbatim
  *   gpud_target_create
- *     → gpud_target_get_info: what the writer is to know of each slot
+ *     → gpud_target_get_info: what the writer must know of each slot
  *     → { gpud_target_acquire → use → gpud_frame_get_info → gpud_frame_release }…
  *     → gpud_target_destroy
  * @endverbatim
@@ -23,11 +23,11 @@
  *      s + 1 + 2 · slots…
  *   3. A marker starts at 0 and only grows; it never wraps (6). Values are compared unsigned.
  *      Frames come in order, and none is left out: one that the writer itself lost has no number.
- *   4. A writer that starts, for the first time or again, begins with the frame number that stands
- *      in the word `next`, which is 0 in a new ring.
- *   5. A polite writer (GPUD_TARGET_PACED) begins to write frame n only when the word `given_back`
- *      stands above n - slots: frames before given_back are not read any more. A card that cannot
- *      wait (GPUD_TARGET_FREE_RUNNING) writes on.
+ *   4. A writer that starts, for the first time or again, begins with the frame number in the word
+ *      `next`, which is 0 in a new ring.
+ *   5. A writer that can wait (GPUD_TARGET_PACED) begins to write frame n only when the word
+ *      `given_back` is above n - slots: frames before given_back are no longer read. A card that
+ *      cannot wait (GPUD_TARGET_FREE_RUNNING) writes on.
  *   6. Numbers end before GPUD_TARGET_FRAMES_MAX (at 60 frames a second after 414 days): the writer
  *      stops there. acquire gives GPUD_CLOSED after the last frame, and a new target begins at 0.
  *   7. A writer that will never write into this ring again may store 1 to the word `stopped`.
@@ -38,36 +38,37 @@
  * @endverbatim
  *
  * Markers run from the writer to this side only. `given_back`, `next` and `stopped` are words in
- * host memory, 32 bits each: the first two are written by this side and read by the writer, where
- * it can; the third is the writer's. Who writes a marker in host memory from a process may wake
- * this side with FUTEX_WAKE on it, and is seen within a millisecond if not.
+ * host memory, 32 bits each: this side writes the first two, which the writer reads if it can; the
+ * writer writes the third. A process that writes a marker in host memory may wake this side with
+ * FUTEX_WAKE on it; without that the marker is seen within a millisecond.
  *
  * What this side does with it
  *
  * @verbatim
  *   - A frame is handed out when its marker was seen. No queue of a GPU ever waits for a marker
  *     that may not come.
- *   - It never waits for a slot that the writer has overwritten: it goes on with the newest whole
- *     frame, counts those in between as dropped, and says GPUD_FRAME_DISCONTINUITY.
+ *   - It never waits for a slot that the writer has overwritten: it continues with the newest whole
+ *     frame, which has GPUD_FRAME_DISCONTINUITY, and counts those in between as dropped.
  *   - A held frame that the writer has overwritten, or may be overwriting by now, gets
  *     GPUD_FRAME_CORRUPTED: ask gpud_frame_get_info() after the bytes were used. A free-running
  *     writer may be overwriting a frame as soon as it has written slots - 1 others after it.
  *   - A marker that goes back, has a value that its slot never has, or is ahead of the ones before
- *     it ends the target: GPUD_PEER, with the sentence, from then on. On DirectGMA a marker can
- *     only be compared, so that one that goes back, or has a neighbour's value, is not seen.
+ *     it ends the target: acquire returns GPUD_PEER, with the cause, from then on. On DirectGMA a
+ *     marker can only be compared, so that one that goes back, or has a neighbour's value, is not
+ *     noticed.
  *   - With gpud_target_params.by_lines a frame is handed out when its first rows are announced.
  *     More rows than it has end the target; fewer than before make it GPUD_FRAME_CORRUPTED.
- *   - A writer that does not write is GPUD_TIMEOUT, and the sentence says since when.
+ *   - While the writer does not write, acquire returns GPUD_TIMEOUT, and error says since when.
  * @endverbatim
  *
  * Nothing keeps the writer within the ring: it is trusted with what its addresses reach. There is
- * no descriptor to poll, for nothing raises one when a card writes a word: call acquire in a
+ * no descriptor to poll, because nothing signals one when a card writes a word: call acquire in a
  * thread.
  *
  * The file for a writer in another process, `NAME.target`, has a line `key=value` each, numbers
- * in decimal but for addresses (0x…). It is whole when it is there. A writer keeps it open: once it
- * can have a shared lock on it (flock), the target is gone or its process died, and the file, if
- * another one is there, is to be read anew. Keys that are not known are to be skipped.
+ * in decimal but for addresses (0x…). It appears complete. A writer keeps it open: once it can get
+ * a shared lock on it (flock), the target is gone or its process died, and the writer must read the
+ * file again if there is a new one. It must skip keys that it does not know.
  *
  * @verbatim
  *   gpudirect-target      1: the version of these rules
@@ -99,14 +100,14 @@ GPUD_BEGIN_DECLS
 
 struct gpud_target;
 
-/** Slots of a target. */
+/** Most slots of a target. */
 #define GPUD_TARGET_SLOTS_MAX 32
-/** Frames of one ring: 2^31 - 64. */
+/** Most frames of one ring: 2^31 - 64. */
 #define GPUD_TARGET_FRAMES_MAX 2147483584
 
 /** Whether the writer waits for slots. */
 enum gpud_target_pace {
-    GPUD_TARGET_FREE_RUNNING, /**< the writer heeds nothing */
+    GPUD_TARGET_FREE_RUNNING, /**< the writer never waits */
     GPUD_TARGET_PACED,        /**< it waits for `given_back` */
 };
 
@@ -120,9 +121,8 @@ struct gpud_target_params {
     /** rate for the frames' duration and the file, pictures per fps_den seconds; 0/0: not known */
     uint32_t fps_num;
     uint32_t fps_den; /**< see fps_num */
-    /** A bare name ("cam1"): what the writer is to know stands in the file `cam1.target` in the
-     * user's runtime directory, as long as the target lives; see gpud_target_info.file. NULL: no
-     * file. */
+    /** A bare name ("cam1"): what the writer must know is in the file `cam1.target` in the user's
+     * runtime directory, as long as the target exists; see gpud_target_info.file. NULL: no file. */
     const char *name;
     /** Frames are acquired when their first rows are announced, and gpud_frame_wait_lines() waits
      * for more of them; gpud_frame_map(), gpud_frame_wait() and a sender wait for the marker: the
@@ -138,9 +138,9 @@ enum gpud_target_kind {
     GPUD_TARGET_DMABUF,      /**< the surface is a dma-buf of GPU memory, the marker host memory */
 };
 
-/** What the writer is to know of one slot. Secrets: with them any process can write the ring.
- * Descriptors and pointers are the target's, and valid until destroy; to be used longer, or passed
- * to another process, a descriptor is duplicated. */
+/** What the writer must know of one slot. It is secret: with it any process can write the ring.
+ * Descriptors and pointers belong to the target and are valid until destroy; duplicate a descriptor
+ * to use it longer or to pass it to another process. */
 struct gpud_target_slot {
     size_t size;                /**< sizeof(the struct), as the caller knows it */
     enum gpud_target_kind kind; /**< which of the fields below are set */
@@ -174,10 +174,10 @@ struct gpud_target_info {
     char file[256];             /**< the whole path of the writer's file; "": no file */
     uint64_t frames;            /**< handed out */
     uint64_t dropped;           /**< written, and skipped by this side */
-    uint64_t corrupted; /**< that were overwritten, or may have been, while they were held */
-    uint64_t age_ns;    /**< ns since the last frame was seen; GPUD_TIME_NONE: there was none */
-    char reason[GPUD_REASON_MAX]; /**< what ended it; or why there is no frame; "": there are */
-    /** `slots` entries: what the writer is to know of each slot; the target's */
+    uint64_t corrupted;         /**< frames that may have been overwritten while they were held */
+    uint64_t age_ns; /**< ns since the last frame was seen; GPUD_TIME_NONE: there was none */
+    char reason[GPUD_REASON_MAX]; /**< what ended it, or why no frame comes; "": frames come */
+    /** `slots` entries: what the writer must know of each slot; owned by the target */
     const struct gpud_target_slot *const *slot;
 };
 
@@ -219,7 +219,7 @@ GPUD_API void gpud_target_destroy(struct gpud_target **target);
  * @param frame  set to the frame: release it
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_TIMEOUT  no frame in time, and since when; or all slots are held
+ * @retval GPUD_TIMEOUT  no frame in time (error says since when), or all slots are held
  * @retval GPUD_AGAIN  gpud_target_interrupt() is in effect
  * @retval GPUD_PEER  the writer broke the rules above: make a new target
  * @retval GPUD_CLOSED  the numbers are used up: make a new target
@@ -252,7 +252,7 @@ struct gpud_target_list;
 struct gpud_target_entry {
     size_t size;                /**< sizeof(the struct), as the caller knows it */
     char name[64];              /**< of the target */
-    int64_t pid;                /**< of the process that has it, and shows what is written */
+    int64_t pid;                /**< of the process that has it */
     char program[64];           /**< the name of that process; "" where it is not known */
     enum gpud_target_kind kind; /**< of its slots */
     enum gpud_target_pace pace; /**< what the writer is taken for */

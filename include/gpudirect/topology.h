@@ -13,7 +13,8 @@
  *     → gpud_topology_destroy
  * @endverbatim
  *
- * Places are hwloc's to say, what links GPUs their drivers' and, of AMD's, the kernel's (amdkfd).
+ * Places come from hwloc; links between GPUs from their drivers and, for AMD's, from the kernel
+ * (amdkfd).
  *
  * Thread-safety: what was found is a snapshot, which any threads may read at once.
  */
@@ -29,17 +30,17 @@ struct gpud_topology;
 
 /** Kinds of parts. */
 enum gpud_part_kind {
-    GPUD_PART_GPU,     /**< of AMD or NVIDIA, or whatever a device of this library is on */
+    GPUD_PART_GPU,     /**< any of AMD or NVIDIA, and any other that is a device of this library */
     GPUD_PART_NETWORK, /**< a network card, RDMA or not */
-    GPUD_PART_CAPTURE, /**< what is behind a /dev/video*, or says that it is for video */
+    GPUD_PART_CAPTURE, /**< has a /dev/video*, or the PCI class of a video device */
 };
 
 /** A PCI function. */
 struct gpud_part_info {
     size_t size;              /**< sizeof(the struct), as the caller knows it */
     enum gpud_part_kind kind; /**< what it is */
-    /** The device's, "cuda:0"; the system's, "mlx5_0" or "/dev/video0"; where there is none, the
-     * place on the bus. */
+    /** a device's name, "cuda:0", or the system's, "mlx5_0" or "/dev/video0"; without either, the
+     * address on the bus */
     char name[64];
     char others[128];      /**< further names, with blanks between them: "opencl:0", "eth0" */
     char description[128]; /**< the vendor's own name for it; "": unknown */
@@ -51,7 +52,7 @@ struct gpud_part_info {
     char bridges[192];
     uint64_t hive;    /**< AMD: GPUs with the same one are joined by xGMI; 0: none */
     uint64_t memory;  /**< bytes; 0: unknown */
-    uint64_t visible; /**< of it on the bus; less than memory: a small BAR */
+    uint64_t visible; /**< bytes of it that are on the bus; less than memory: a small BAR */
 };
 
 /** A NUMA node. */
@@ -68,7 +69,7 @@ struct gpud_topology_info {
     char reason[GPUD_REASON_MAX]; /**< what cannot be known, and why; "": all is known */
     uint32_t parts;               /**< entries of part */
     uint32_t nodes;               /**< entries of node */
-    /** GPUs first, then network cards, then capture cards, each in the order of their places */
+    /** GPUs first, by their names, then network cards and capture cards, by their bus addresses */
     const struct gpud_part_info *const *part;
     const struct gpud_node_info *const *node; /**< the NUMA nodes */
     /** parts × parts entries; link[from * parts + to] is the way from one part to another. Between

@@ -24,8 +24,7 @@
  * given to it; a region is local by default. A region belongs to one connection, which the card
  * keeps apart from others (a protection domain each): a key is worthless on another connection. An
  * operation is checked against its key before anything is posted, and again by the peer's card. A
- * peer that bypasses this library gets as far as the card's refusal, which ends that connection
- * alone.
+ * peer that bypasses this library is refused by the card, which ends only that connection.
  *
  * Order. A connection's operations are done in the order in which they were requested, also those
  * that wait for a GPU's queue. What was put is in the peer's memory before a notification or a
@@ -60,11 +59,11 @@ struct gpud_completion_queue;
 
 /** What was completed. */
 enum gpud_completion_kind {
-    GPUD_COMPLETION_PUT = 1, /**< the bytes are in the peer's memory; its own are free again */
+    GPUD_COMPLETION_PUT = 1, /**< the bytes are in the peer's memory; the range may be reused */
     GPUD_COMPLETION_GET,     /**< the bytes are here */
     GPUD_COMPLETION_SEND,    /**< as PUT */
     GPUD_COMPLETION_RECEIVE, /**< a message is here */
-    /** The peer put something with a notification; or only notified (length 0). */
+    /** The peer put something with a notification, or only notified (length 0). */
     GPUD_COMPLETION_NOTIFICATION,
     /** An operation was refused with GPUD_TIMEOUT: now there may be room. status: GPUD_OK. */
     GPUD_COMPLETION_ROOM,
@@ -75,8 +74,8 @@ enum gpud_completion_kind {
 };
 
 /** An operation that was accepted is completed exactly once. What says that bytes have arrived
- * (GET, RECV, NOTIFICATION) comes after them also for the GPU whose memory they are in: work that
- * is launched afterwards sees them. */
+ * (GET, RECEIVE, NOTIFICATION) comes after them also for the GPU whose memory they are in: work
+ * that is launched afterwards sees them. */
 struct gpud_completion {
     size_t size;                    /**< sizeof(the struct), as the caller knows it */
     enum gpud_completion_kind kind; /**< what happened */
@@ -86,9 +85,9 @@ struct gpud_completion {
     enum gpud_status status;
     struct gpud_connection *connection; /**< not to be used once it is closed */
     void *user;                         /**< gpud_operation_params.user; else NULL */
-    struct gpud_region *region; /**< the own one; NULL in ROOM and END, and where it is gone */
-    uint64_t offset;            /**< of the range in region */
-    uint64_t length;            /**< bytes of the range; of a RECEIVE, as many as were sent */
+    struct gpud_region *region;         /**< this side's; NULL in ROOM and END, and if it is gone */
+    uint64_t offset;                    /**< of the range in region */
+    uint64_t length; /**< bytes of the range; of a RECEIVE, as many as were sent */
     /** of a NOTIFICATION and of a RECEIVE: the peer's gpud_operation_params.value */
     uint32_t value;
 };
@@ -154,12 +153,12 @@ GPUD_API void gpud_completion_queue_interrupt(struct gpud_completion_queue *queu
 /** How a transfer is made. */
 struct gpud_transfer_params {
     size_t size; /**< sizeof(the struct), as the caller knows it */
-    /** "rdma://address-of-this-host:port", with or without "/name" (several of one process share a
-     * port), to listen on at once; NULL: only to connect. */
+    /** where to listen, from creation on: "rdma://address-of-this-host:port", with or without
+     * "/name" (several of one process share a port); NULL: only to connect. */
     const char *address;
     /** A file with a key that both ends have, as in gpud_sender_params; for listening and
-     * connecting alike. NULL: no key, and then only addresses of this host itself can be listened
-     * on, unless allow_unauthenticated. */
+     * connecting alike. NULL, "": no key, and then only addresses of this host itself can be
+     * listened on, unless allow_unauthenticated. */
     const char *psk_file;
     bool allow_unauthenticated; /**< any host that reaches the address may connect */
 };
@@ -251,9 +250,9 @@ GPUD_API void gpud_transfer_interrupt(struct gpud_transfer *transfer, bool inter
 /** The state of a connection. */
 struct gpud_connection_info {
     size_t size;                  /**< sizeof(the struct), as the caller knows it */
-    char host[64];                /**< the other one's address */
-    enum gpud_status status;      /**< GPUD_OK: it stands; else as in GPUD_COMPLETION_END */
-    char reason[GPUD_REASON_MAX]; /**< of that */
+    char host[64];                /**< the other host's address */
+    enum gpud_status status;      /**< GPUD_OK: it is open; else as in GPUD_COMPLETION_END */
+    char reason[GPUD_REASON_MAX]; /**< why it ended; "" while it is open */
 };
 
 /** The state of a connection.
@@ -264,9 +263,10 @@ struct gpud_connection_info {
 GPUD_API void gpud_connection_get_info(struct gpud_connection *connection,
                                        struct gpud_connection_info *info);
 
-/** Ends a connection; the peer is told, for which it has a second. Afterwards no card reads or
- * writes memory of this process for it, its keys are worthless, and what was under way is completed
- * in the queue with GPUD_CLOSED, or as it ended. Its regions still have to be destroyed.
+/** Ends a connection, after telling the peer, which has a second to answer. Afterwards no card
+ * reads or writes memory of this process for it, its keys are worthless, and operations under way
+ * are completed in the queue with GPUD_CLOSED, or as they ended. Its regions still have to be
+ * destroyed.
  *
  * @param connection  set to NULL
  */
@@ -276,14 +276,14 @@ GPUD_API void gpud_connection_close(struct gpud_connection **connection);
 
 /** What a peer may do with a region. */
 enum gpud_region_access {
-    GPUD_REGION_LOCAL = 0, /**< own operations alone read it (put, send) and write it (get) */
+    GPUD_REGION_LOCAL = 0, /**< only own operations read it (put, send) and write it (get) */
     /** The peer may write it at any time: for its puts, and for its messages, which it writes
      * straight into where this side posted a receive. */
     GPUD_REGION_REMOTE_WRITE = 1 << 0,
     GPUD_REGION_REMOTE_READ = 1 << 1, /**< the peer may read it at any time: for its gets */
 };
 
-/** Regions of one connection at a time. */
+/** Most regions of one connection at a time. */
 #define GPUD_REGIONS_MAX 1024
 
 /** What is registered: a memory, or bytes at an address. */
@@ -328,9 +328,9 @@ GPUD_API enum gpud_status gpud_region_create(struct gpud_connection *connection,
 /** Bytes of a key. */
 #define GPUD_REGION_KEY_SIZE 64
 /** What a peer needs to reach a region; the application carries it there, by a message for example.
- * It is a secret where the network is not trusted, and useless to anybody but this connection's
- * peer. The same bytes are valid on every machine. A checksum that only the two ends can make
- * covers it: a damaged key is GPUD_INVALID where it is used. */
+ * It is a secret where the network is not trusted, and works only for this connection's peer. The
+ * same bytes are valid on every machine. A checksum that only the two ends can make covers it: a
+ * damaged key is GPUD_INVALID where it is used. */
 struct gpud_region_key {
     uint8_t bytes[GPUD_REGION_KEY_SIZE]; /**< opaque */
 };
@@ -371,20 +371,20 @@ GPUD_API enum gpud_status gpud_region_destroy(struct gpud_region **region, int64
 
 /* --- operations ---------------------------------------------------------------------------- */
 
-/** Puts, gets and sends of one connection that are not yet taken from the completion queue. */
+/** Most puts, gets and sends of one connection that are not yet taken from the completion queue. */
 #define GPUD_OPERATIONS_MAX 256
-/** The same of receives, and of notifications. */
+/** The same for receives, and for notifications. */
 #define GPUD_RECEIVES_MAX 64
 
 /** An operation. */
 struct gpud_operation_params {
     size_t size;                       /**< sizeof(the struct), as the caller knows it */
-    struct gpud_region *region;        /**< required: the own memory, of this connection */
+    struct gpud_region *region;        /**< required: this side's memory, of this connection */
     uint64_t offset;                   /**< of the range in region */
     uint64_t length;                   /**< bytes of the range */
     const struct gpud_region_key *key; /**< put, get: the peer's memory; copied */
     uint64_t key_offset;               /**< where in it */
-    void *user;                        /**< for the completion */
+    void *user;                        /**< returned in gpud_completion.user */
     uint32_t value;   /**< send, and put with notify: arrives with it, in the peer's completion */
     bool notify;      /**< put: the peer gets GPUD_COMPLETION_NOTIFICATION behind the bytes */
     bool after_queue; /**< put, get, send: the card begins only after what is on native_queue now */

@@ -7,12 +7,13 @@
  * - Objects are opaque. `_destroy(&x)`, `_close(&x)`, `_unref(&x)` and `_release(&x)` set the
  *   pointer to NULL; with NULL, or a pointer to NULL, they do nothing.
  * - `_params` structs go in. Their first field is `size` (set it with GPUD_PARAMS_INIT). A field
- *   that is zero means the default, which is stated beside the field.
+ *   that is zero means the default, which is stated beside the field. If size
+ *   is not set, or a required struct is NULL, the call fails with GPUD_INVALID.
  * - `_info` structs, and the few others that come out and have a `size`, say in it how much room
  *   the caller has (set it with GPUD_INFO_INIT). Fields that the library does not know are set
  *   to 0. If size is not set, nothing is written. In an array the first entry's size is that of
- *   each. What a pointer in an `_info` leads to is the library's, lives as long as the object that
- *   was asked, and has in its own `size` how much of it the library knows.
+ *   each. What a pointer in an `_info` leads to belongs to the library and lives as long as the
+ *   object that was asked; its own `size` says how much of it the library knows.
  * - Outputs are written only when the function returns GPUD_OK.
  * - `struct gpud_error *error` may be NULL. It is written only when the function does not return
  *   GPUD_OK.
@@ -21,9 +22,11 @@
  *   Sizes, offsets and strides are in bytes.
  * - Strings that come out are UTF-8 and end with a NUL. An array of characters that is too short
  *   for a name holds its beginning.
- * - A closed set of values is an enum. Text stands where the set is open: names of devices, routes,
- *   capture methods, formats and groups.
- * - A status or an enum's constant that a program does not know may appear with a newer library.
+ *   Strings that go in may be NULL unless they are required; where "" means the same, the field
+ *   says so.
+ * - A closed set of values is an enum. An open set is named by strings: devices, routes, capture
+ *   methods, formats and groups.
+ * - A newer library may return a status, or an enum's constant, that the program does not know.
  */
 #ifndef GPUDIRECT_TYPES_H
 #define GPUDIRECT_TYPES_H
@@ -81,12 +84,12 @@ enum gpud_status {
     GPUD_UNSUPPORTED, /**< right, but this device, route or build cannot do it */
     GPUD_NO_DEVICE,   /**< no such device, driver or capture node */
     GPUD_NO_MEMORY,   /**< out of host or device memory, or of an aperture */
-    GPUD_NO_ACCESS,   /**< permissions, another user's socket, a container's wall */
+    GPUD_NO_ACCESS,   /**< forbidden by permissions, by another user's socket or by a container */
     GPUD_PEER,        /**< the peer vanished, or broke the protocol */
     GPUD_IO,          /**< the system or a driver failed: see native */
 };
 
-/** Room for a sentence, or for what speaks against several routes, and the end of the string. */
+/** Bytes of a reason, with its NUL: a sentence, or one for each of several routes. */
 #define GPUD_REASON_MAX 512
 
 /** Why a function failed. */
@@ -118,9 +121,9 @@ enum gpud_log_level {
     GPUD_LOG_DEBUG,
 };
 
-/** Called from any thread of the library, possibly with locks held: must not call back into it.
- * What others do can make no flood of lines: beyond 100 in one second of the clock they are left
- * out, and the first line after that second says how many. Errors always come. */
+/** Receives a line of the log. Called from any thread of the library, possibly with locks held: it
+ * must not call the library. At most 100 lines a second are logged, besides errors, which are never
+ * left out; the first line after such a second says how many were left out. */
 typedef void (*gpud_log_fn)(void *user, enum gpud_log_level level, const char *area,
                             const char *text);
 

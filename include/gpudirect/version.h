@@ -25,7 +25,7 @@
 
 /* clang-format off */
 /** @page compatibility Compatibility
- * The library's file is libgpudirect.so.N. A program goes on working, without being built again,
+ * The library's file is libgpudirect.so.N. A program keeps working, without being rebuilt,
  * with every library of the same N, older or newer. Since when, and what holds between two
  * processes, is written in core/NEWS.md.
  *
@@ -43,8 +43,8 @@
  *   linker names the function and the version that has it.
  * - A new field at the end of a struct that begins with `size`. Programs of an older release go on
  *   giving the smaller size. `_params` are read as if the new fields were 0, the default; an older
- *   library takes a newer program's struct if the fields that it does not know are 0, and refuses
- *   it with a sentence otherwise. `_info` are filled as far as the caller's size goes; an older
+ *   library takes a newer program's struct if the fields that it does not know are 0, and returns
+ *   GPUD_UNSUPPORTED otherwise. `_info` are filled as far as the caller's size goes; an older
  *   library sets the fields that it does not know to 0. What a pointer in an `_info` leads to has
  *   its own `size`, which says how much of it the library knows.
  * - A new field at the end of a struct that only a callback is given: gpud_peer_info,

@@ -102,6 +102,8 @@ static void test_certificates(void)
     WORKS(gpud_access_check(&rule, true, &e));
     EXPECT(GPUD_INVALID, "tls-certificate is for addresses of other hosts",
            gpud_access_check(&rule, false, &e));
+    WORKS(gpud_access_set_key(&rule, "", &e)); /* as NULL */
+    WORKS(gpud_access_check(&rule, true, &e));
     WORKS(gpud_access_set_key(&rule, "/psk", &e));
     EXPECT(GPUD_INVALID, "psk-file and tls-certificate are two ways",
            gpud_access_check(&rule, true, &e));

@@ -245,16 +245,18 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
         [SETTING_TLS_CERTIFICATE] = g_param_spec_string(
             "tls-certificate", "Certificate",
             "Between hosts, by tcp://, instead of a psk-file: a PEM file with this end's "
-            "certificate; set tls-key and tls-ca, too. The files are read at each connection",
+            "certificate; set tls-key and tls-ca, too. The files are read at each connection "
+            "(unset or empty: none)",
             NULL, at_address),
-        [SETTING_TLS_KEY] = g_param_spec_string(
-            "tls-key", "Certificate's key",
-            "A PEM file with the private key of tls-certificate, readable by its owner only", NULL,
-            at_address),
+        [SETTING_TLS_KEY] =
+            g_param_spec_string("tls-key", "Certificate's key",
+                                "A PEM file with the private key of tls-certificate, readable by "
+                                "its owner only (unset or empty: none)",
+                                NULL, at_address),
         [SETTING_TLS_CA] = g_param_spec_string(
             "tls-ca", "Certificate authority",
             "A PEM file with the certificates of the authorities that the other end's certificate "
-            "must be from",
+            "must be from (unset or empty: none)",
             NULL, at_address),
         [SETTING_ALLOW_UNAUTHENTICATED] =
             texts->allow_unauthenticated
@@ -265,7 +267,7 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
             "common-clock", "Common clock",
             "A name for this pipeline's clock: if both ends have the same, their clocks show the "
             "same time, also on two hosts. PTP, network and NTP clocks of GStreamer have names of "
-            "their own",
+            "their own (unset or empty: no name)",
             NULL, ready),
         [SETTING_TRUST_URI] = g_param_spec_boolean(
             "trust-uri", "Trust the URI",
@@ -453,7 +455,7 @@ void endpoint_class_init(GstElementClass *klass, const struct setting_texts *tex
     g_object_class_install_property(
         object_class, ENDPOINT_FALLBACK_REASON,
         g_param_spec_string("fallback-reason", "Fallback reason",
-                            "Why the active path is no better one; empty if there is none", "",
+                            "Why a better path is not used; empty if there is no better one", "",
                             report));
     g_object_class_install_property(
         object_class, ENDPOINT_STATS,

@@ -415,16 +415,18 @@ static void gst_gpudirect_program_src_class_init(GstGpudirectProgramSrcClass *kl
         .require_direct = "Fail rather than receive by a copy through host memory",
         .access = "Senders whose streams are accepted, besides root's: user (this user's only), "
                   "group:NAME (and those of that group's members) or all",
-        .psk_file = "Between hosts: a file with the sender's key, readable by its owner only",
+        .psk_file =
+            "Between hosts: a file with the sender's key, readable by its owner only; unset or "
+            "empty: no key",
     };
     const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
     GParamSpec *const pspecs[] = {
         [PROP_ACTIVE_PATH] = g_param_spec_string(
             "active-path", "Active path", "The current route of the channel's own stream, or none",
             "none", report),
-        [PROP_FALLBACK_REASON] =
-            g_param_spec_string("fallback-reason", "Fallback reason",
-                                "Why that is no better one; empty if there is none", "", report),
+        [PROP_FALLBACK_REASON] = g_param_spec_string(
+            "fallback-reason", "Fallback reason",
+            "Why a better path is not used; empty if there is no better one", "", report),
         [PROP_STATS] = g_param_spec_boxed(
             "stats", "Statistics",
             "A structure for each stream, by the name of its pad: the stats of its "

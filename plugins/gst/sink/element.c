@@ -882,7 +882,7 @@ static void install_properties(GstElementClass *sink_class)
                   "that group's members) or all; the latter two with address=unix:/path in a "
                   "folder that the others can enter",
         .psk_file = "Between hosts: a file with the key that both ends have, readable by its owner "
-                    "only (16 to 1024 bytes)",
+                    "only (16 to 1024 bytes); unset or empty: no key",
         .allow_unauthenticated = "Between hosts: any host that reaches the address may receive, "
                                  "without a psk-file or certificates",
         .active_path = "The route to the receiver that connected last, or none",
@@ -906,8 +906,8 @@ static void install_properties(GstElementClass *sink_class)
             FALSE, G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY),
         [PROP_ANNOUNCE] = g_param_spec_boolean(
             "announce", "Announce",
-            "Between hosts: tell the network by DNS-SD that the channel is here, and what it is, "
-            "unless the address is one of this host alone",
+            "Between hosts: announce the channel and its format by DNS-SD, unless the address is "
+            "one of this host alone",
             TRUE, G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY),
         [PROP_NUM_CLIENTS] =
             g_param_spec_uint("num-clients", "Number of clients", "Receivers that are connected", 0,
@@ -960,10 +960,10 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
 
     sink_class->change_state = sink_change_state;
     sink_class->send_event = sink_send_event;
-    gst_element_class_set_static_metadata(
-        sink_class, "GPU-direct sink", "Sink/Video/Hardware",
-        "Sends raw video, sound or data straight into other processes' or devices' memory",
-        "gpudirect authors");
+    gst_element_class_set_static_metadata(sink_class, "GPU-direct sink", "Sink/Video/Hardware",
+                                          "Sends video, sound, tensors or other data directly into "
+                                          "the memory of other processes or GPUs",
+                                          "gpudirect authors");
 
     base_class->get_caps = sink_get_caps;
     base_class->query = sink_query;

@@ -90,21 +90,21 @@ void src_options_install(GObjectClass *klass)
             "submission on this host or of its capture by a card, both by CLOCK_MONOTONIC: "
             "timestamp/x-gpudirect-submit, -capture",
             FALSE, playing),
-        [OPTION_GROUP] =
-            g_param_spec_string("group", "Group",
-                                "The sources of this process with the same name here pass on "
-                                "pictures of the same instant only; others are dropped",
-                                NULL, ready),
+        [OPTION_GROUP] = g_param_spec_string(
+            "group", "Group",
+            "The sources of this process with the same name here pass on only pictures of the same "
+            "instant; others are dropped (unset or empty: none)",
+            NULL, ready),
         [OPTION_GROUP_LATENCY] = g_param_spec_uint64(
             "group-latency", "Group latency",
             "How long a picture may wait for those of the group's other sources, in nanoseconds; "
             "then it goes without them. The ring (slots) has to hold pictures that long",
             0, 3600 * GST_SECOND, DEFAULT_GROUP_LATENCY, playing),
-        [OPTION_BACKUP_ADDRESS] =
-            g_param_spec_string("backup-address", "Backup address",
-                                "The address of a second sender of the same programme: both are "
-                                "received, and each picture is passed on once, from either",
-                                NULL, ready),
+        [OPTION_BACKUP_ADDRESS] = g_param_spec_string(
+            "backup-address", "Backup address",
+            "The address of a second sender of the same programme: both are received, and each "
+            "picture is passed on once, from either (unset or empty: none)",
+            NULL, ready),
         [OPTION_PREFERRED] = g_param_spec_enum(
             "preferred", "Preferred",
             "With a backup-address: the sender that is taken if its pictures are "
@@ -112,13 +112,14 @@ void src_options_install(GObjectClass *klass)
             enum_type("GstGpudirectPreferred", preferred_values), PREFERRED_MAIN, playing),
         [OPTION_FREEZE_TIMEOUT] = g_param_spec_uint64(
             "freeze-timeout", "Freeze timeout",
-            "With a backup-address, on the host: a sender whose picture stands still for so many "
-            "nanoseconds gives way to the other one, if that one's moves (0 = never)",
+            "With a backup-address, on the host: nanoseconds without a change after which a "
+            "sender's picture counts as frozen, and the other one's is used if that changes (0 = "
+            "never)",
             0, 3600 * GST_SECOND, 0, ready),
         [OPTION_MAX_FRAME_SIZE] = g_param_spec_uint64(
             "max-frame-size", "Maximum frame size",
-            "The largest frame that is taken, in bytes; a sender with larger ones is refused (0 = "
-            "sound, data and tensors of any size, and pictures of about twice their rows' bytes)",
+            "The largest frame that is accepted, in bytes; a sender with larger ones is refused (0 "
+            "= sound, data and tensors of any size, and pictures of about twice their rows' bytes)",
             0, G_MAXUINT64, 0, ready),
     };
 
@@ -903,10 +904,12 @@ static void install_properties(GstElementClass *src_class)
                          "sender that blocks itself",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
         .address_when = (GParamFlags)GST_PARAM_MUTABLE_PLAYING,
-        .require_direct = "Fail rather than receive by a copy through host memory, a card's, too",
+        .require_direct = "Fail rather than receive, or capture, by a copy through host memory",
         .access = "Senders whose pictures are accepted, besides root's: user (this user's only), "
                   "group:NAME (and those of that group's members) or all",
-        .psk_file = "Between hosts: a file with the sender's key, readable by its owner only",
+        .psk_file =
+            "Between hosts: a file with the sender's key, readable by its owner only; unset or "
+            "empty: no key",
         .active_path = "The current route, or none",
         .stats = "Frames, drops, copies, waits, the sender's clock and latency (ns), and how the "
                  "connection is encrypted",
@@ -924,7 +927,7 @@ static void install_properties(GstElementClass *src_class)
         [PROP_INPUT] = g_param_spec_string(
             "input", "Input",
             "A capture card's input, by number or name; a change while it captures "
-            "is a change of signal (unset: the current input)",
+            "is a change of signal (unset or empty: the current input)",
             NULL, playing),
         [PROP_EXTRA_CONTROLS] =
             g_param_spec_boxed("extra-controls", "Extra controls",
@@ -977,7 +980,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     src_class->change_state = src_change_state;
     gst_element_class_set_static_metadata(
         src_class, "GPU-direct source", "Source/Video/Hardware",
-        "Receives raw video, sound or data straight in this process's or a device's memory",
+        "Receives video, sound, tensors or other data directly in host or GPU memory",
         "gpudirect authors");
 
     base_class->start = src_start;
