@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""What fails: one class for each status of the library, whose text is the library's sentence."""
+"""What fails: one class for each status of the library, whose text is the library's error message."""
 
 
 class Error(Exception):

@@ -69,7 +69,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// A failure, with the library's sentence on what is wrong and what would help.
+/// A failure, with the library's message on what is wrong and what would help.
 ///
 /// ```
 /// use gpudirect::{Context, Receiver, Status};
@@ -100,7 +100,7 @@ impl Error {
         self.status
     }
 
-    /// The sentence.
+    /// The message.
     pub fn reason(&self) -> &str {
         &self.reason
     }

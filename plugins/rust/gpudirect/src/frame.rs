@@ -40,7 +40,7 @@ pub mod flags {
     pub const TOP_FIELD: u32 = sys::GPUD_FRAME_TOP_FIELD;
     /// The frame is the bottom field alone.
     pub const BOTTOM_FIELD: u32 = sys::GPUD_FRAME_BOTTOM_FIELD;
-    /// Of no use without the frames before it, as a codec's picture that is no key frame.
+    /// Of no use without the frames before it, as a codec's picture that is not a key frame.
     pub const DELTA: u32 = sys::GPUD_FRAME_DELTA;
     /// From this bit up the bits are the application's.
     pub const USER: u32 = sys::GPUD_FRAME_USER;

@@ -263,7 +263,7 @@ impl From<SubmitError> for Error {
 }
 
 /// The side that produces frames: it listens on an address, and any number of receivers connect. Dropping it tells them
-/// that it leaves, which is no end of the stream: [`Sender::send_eos`].
+/// that it leaves, which does not end the stream: [`Sender::send_eos`] does.
 ///
 /// ```
 /// use gpudirect::{Context, Media, Sender, Stamp};
