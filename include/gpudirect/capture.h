@@ -141,7 +141,7 @@ struct gpud_capture_info {
  * @param capture  set to the capture, which the caller owns
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_NO_DEVICE  there is no such node, or it captures no video
+ * @retval GPUD_NO_DEVICE  there is no such node, it captures no video, or the device is not there
  * @retval GPUD_NO_ACCESS  this user may not open it
  * @retval GPUD_INVALID  a parameter is wrong
  */
@@ -235,6 +235,7 @@ GPUD_API void gpud_capture_stop(struct gpud_capture *capture);
  * @retval GPUD_UNSUPPORTED  the driver wrote elsewhere than into the memory it was given, and no
  *     other method may be used
  * @retval GPUD_IO  the driver failed: configure again, or destroy
+ * @retval GPUD_INVALID  the capture is not configured
  */
 GPUD_API enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t timeout_ns,
                                                struct gpud_frame **frame, struct gpud_error *error);

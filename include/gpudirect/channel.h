@@ -122,8 +122,11 @@ GPUD_API const char *gpud_address_get_host(const char *address);
  * @param search  filled as far as search->size goes; may be NULL
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
- * @retval GPUD_IO  there is no such folder, or this user cannot read it
- * @retval GPUD_NO_ACCESS  there is no such folder, or this user cannot read it
+ * @retval GPUD_INVALID  the address is not one, or the timeout is negative
+ * @retval GPUD_IO  there is no such folder
+ * @retval GPUD_NO_ACCESS  this user may not read the folder
+ * @retval GPUD_UNSUPPORTED  this build cannot ask such an address
+ * @retval GPUD_NO_MEMORY  out of memory or descriptors
  */
 GPUD_API enum gpud_status gpud_channel_list_create(const char *address, int64_t timeout_ns,
                                                    struct gpud_channel_list **list, uint32_t *count,

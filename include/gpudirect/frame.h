@@ -141,7 +141,7 @@ GPUD_API enum gpud_status gpud_frame_set_size(struct gpud_frame *frame, uint64_t
  * @return GPUD_OK, or a failure:
  * @retval GPUD_TIMEOUT  the device did not finish in time; the frame is unchanged
  * @retval GPUD_NO_ACCESS  GPUD_WRITE, and the frame is GPUD_FRAME_READ_ONLY; or it is mapped
- * already, with less access
+ *     already, with less access
  * @retval GPUD_PEER  the writer died within the frame; it is GPUD_FRAME_CORRUPTED now and may be
  *     mapped again
  */

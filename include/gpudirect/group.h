@@ -247,7 +247,7 @@ GPUD_API void gpud_group_destroy(struct gpud_group **group);
  * @retval GPUD_CLOSED  the last member that delivered frames ended its stream (EOS); the next call
  *     waits for the next stream
  * @retval GPUD_INVALID  a parameter is wrong, or AT asks for a time that no member has or will
- * still deliver
+ *     still deliver
  */
 GPUD_API enum gpud_status gpud_group_acquire(struct gpud_group *group,
                                              const struct gpud_group_request *request,

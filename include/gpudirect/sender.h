@@ -196,6 +196,7 @@ struct gpud_sender_info {
  * @retval GPUD_NO_ACCESS  the address cannot be used by this user
  * @retval GPUD_IO  the address is taken (EADDRINUSE); the reason names the process
  * @retval GPUD_INVALID  a parameter is wrong, or the sender to be replaced has another address
+ * @retval GPUD_NO_DEVICE  the device is not there
  */
 GPUD_API enum gpud_status gpud_sender_create(struct gpud_context *context,
                                              const struct gpud_sender_params *params,

@@ -195,6 +195,7 @@ struct gpud_target_info {
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
  * @retval GPUD_INVALID  a parameter, or the layout, is wrong
+ * @retval GPUD_NO_DEVICE  the device is not there
  * @retval GPUD_UNSUPPORTED  no outside writer can reach the device's memory, and why
  * @retval GPUD_NO_MEMORY  it does not fit (DirectGMA's aperture)
  * @retval GPUD_NO_ACCESS  the runtime directory is not the user's alone

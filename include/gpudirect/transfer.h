@@ -315,8 +315,9 @@ struct gpud_region_params {
  * @param region  set to the region: destroy it
  * @param error  says why not; may be NULL; written on failure only
  * @return GPUD_OK, or a failure:
+ * @retval GPUD_INVALID  a parameter is wrong
  * @retval GPUD_UNSUPPORTED  neither way works for the GPU's memory, with both reasons: register
- *     pinned host memory and copy
+ *     pinned host memory and copy; or the memory is managed
  * @retval GPUD_NO_MEMORY  a limit is reached, which error names
  * @retval GPUD_CLOSED  the connection has ended
  * @retval GPUD_PEER  the connection has ended
