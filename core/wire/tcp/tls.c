@@ -2,11 +2,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* TLS 1.3 over a connected socket, by OpenSSL. Both ends prove who they are: by a key that both
- * have, as an external PSK with an ephemeral key exchange (psk_dhe_ke: who learns the key later
- * cannot read what was recorded), or by certificates of a CA that both trust.
+ * have, as an external PSK with an ephemeral key exchange (psk_dhe_ke: a key that leaks
+ * later does not reveal recorded traffic), or by certificates of a CA that both trust.
  *
  * The name of the channel is the application protocol (ALPN) of the handshake, so that the request
- * before it, which anybody on the way can change, cannot lead to another channel.
+ * before it, which can be changed on the way, cannot lead to another channel.
  *
  * The kernel's TLS is not used: kernels before 6.14 cannot change a key, which has to be changed
  * after six minutes of 3840x2160 at 60 a second (RFC 8446, 5.5). */
