@@ -54,7 +54,8 @@ GPUD_STUBS(opencl, OPENCL, "libOpenCL.so.1", "ocl-icd-libopencl1")
     F(ERR_reason_error_string) F(EVP_MD_get_type) F(EVP_sha256) F(HMAC) F(OPENSSL_init_crypto)    \
     F(OPENSSL_init_ssl) F(SSL_CIPHER_find) F(SSL_CIPHER_get_name) F(SSL_CTX_ctrl) F(SSL_CTX_free) \
     F(SSL_CTX_load_verify_locations) F(SSL_CTX_new) F(SSL_CTX_set_alpn_select_cb)                 \
-    F(SSL_CTX_set_ciphersuites) F(SSL_CTX_set_num_tickets) F(SSL_CTX_set_options)                 \
+    F(SSL_CTX_set_ciphersuites) F(SSL_CTX_set_default_passwd_cb)                                  \
+    F(SSL_CTX_set_default_passwd_cb_userdata) F(SSL_CTX_set_num_tickets) F(SSL_CTX_set_options)   \
     F(SSL_CTX_set_psk_find_session_callback) F(SSL_CTX_set_psk_use_session_callback)              \
     F(SSL_CTX_set_verify) F(SSL_CTX_use_PrivateKey_file) F(SSL_CTX_use_certificate_chain_file)    \
     F(SSL_SESSION_free) F(SSL_SESSION_new) F(SSL_SESSION_set1_master_key)                         \

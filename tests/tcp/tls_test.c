@@ -253,12 +253,13 @@ static void test_certificates(void)
 
     one = certified("expired", "ca");
     expect_refused(listener, address, &one,
-                   "the certificate of the receiver at 127.0.0.1 is refused: certificate has "
-                   "expired",
+                   "the certificate of the receiver at 127.0.0.1 is refused: it has expired by "
+                   "this host's clock",
                    "refused this end's certificate, which has expired");
     one = certified("foreign", "ca");
     expect_refused(listener, address, &one,
-                   "the certificate of the receiver at 127.0.0.1 is refused",
+                   "the certificate of the receiver at 127.0.0.1 is refused: it is not of a CA in "
+                   "the tls-ca file here",
                    "it is not of a CA in the tls-ca file there");
     one = certified("viewer", "foreign-ca"); /* does not trust the sender */
     expect_refused(listener, address, &one, "it is not of a CA in the tls-ca file there",
@@ -278,9 +279,10 @@ static void test_certificates(void)
     static const struct {
         const char *name, *of_sender, *of_receiver;
     } senders[] = {
-        {"expired", "refused this end's certificate, which has expired", "certificate has expired"},
-        {"foreign", "it is not of a CA in the tls-ca file there", "is refused: "},
-        {"other-host", "refused this end's certificate", "IP address mismatch"},
+        {"expired", "refused this end's certificate, which has expired",
+         "it has expired by this host's"},
+        {"foreign", "it is not of a CA in the tls-ca file there", "in the tls-ca file here"},
+        {"other-host", "refused this end's certificate", "its subjectAltName has to list"},
     };
     for (size_t i = 0; i < sizeof(senders) / sizeof(senders[0]); i++) {
         one = certified(senders[i].name, "ca");
@@ -313,21 +315,29 @@ static void test_files(void)
     make_all();
     struct gpud_access_rule one = certified("good", "ca");
     gpud_print(one.tls_certificate, "%s", path_of("missing.pem"));
-    expect_unusable(&one, GPUD_INVALID, "missing.pem");
+    expect_unusable(&one, GPUD_IO, "missing.pem: No such file");
     one = certified("good", "ca");
     gpud_print(one.tls_key, "%s", path_of("missing.key"));
     expect_unusable(&one, GPUD_IO, "missing.key");
     one = certified("good", "ca");
     gpud_print(one.tls_ca, "%s", path_of("missing-ca.pem"));
-    expect_unusable(&one, GPUD_INVALID, "missing-ca.pem");
+    expect_unusable(&one, GPUD_IO, "missing-ca.pem: No such file");
     one = certified("good", "ca");
     gpud_print(one.tls_key, "%s", path_of("viewer.key"));
-    expect_unusable(&one, GPUD_INVALID, "viewer.key");
+    expect_unusable(&one, GPUD_INVALID, "viewer.key is not that of the tls-certificate");
+    run("cd $XDG_RUNTIME_DIR && umask 077 && "
+        "openssl pkcs8 -topk8 -in good.key -passout pass:secret -out encrypted.key");
+    gpud_print(one.tls_key, "%s", path_of("encrypted.key"));
+    expect_unusable(&one, GPUD_INVALID, "encrypted by a pass phrase");
     gpud_print(one.tls_key, "%s", path_of(""));
     expect_unusable(&one, GPUD_INVALID, "not a regular file");
     one = certified("good", "ca");
     CHECK(chmod(one.tls_key, 0640) == 0, "chmod: %m");
     expect_unusable(&one, GPUD_NO_ACCESS, "chmod 600");
+    one = certified("good", "ca");
+    CHECK(chmod(one.tls_key, 0600) == 0, "chmod: %m");
+    gpud_print(one.tls_ca, "%s", one.tls_key);
+    expect_unusable(&one, GPUD_INVALID, "is it a PEM file?");
 }
 
 /* --- strangers -------------------------------------------------------------------------------- */

@@ -159,6 +159,33 @@ static enum gpud_status explain_alert(const struct tcp_tls *tls, int reason, con
     return gpud_fail(error, GPUD_NO_ACCESS, "TLS with %s failed: %s", tls->peer, text);
 }
 
+/* What is wrong with the other end's certificate. OpenSSL's words say what it looked for, and not
+ * what to change. */
+static const char *explain_certificate(long verified)
+{
+    switch (verified) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+        return "it has expired by this host's clock: replace it there, or set the clock here";
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        return "it is not valid yet by this host's clock: is the clock right?";
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+        return "it is for other hosts: its subjectAltName has to list the host of the address, as "
+               "DNS:name or IP:number";
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+        return "it is not of a CA in the tls-ca file here";
+    case X509_V_ERR_INVALID_PURPOSE:
+        return "its extendedKeyUsage is for another purpose: a sender needs serverAuth, a receiver "
+               "clientAuth, or neither of them a limit";
+    default:
+        return X509_verify_cert_error_string(verified);
+    }
+}
+
 /* Why a call of OpenSSL's failed, other than that it has to wait. */
 static enum gpud_status explain(const struct tcp_tls *tls, int kind, int number,
                                 struct gpud_error *error)
@@ -170,7 +197,7 @@ static enum gpud_status explain(const struct tcp_tls *tls, int kind, int number,
         last_error(text, &code);
         if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
             return gpud_fail(error, GPUD_NO_ACCESS, "the certificate of %s is refused: %s",
-                             tls->peer, X509_verify_cert_error_string(verified));
+                             tls->peer, explain_certificate(verified));
         return explain_alert(tls, ERR_GET_REASON(code), text, error);
     }
     ERR_clear_error();
@@ -228,51 +255,74 @@ static int find_psk(SSL *ssl, const unsigned char *identity, size_t size, SSL_SE
     return *session != NULL;
 }
 
-/* The private key's file has to be its owner's alone, as a key file. */
-static enum gpud_status check_private(const char *path, struct gpud_error *error)
+/* A private key's file has to be its owner's alone, as a key file. */
+static enum gpud_status check_file(const char *what, const char *path, bool is_private,
+                                   struct gpud_error *error)
 {
     struct stat st;
-    if (stat(path, &st) < 0)
-        return gpud_fail_errno(error, "cannot read the tls-key %s", path);
+    if (stat(path, &st) < 0 || access(path, R_OK) < 0)
+        return gpud_fail_errno(error, "cannot read the %s %s", what, path);
     if (!S_ISREG(st.st_mode))
         return gpud_fail(error, GPUD_INVALID,
-                         "the tls-key %s is not a regular file: give a PEM file", path);
-    if ((st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & 077)
+                         "the %s %s is not a regular file: give a PEM file", what, path);
+    if (is_private && ((st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & 077))
         return gpud_fail(error, GPUD_NO_ACCESS,
-                         "users other than its owner can use the tls-key %s (mode %04o, of user "
-                         "%u): chmod 600 %s",
-                         path, st.st_mode & 07777, st.st_uid, path);
+                         "users other than its owner can use the %s %s (mode %04o, of user %u): "
+                         "chmod 600 %s",
+                         what, path, st.st_mode & 07777, st.st_uid, path);
     return GPUD_OK;
 }
 
-static enum gpud_status load_certificates(struct tcp_tls *tls,
-                                          const struct gpud_access_rule *access,
+/* OpenSSL would ask for it on the terminal, at each connection, and keep all others waiting. */
+static int give_no_pass_phrase(char *buffer, int size, int writes, void *asked)
+{
+    *(bool *)asked = true;
+    return -1;
+}
+
+static enum gpud_status load_certificates(struct tcp_tls *tls, const struct gpud_access_rule *rule,
                                           struct gpud_error *error)
 {
     char text[GPUD_REASON_MAX];
     unsigned long code;
-    const char *file = access->tls_certificate;
-    enum gpud_status status = check_private(access->tls_key, error);
+    bool asked = false;
+    const char *what = "tls-certificate", *file = rule->tls_certificate;
+    enum gpud_status status = check_file(what, file, false, error);
+    if (status == GPUD_OK)
+        status = check_file("tls-key", rule->tls_key, true, error);
+    if (status == GPUD_OK)
+        status = check_file("tls-ca", rule->tls_ca, false, error);
     if (status != GPUD_OK)
         return status;
-    const char *what = "tls-certificate";
+    SSL_CTX_set_default_passwd_cb(tls->context, give_no_pass_phrase);
+    SSL_CTX_set_default_passwd_cb_userdata(tls->context, &asked);
     bool done = SSL_CTX_use_certificate_chain_file(tls->context, file) == 1;
     if (done) {
         what = "tls-key";
-        file = access->tls_key;
+        file = rule->tls_key;
         done = SSL_CTX_use_PrivateKey_file(tls->context, file, SSL_FILETYPE_PEM) == 1;
     }
     if (done) {
         what = "tls-ca";
-        file = access->tls_ca;
+        file = rule->tls_ca;
         done = SSL_CTX_load_verify_locations(tls->context, file, NULL) == 1;
     }
+    SSL_CTX_set_default_passwd_cb_userdata(tls->context, NULL);
     if (done) {
         SSL_CTX_set_verify(tls->context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
         return GPUD_OK;
     }
-    return gpud_fail(error, GPUD_INVALID, "the %s %s cannot be used: %s", what, file,
-                     last_error(text, &code));
+    last_error(text, &code);
+    if (asked)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the %s %s is encrypted by a pass phrase, for which nothing can ask: "
+                         "(umask 077; openssl pkey -in %s -out PATH) writes it without one",
+                         what, file, file);
+    if (ERR_GET_LIB(code) == ERR_LIB_X509 && ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH)
+        return gpud_fail(error, GPUD_INVALID, "the %s %s is not that of the tls-certificate %s",
+                         what, file, rule->tls_certificate);
+    return gpud_fail(error, GPUD_INVALID, "the %s %s cannot be used: is it a PEM file? OpenSSL: %s",
+                     what, file, text);
 }
 
 /* --- the channel's name ---------------------------------------------------------------------- */
