@@ -259,8 +259,8 @@ TEST(test_states_meanwhile)
     gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
 }
 
-/* The next info says all of these, and to gst-launch-1.0, too, the last one. */
-static void expect_info(GstHarness *harness, const gchar *one, const gchar *other)
+/* The next info says all of these, and to gst-launch-1.0, too, the last one. Its text. */
+static gchar *expect_info(GstHarness *harness, const gchar *one, const gchar *other)
 {
     g_autoptr(GstBus) bus = ends_bus(harness);
     g_autoptr(GstMessage) message = ends_wait_message(bus, GST_MESSAGE_INFO, 20);
@@ -271,9 +271,11 @@ static void expect_info(GstHarness *harness, const gchar *one, const gchar *othe
     gst_message_parse_info(message, &info, &text);
     fail_unless(strstr(info->message, one) && strstr(info->message, other), "%s", info->message);
     fail_unless(strstr(text, other) != NULL, "%s", text);
+    return g_steal_pointer(&text);
 }
 
-/* The message after a second without a sender names the path, and the active channels. */
+/* The message after a second without a sender names the path, and the active channels; of another
+ * host it names the place, and not what is sent on this one. */
 TEST(test_waiting_is_told)
 {
     g_autofree gchar *address = ends_address(), *other = ends_address();
@@ -282,7 +284,11 @@ TEST(test_waiting_is_told)
     g_autofree gchar *sending = g_strdup_printf("sending now: %s", other);
 
     ends_sink_at(other, NULL);
-    expect_info(ends_src_at(address, NULL), path, sending);
+    g_free(expect_info(ends_src_at(address, NULL), path, sending));
+
+    const gchar *there = "tcp://127.0.0.1:1/cam1";
+    g_autofree gchar *text = expect_info(ends_src_at(there, NULL), "no sender listens on", there);
+    fail_unless(strstr(text, other) == NULL && strstr(text, "now") == NULL, "%s", text);
 }
 
 /* A file's sender says so, too. */
@@ -292,7 +298,7 @@ TEST(test_waiting_sink_is_told)
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     GThread *thread = push_aside(sink);
-    expect_info(sink, ends_own(), "first receiver");
+    g_free(expect_info(sink, ends_own(), "first receiver"));
     gst_element_set_state(sink->element, GST_STATE_NULL);
     g_thread_join(thread);
 }

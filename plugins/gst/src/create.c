@@ -548,23 +548,28 @@ static gboolean must_leave(GstGpudirectSrc *self)
 /* Posted once per wait, to explain the black window to the user. */
 static void report_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
 {
-    GPtrArray *channels = channels_ask(NULL, CHANNELS_TIMEOUT, NULL);
+    const gchar *address = self->endpoint.running.address;
     g_autoptr(GString) names = g_string_new(NULL);
+    g_autoptr(GString) text = g_string_new("Waiting for a sender");
 
-    for (guint i = 0; i < channels->len; i++) {
-        const struct channel *channel = channels->pdata[i];
-        g_string_append_printf(names, "%s%s", names->len ? ", " : "", channel->address);
+    if (strstr(address, "://")) {
+        /* This host's channels would mislead, and the reason names the place. */
+        g_string_append_printf(text, ": %s.", error->reason);
+    } else {
+        GPtrArray *channels = channels_ask(NULL, CHANNELS_TIMEOUT, NULL);
+        for (guint i = 0; i < channels->len; i++) {
+            const struct channel *channel = channels->pdata[i];
+            g_string_append_printf(names, "%s%s", names->len ? ", " : "", channel->address);
+        }
+        g_ptr_array_unref(channels);
+        g_string_append_printf(text, " on \"%s\": %s; sending now: %s.", address, error->reason,
+                               names->len ? names->str : "none");
     }
-    g_ptr_array_unref(channels);
-    g_autofree gchar *text = g_strdup_printf("Waiting for a sender on \"%s\": %s; sending now: %s.",
-                                             self->endpoint.running.address, error->reason,
-                                             names->len ? names->str : "none");
     self->link.wait_reported = TRUE;
     /* The text is given twice, because gst-launch-1.0 prints only the second. */
-    GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_READ, ("%s", text), ("%s", text),
-                                  ("address", G_TYPE_STRING, self->endpoint.running.address,
-                                   "reason", G_TYPE_STRING, error->reason, "sending", G_TYPE_STRING,
-                                   names->str, NULL));
+    GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_READ, ("%s", text->str), ("%s", text->str),
+                                  ("address", G_TYPE_STRING, address, "reason", G_TYPE_STRING,
+                                   error->reason, "sending", G_TYPE_STRING, names->str, NULL));
 }
 
 /* How long create() may wait for a frame before something else is due, ns. now: monotonic. */
