@@ -127,6 +127,12 @@ static enum gpud_status read_host(const struct gpud_scheme *scheme, const char *
             memmove(zone + 1, zone + 3, (size_t)(place->host + sizeof(place->host) - zone - 3));
         if (!fits || !is_ipv6(place->host))
             return place_refuse(text, error, "the text in brackets is not an IPv6 address");
+        struct in6_addr parsed;
+        if (inet_pton(AF_INET6, place->host, &parsed) == 1 && IN6_IS_ADDR_LINKLOCAL(&parsed))
+            return place_refuse(text, error,
+                                "a link-local address needs this host's interface to that link: "
+                                "%s://[fe80::1%%eth0] (ip link)",
+                                scheme->name);
         place->family = AF_INET6;
         *rest = end + 1;
         return GPUD_OK;

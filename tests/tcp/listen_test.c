@@ -61,6 +61,11 @@ static void test_scopes(void)
         CHECK(status == GPUD_INVALID || (i == 0 && !gpud_place_to_sockaddr(&place, &address)),
               "%s is taken", wrong[i]);
     }
+    EXPECT(GPUD_INVALID, "tcp://[fe80::1%eth0]",
+           gpud_place_parse(&gpud_tcp_scheme, "tcp://[fe80::1]/cam1", &place, canonical, &e));
+    struct gpud_listener *listener;
+    EXPECT(GPUD_IO, "does not have that interface",
+           try_to_listen("tcp://[fe80::1%no-such-if]/cam1", NULL, &listener, &e));
 }
 
 /* --- ports ------------------------------------------------------------------------------------ */

@@ -366,6 +366,11 @@ static void explain_connect(struct tcp_channel *channel, int number, struct gpud
                          "(ping it)",
                          channel->where);
         break;
+    case EINVAL:
+        gpud_fail_native(why, GPUD_CLOSED, "errno", number,
+                         "cannot connect to %s: this host does not have that interface (ip link)",
+                         channel->where);
+        break;
     default:
         gpud_fail_native(why, GPUD_CLOSED, "errno", number, "cannot connect to %s: %s",
                          channel->where, strerror(number));
@@ -767,6 +772,11 @@ static enum gpud_status hub_explain(int number, const char *where, struct gpud_e
     if (number == EACCES)
         return gpud_fail_native(error, GPUD_NO_ACCESS, "errno", number,
                                 "cannot listen on %s: ports below 1024 are for root", where);
+    if (number == EINVAL)
+        return gpud_fail_native(error, GPUD_IO, "errno", number,
+                                "cannot listen on %s: this host does not have that interface (ip "
+                                "link)",
+                                where);
     errno = number;
     return gpud_fail_errno(error, "cannot listen on %s", where);
 }
