@@ -393,6 +393,23 @@ print(count, len(seen))
 """
 
 
+def narrow(cable):
+    """Over a network that carries a tenth of the pictures: the source says so; one beside it loses none by that."""
+    second = SecondCable(cable)
+    second.narrow("8mbit")
+    launch(cable.a, "sender", "videotestsrc", "is-live=true", "!",
+           "video/x-raw,format=UYVY,width=320,height=240,framerate=60/1", "!", "gpudirectsink",
+           "address=tcp://:7175/cam1", f"psk-file={KEY}")
+    receivers = [launch(cable.b, name, "gpudirectsrc", f"address=tcp://{address}:7175/cam1", f"psk-file={KEY}", "!",
+                        "fakesink", "name=seen", "silent=false", "sync=false")
+                 for name, address in (("beside", cable.a.address), ("slow", second.address))]
+    wait_for("the warning", lambda: "over the network fewer come than are sent" in tail(receivers[1], 10 ** 6))
+    beside, slow_one = (len(offsets(receiver, "seen")) for receiver in receivers)
+    print(f"{slow_one} pictures by the slow network, {beside} by the other one")
+    check(beside > 2 * slow_one, f"{beside} and {slow_one} pictures: {tail(receivers[0])}")
+    check("fewer come" not in tail(receivers[0], 10 ** 6), tail(receivers[0], 10 ** 6))
+
+
 def programs(cable):
     """Each program, once: what lists channels, the viewer, the monitor, Python, a recorder, a programme's player."""
     info, view, monitor = (os.environ[f"GPUDIRECT_{name}"] for name in ("INFO", "VIEW", "MONITOR"))
@@ -457,7 +474,7 @@ def main():
             skip(f"{program} is not installed ({package})")
     case = {"cut": cut, "killed": killed, "moves": moves, "loss": loss, "slow": slow, "paths": paths,
             "clocks": clocks, "hitless": hitless, "drift": drift,
-            "programs": programs}[sys.argv[2]]
+            "narrow": narrow, "programs": programs}[sys.argv[2]]
     with contextlib.ExitStack() as stack:
         stack.callback(folder.cleanup)
         case(stack.enter_context(netns.Cable()))

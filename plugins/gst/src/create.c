@@ -905,6 +905,31 @@ static GstFlowReturn look_at_gate(GstGpudirectSrc *self)
 
 /* --- describing the picture --------------------------------------------------------------- */
 
+/* After so many seconds in a row in each of which half as many pictures are lost as come, or more,
+ * a network is too slow: a pause of one of the ends is one such second. */
+#define WAY_SLOW_SECONDS 5
+
+/* Whether that is so now. */
+static gboolean is_way_slow(GstGpudirectSrc *self, guint64 lost, gboolean is_blocked)
+{
+    struct way *way = &self->way;
+    GstClockTime now = monotonic_now();
+    struct input_info info;
+
+    way->taken++;
+    way->lost += lost;
+    way->is_blocked |= is_blocked;
+    if (now - way->since < GST_SECOND)
+        return FALSE;
+    gboolean is_slow = way->lost > 0 && 2 * way->lost >= way->taken && !way->is_blocked;
+    guint seconds = is_slow ? way->seconds + 1 : 0;
+    *way = (struct way){.since = now, .seconds = seconds};
+    if (seconds < WAY_SLOW_SECONDS)
+        return FALSE;
+    feed_get_info(&self->feed, &info);
+    return info.encrypted[0] != '\0'; /* it crosses a network */
+}
+
 static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer)
 {
     GstClockTime interval = self->latency.interval, blocked = self->blocked_longest;
@@ -915,12 +940,24 @@ static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer
     self->feed.dropped_seen = dropped;
     self->skipped_unreported = 0;
     self->blocked_longest = 0;
+    gboolean is_blocked = GST_CLOCK_TIME_IS_VALID(interval) && blocked > interval;
+    /* Each once: further losses are in QoS messages and stats. A receiver with a policy of its own
+     * loses pictures by intention. */
+    gboolean is_reported =
+        self->loss_reported || self->endpoint.running.slow_receiver != GPUD_SLOW_DEFAULT;
+    if (!is_reported && is_way_slow(self, lost, is_blocked)) {
+        self->loss_reported = is_reported = TRUE;
+        GST_ELEMENT_WARNING(
+            self, RESOURCE, READ,
+            ("Pictures are lost, %" G_GUINT64_FORMAT " so far: over the network fewer come than "
+             "are sent. Send smaller ones or fewer of them, or use a faster network (iperf3 "
+             "measures it), and see whether one of the two hosts is too busy.",
+             self->dropped + lost),
+            (NULL));
+    }
     if (lost == 0)
         return;
-    /* Once: further losses are in QoS messages and stats. A receiver with a policy of its own loses
-     * pictures by intention. */
-    if (!self->loss_reported && GST_CLOCK_TIME_IS_VALID(interval) && blocked > interval &&
-        self->endpoint.running.slow_receiver == GPUD_SLOW_DEFAULT) {
+    if (!is_reported && is_blocked) {
         self->loss_reported = TRUE;
         GST_ELEMENT_WARNING(
             self, RESOURCE, READ,

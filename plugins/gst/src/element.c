@@ -301,6 +301,7 @@ static void reset_stream(GstGpudirectSrc *self)
     latency_reset(&self->latency, self->endpoint.running.slots, card);
     self->discont = TRUE;
     self->loss_reported = FALSE;
+    self->way = (struct way){.since = monotonic_now()};
     self->returned_at = self->blocked_longest = 0;
     g_atomic_int_set(&self->sender_live, -1);
     self->dropped = self->frames = self->skipped_unreported = 0;

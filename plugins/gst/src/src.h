@@ -667,6 +667,15 @@ struct src_follow {
     guint moves; /* from device to device since the last frame */
 };
 
+/* How many pictures are lost on the way from the sender, in the present second. The streaming
+ * thread's. */
+struct way {
+    GstClockTime since; /* monotonic */
+    guint64 taken, lost;
+    gboolean is_blocked; /* downstream takes longer than a picture lasts */
+    guint seconds;       /* in a row before this one in which the way was too slow */
+};
+
 /* Frames that are stale are skipped after connecting and after a pause. */
 struct src_beginning {
     gint resumed;            /* atomic: PLAYING again, and create() has not noticed yet */
@@ -708,10 +717,11 @@ struct _GstGpudirectSrc {
     GstClockTime returned_at;     /* when downstream got the last buffer; monotonic; 0: none yet */
     GstClockTime blocked_longest; /* that downstream took for a buffer since the last but one */
     gboolean loss_reported;       /* a warning said that pictures are lost */
-    gint sender_live;             /* atomic: as the sender says; -1: it has not said */
-    guint64 frames;               /* pushed buffers */
-    guint64 dropped;              /* frames dropped by all inputs, as QoS messages report */
-    guint64 skipped_unreported;   /* frames that are in no QoS message yet */
+    struct way way;
+    gint sender_live;           /* atomic: as the sender says; -1: it has not said */
+    guint64 frames;             /* pushed buffers */
+    guint64 dropped;            /* frames dropped by all inputs, as QoS messages report */
+    guint64 skipped_unreported; /* frames that are in no QoS message yet */
 };
 
 /* Whether an open card serves the current properties. Under the object lock. */
