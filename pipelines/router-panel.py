@@ -40,9 +40,10 @@ panel = http.server.ThreadingHTTPServer(("localhost", int(port)), Panel)
 threading.Thread(target=panel.serve_forever, daemon=True).start()
 print(f"http://localhost:{panel.server_port}/", flush=True)
 sender = None
-for frame in receiver:
-    if sender is None:
-        sender = gpudirect.Sender(output, media=frame.media, device="host", slow_receiver="drop-oldest")
-    elif sender.media != frame.media:
-        sender.configure(frame.media)
-    sender.submit(frame, pts=frame.pts)
+while True:
+    for frame in receiver:  # until the input on air ends its stream: it may begin another, or another one is chosen
+        if sender is None:
+            sender = gpudirect.Sender(output, media=frame.media, device="host", slow_receiver="drop-oldest")
+        elif sender.media != frame.media:
+            sender.configure(frame.media)
+        sender.submit(frame)

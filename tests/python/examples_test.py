@@ -69,7 +69,8 @@ print(elapsed)
             self.assertAlmostEqual(float(support.finish(child)), 90 / 30, delta=0.01)
 
     def test_router_panel(self):
-        """Buttons are pressed, and the output follows; a camera that is not there changes nothing."""
+        """Buttons are pressed, and the output follows; a camera that is not there changes nothing, one that ends its
+        stream does not end the output, and frames keep their times."""
         inputs = [f"{self.address}-{camera}" for camera in range(3)]
         senders = [gpudirect.Sender(address, media=support.RGBA, device="host", slow_receiver="drop-oldest")
                    for address in inputs[:2]]
@@ -89,8 +90,11 @@ print(elapsed)
             for number, sender in enumerate(senders):
                 with sender.acquire(timeout=DEADLINE) as frame:
                     np.asarray(frame)[:] = 50 * number
+                    frame.pts = number
             try:
-                shown = int(np.asarray(receiver.acquire(timeout=0.02))[0, 0, 0]) // 50
+                with receiver.acquire(timeout=0.02) as frame:
+                    shown = int(np.asarray(frame)[0, 0, 0]) // 50
+                    self.assertEqual(frame.pts, shown)
             except gpudirect.Timeout:
                 pass
             return shown == camera
@@ -111,6 +115,9 @@ print(elapsed)
         for _ in range(20):
             shows(1)
         self.assertTrue(shown == 1 and on_air(inputs[1]))
+        senders[1].send_eos()
+        press(inputs[0])
+        support.until("the other camera, behind the end of one", lambda: shows(0))
         with self.assertRaises(urllib.error.HTTPError):
             press("other")
 
