@@ -289,6 +289,7 @@ TEST(test_waiting_is_told)
     const gchar *there = "tcp://127.0.0.1:1/cam1";
     g_autofree gchar *text = expect_info(ends_src_at(there, NULL), "no sender listens on", there);
     fail_unless(strstr(text, other) == NULL && strstr(text, "now") == NULL, "%s", text);
+    fail_unless(g_str_has_suffix(text, "?"), "%s", text);
 }
 
 /* A file's sender says so, too. */

@@ -135,7 +135,8 @@ static void errors_post(GstElement *element, GstMessageType type, enum gpud_gst_
         code = from_system ? code_of_errno(error->native, activity) : GST_LIBRARY_ERROR_FAILED;
     }
     char *what = g_strdup_vprintf(format, arguments);
-    char *text = g_strdup_printf("%s: %s.", what, error->reason);
+    char *text = g_strdup_printf("%s: %s%s", what, error->reason,
+                                 g_str_has_suffix(error->reason, "?") ? "" : ".");
     g_free(what);
     char *detail = g_strdup_printf("status %s, %s %ld", gpud_status_string(error->status),
                                    error->origin ? error->origin : "native code", error->native);

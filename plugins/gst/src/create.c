@@ -554,7 +554,8 @@ static void report_waiting(GstGpudirectSrc *self, const struct gpud_error *error
 
     if (strstr(address, "://")) {
         /* This host's channels would mislead, and the reason names the place. */
-        g_string_append_printf(text, ": %s.", error->reason);
+        g_string_append_printf(text, ": %s%s", error->reason,
+                               g_str_has_suffix(error->reason, "?") ? "" : ".");
     } else {
         GPtrArray *channels = channels_ask(NULL, CHANNELS_TIMEOUT, NULL);
         for (guint i = 0; i < channels->len; i++) {
