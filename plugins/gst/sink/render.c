@@ -637,7 +637,8 @@ static void fill_head(GstGpudirectSink *self, struct wire_head *head)
     head->drops = gst_gpudirect_sink_policy(self) != GPUD_SLOW_BLOCK;
     head->live = g_atomic_int_get(&self->live) == TRUE;
     head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
-    head->monotonic = endpoint_get_clock(&self->endpoint, &name) == CLOCK_KIND_MONOTONIC;
+    enum clock_kind kind = endpoint_get_clock(&self->endpoint, &name);
+    head->monotonic = kind == CLOCK_KIND_MONOTONIC ? clock_monotonic_id() : 0;
     head->clock = name.id;
     g_autoptr(GstClock) clock = name.id ? gst_element_get_clock(GST_ELEMENT(self)) : NULL;
     head->sent = clock ? gst_clock_get_time(clock) : GST_CLOCK_TIME_NONE;

@@ -186,8 +186,7 @@ static gboolean has_clock(const struct pair_clock *clock)
     return clock->monotonic || clock->name;
 }
 
-enum pair_match pair_match_of(const struct pair_clock *main, const struct pair_clock *backup,
-                              gboolean same_host)
+enum pair_match pair_match_of(const struct pair_clock *main, const struct pair_clock *backup)
 {
     if (!main->known && !backup->known)
         return PAIR_MATCH_NONE;
@@ -198,23 +197,9 @@ enum pair_match pair_match_of(const struct pair_clock *main, const struct pair_c
         return PAIR_MATCH_PTS;
     if (a->name && a->name == b->name)
         return PAIR_MATCH_CLOCK;
-    if (a->monotonic && b->monotonic && (a == b || same_host))
+    if (a->monotonic && a->monotonic == b->monotonic)
         return PAIR_MATCH_MONOTONIC;
     return PAIR_MATCH_APART;
-}
-
-gboolean pair_addresses_share_host(const gchar *main, const gchar *backup)
-{
-    const gchar *host = gpud_address_get_host(main);
-
-    if (!host != !gpud_address_get_host(backup))
-        return FALSE;
-    if (!host)
-        return TRUE;
-    /* Up to the port and the channel's name. */
-    const gchar *end = strrchr(host, ':');
-    gsize length = end ? (gsize)(end - main) + 1 : strlen(main);
-    return strncmp(main, backup, length) == 0;
 }
 
 /* === pair ==================================================================================== */
@@ -231,7 +216,6 @@ struct pair_input {
     struct link_input link; /* first */
     struct gpud_group *group;
     const gint *preferred; /* atomic; the element's property */
-    gboolean same_host;
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void (*on_notice)(void *user, const gchar *text);
     void *user;
@@ -275,7 +259,7 @@ static uint64_t time_of(void *user, uint32_t member, const struct gpud_frame_inf
     g_mutex_lock(&pair->lock);
     pair->clocks[member] = (struct pair_clock){
         .known = TRUE, .live = head.live, .monotonic = head.monotonic, .name = head.clock};
-    pair->match = pair_match_of(&pair->clocks[0], &pair->clocks[1], pair->same_host);
+    pair->match = pair_match_of(&pair->clocks[0], &pair->clocks[1]);
     enum pair_match match = pair->match;
     pair->refused |= match == PAIR_MATCH_APART;
     gboolean chosen = match != PAIR_MATCH_APART || member == pair->chosen;
@@ -353,7 +337,6 @@ static enum gpud_status pair_open(const struct input_params *params, struct inpu
     pair->link.parent.ops = &pair_input_ops;
     pair->preferred = params->preferred;
     pair->chosen = (guint)g_atomic_int_get(params->preferred);
-    pair->same_host = pair_addresses_share_host(addresses[0], addresses[1]);
     pair->on_event = params->on_event;
     pair->on_notice = params->on_notice;
     pair->user = params->user;
@@ -576,7 +559,7 @@ static const gchar *pair_get_active(struct input *input)
 
 const struct input_ops pair_input_ops = {
     .kind = INPUT_PAIR,
-    .what = "the senders",
+    .what = "the pair of senders",
     .open = pair_open,
     .close = pair_close,
     .acquire = pair_acquire,

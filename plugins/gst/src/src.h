@@ -911,15 +911,10 @@ enum pair_match {
 
 /* What a sender's frames say of its clock. */
 struct pair_clock {
-    gboolean known, live, monotonic;
-    guint64 name; /* 0: it has none */
+    gboolean known, live;
+    guint64 monotonic, name; /* as in struct wire_head */
 };
 
-/* same_host: both senders are on one host. */
-enum pair_match pair_match_of(const struct pair_clock *main, const struct pair_clock *backup,
-                              gboolean same_host);
-
-/* Whether two addresses are of one host. */
-gboolean pair_addresses_share_host(const gchar *main, const gchar *backup);
+enum pair_match pair_match_of(const struct pair_clock *main, const struct pair_clock *backup);
 
 #endif

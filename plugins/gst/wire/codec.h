@@ -199,6 +199,10 @@ enum clock_kind {
 /* NULL: OTHER. */
 enum clock_kind clock_kind_of(GstClock *clock);
 
+/* Of this process's CLOCK_MONOTONIC: equal in all processes of the host that read the same,
+ * whatever addresses they are reached by. */
+guint64 clock_monotonic_id(void);
+
 #define CLOCK_NAME_MAX 128
 
 struct clock_name {
@@ -368,7 +372,7 @@ GstStructure *unpack_structure(struct unpack *unpack);
 struct wire_head {
     gboolean drops;         /* the sender does not wait for slow receivers */
     gboolean live;          /* its frames are produced in real time */
-    gboolean monotonic;     /* its clock is its host's monotonic one */
+    guint64 monotonic;      /* its clock is the monotonic one of this id; 0: it is another */
     guint64 clock;          /* it has a name: clock_name.id; 0: none */
     GstClockTime base_time; /* the sender's; 0: of a clock that is not known here */
     GstClockTime sent;      /* when this was sent, by a clock with a name; else NONE */

@@ -43,6 +43,34 @@ static gboolean is_local(const gchar *address)
     return IN6_IS_ADDR_LOOPBACK(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_LINKLOCAL(&v6);
 }
 
+/* FNV-1a, never 0. It need not resist attacks: a peer that lies could as well claim the name. */
+static guint64 hash_of(const gchar *text)
+{
+    guint64 hash = G_GUINT64_CONSTANT(14695981039346656037);
+
+    for (const gchar *c = text; *c; c++)
+        hash = (hash ^ (guint8)*c) * G_GUINT64_CONSTANT(1099511628211);
+    return MAX(hash, 1);
+}
+
+guint64 clock_monotonic_id(void)
+{
+    static gsize once;
+    static guint64 id;
+
+    if (g_once_init_enter(&once)) {
+        g_autofree gchar *host = NULL, *container = NULL, *both = NULL;
+        /* Where there is no /proc another process's is another clock. */
+        if (!g_file_get_contents("/proc/sys/kernel/random/boot_id", &host, NULL, NULL))
+            host = g_uuid_string_random();
+        container = g_file_read_link("/proc/self/ns/time", NULL); /* NULL: there is one */
+        both = g_strconcat(host, container, NULL);
+        id = hash_of(both);
+        g_once_init_leave(&once, 1);
+    }
+    return id;
+}
+
 /* Sets no name if it is too long. */
 G_GNUC_PRINTF(3, 4)
 
@@ -58,11 +86,7 @@ static void set_name(struct clock_name *name, gboolean local, const gchar *forma
         name->text[0] = '\0';
         return;
     }
-    /* FNV-1a. It need not resist attacks: a peer that lies could as well claim the name. */
-    guint64 hash = G_GUINT64_CONSTANT(14695981039346656037);
-    for (const gchar *c = name->text; *c; c++)
-        hash = (hash ^ (guint8)*c) * G_GUINT64_CONSTANT(1099511628211);
-    name->id = MAX(hash, 1);
+    name->id = hash_of(name->text);
     name->local = local;
 }
 
@@ -477,8 +501,8 @@ void timeline_segment(const struct timeline *line, gint64 mapped, GstClockTime s
 }
 
 /* === timing ================================================================================== */
-/*     head  = u8 version, u8 flags, u64 base time, and with a clock that has a name: u64 its id,
- *             u64 the time by it
+/*     head  = u8 version, u8 flags, u64 base time; with a monotonic clock: u64 whose it is; with a
+ *             clock that has a name: u64 its id, u64 the time by it
  *     flags = 1: the clock is the monotonic one
  *             2: slow receivers lose frames
  *             4: the stream is live
@@ -486,7 +510,7 @@ void timeline_segment(const struct timeline *line, gint64 mapped, GstClockTime s
 
 /* GStreamer computes in gint64: nothing later is a time. */
 #define TIME_MAX ((GstClockTime)G_MAXINT64)
-#define HEAD_VERSION 2
+#define HEAD_VERSION 3
 #define HEAD_MONOTONIC 1
 #define HEAD_DROPS 2
 #define HEAD_LIVE 4
@@ -508,6 +532,8 @@ void wire_head_pack(struct pack *pack, const struct wire_head *head)
             (uint8_t)((head->monotonic ? HEAD_MONOTONIC : 0) | (head->drops ? HEAD_DROPS : 0) |
                       (head->live ? HEAD_LIVE : 0) | (head->clock ? HEAD_NAMED : 0)));
     pack_u64(pack, head->base_time);
+    if (head->monotonic)
+        pack_u64(pack, head->monotonic);
     if (!head->clock)
         return;
     pack_u64(pack, head->clock);
@@ -520,10 +546,11 @@ gboolean wire_head_unpack(struct unpack *unpack, struct wire_head *head)
     uint8_t version = unpack_u8(unpack), flags = unpack_u8(unpack);
 
     *head = none;
-    head->monotonic = (flags & HEAD_MONOTONIC) != 0;
     head->drops = (flags & HEAD_DROPS) != 0;
     head->live = (flags & HEAD_LIVE) != 0;
     head->run = unpack_u64(unpack);
+    if (flags & HEAD_MONOTONIC)
+        head->monotonic = unpack_u64(unpack);
     if (flags & HEAD_NAMED) {
         head->clock = unpack_u64(unpack);
         head->sent = wire_time(unpack_u64(unpack));
