@@ -340,6 +340,20 @@ TEST(test_properties_while_playing)
 
     gst_util_set_object_arg(G_OBJECT(ends_element(ends[0])), "slow-receiver", "drop-newest");
     ends_check_stat(ends_element(ends[0]), "slow-receiver", "drop-newest");
+
+    /* A sink has its address from READY on, a source from PAUSED on. */
+    for (guint e = 0; e < G_N_ELEMENTS(ends); e++) {
+        GstElement *element = ends_element(ends[e]);
+        g_autoptr(GstBus) bus = ends_bus(ends[e]);
+        gst_element_set_state(element, GST_STATE_READY);
+        g_object_set(element, "address", "another", NULL);
+        g_autoptr(GstMessage) message = gst_bus_pop_filtered(bus, GST_MESSAGE_WARNING);
+        g_autoptr(GError) warning = NULL;
+        if (message)
+            gst_message_parse_warning(message, &warning, NULL);
+        fail_unless(e == 0 ? warning && strstr(warning->message, "in the state NULL.") : !warning,
+                    "%s", warning ? warning->message : "nothing is said");
+    }
 }
 
 ENDS_MAIN(30)

@@ -318,10 +318,10 @@ gboolean settings_check(GstElement *element, const struct settings *settings)
 
 void settings_refuse(GstElement *element, const GParamSpec *pspec)
 {
+    /* A GstBaseSink starts on its way to READY, a GstBaseSrc on its way to PAUSED. */
     GST_ELEMENT_WARNING(element, RESOURCE, SETTINGS,
-                        ("The property %s was not changed: it can be set only in the states NULL "
-                         "and READY.",
-                         pspec->name),
+                        ("The property %s was not changed: it can be set only in the state%s.",
+                         pspec->name, GST_IS_BASE_SINK(element) ? " NULL" : "s NULL and READY"),
                         (NULL));
 }
 
