@@ -425,7 +425,15 @@ def programs(cable):
         done = cable.b.run(info, "--json", "--channels", f"tcp://{cable.a.address}:7175/")
         return done.returncode == 0 and f'"{at}/audio"' in done.stdout and f'"{at}"' in done.stdout
     wait_for("gpudirect-info lists both streams", listed)
+    said = cable.b.run(info, "--channels", at).stdout
+    check("its host tells its name only" in said, said)
     print("gpudirect-info lists both streams of the port")
+    launch(cable.a, "open", "videotestsrc", "is-live=true", "!", "gpudirectsink", "address=tcp://:7176/open",
+           "allow-unauthenticated=true")
+    at_open = f"tcp://{cable.a.address}:7176/open"
+    wait_for("an answer of one without a key", lambda: cable.b.run(info, "--channels", at_open).returncode == 0)
+    said = " ".join(cable.b.run(info, "--channels", at_open).stdout.split())
+    check(f"gst-launch-1.0 on {cable.a.address}, on host" in said, said)
 
     if view:
         picture = os.path.join(folder.name, "cam1.png")

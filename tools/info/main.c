@@ -89,7 +89,13 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
     if (info->dropped)
         g_string_append_printf(line, ", %" PRIu64 " dropped for slow receivers", info->dropped);
     g_string_append(line, "; ");
-    append_process(line, info->pid, info->name[0] ? info->name : info->program, "");
+    const char *place = info->pid > 0 ? NULL : gpud_address_get_host(info->address);
+    char *host = g_strndup(place ? place : "", place ? strcspn(place, "/") : 0);
+    char *port = strrchr(host, ':');
+    if (port && !strchr(port, ']'))
+        *port = '\0';
+    append_process(line, info->pid, info->name[0] ? info->name : info->program, host);
+    g_free(host);
     if (known)
         g_string_append_printf(line, " of %s", known->pw_name);
     else if (foreign)
@@ -216,7 +222,7 @@ static void print_nothing(const struct options *options,
         return;
     }
     printf("No sender: there is no channel in %s\n", search->directory);
-    if (!options->folders)
+    if (!options->folders && !options->network)
         info_print_wrapped(
             0,
             "Not seen from here: senders %sin other containers, with another "

@@ -14,6 +14,9 @@
 
 /* === query =================================================================================== */
 
+/* What a host without the sender's key learns of its channels. */
+static const char name_only[] = "its host tells its name only: ask there";
+
 static void query_fail(struct gpud_query *query, const char *reason)
 {
     query->state = GPUD_QUERY_FAILED;
@@ -52,7 +55,7 @@ void gpud_query_call(struct gpud_query *query)
     struct gpud_peer peer;
     enum gpud_status status = gpud_channel_ask(&query->address, &query->channel, &peer, &error);
     query->pid = peer.pid;
-    query->user = status == GPUD_OK ? (int64_t)peer.uid : -1;
+    query->user = status == GPUD_OK && peer.uid != (uid_t)-1 ? (int64_t)peer.uid : -1;
     if (status == GPUD_AGAIN) {
         if (gpud_process_is_stopped(query->pid))
             fail_silent(query);
@@ -122,7 +125,9 @@ void gpud_query_read(struct gpud_query *query)
                       "hung up without an answer: it is ending, or is of a release that does not "
                       "answer queries");
         }
-        if (status != GPUD_OK) {
+        if (status == GPUD_NO_ACCESS && gpud_address_get_host(query->address.text)) {
+            query_fail(query, name_only); /* the sender has a key, which questions do not give */
+        } else if (status != GPUD_OK) {
             query_fail(query, error.reason);
         } else if (query->link_count == query->report.links) {
             query->state = GPUD_QUERY_ANSWERED;
@@ -323,7 +328,7 @@ static enum gpud_status call_port(struct gpud_channel_list *channels, const char
         }
         query->address = found[i];
         query->user = -1;
-        query_fail(query, "its host tells its name only: ask there");
+        query_fail(query, name_only);
         give_place(channels, query);
     }
     free(found);
