@@ -541,16 +541,15 @@ TEST(test_match, .only_if = &pure)
 /* A live pipeline with a sink on each of two networks: one host, by two addresses. */
 TEST(test_two_networks, .only_if = &pure)
 {
-    guint16 port = (guint16)(20000 + getpid() % 10000);
+    g_autofree gchar *first = ends_host(0), *second = ends_host(1);
     g_autoptr(EndsPipeline) sender =
         ends_pipeline("videotestsrc is-live=true ! " CAPS_SMALL " ! tee name=t "
-                      "t. ! queue ! gpudirectsink address=tcp://127.0.0.1:%u/main "
-                      "t. ! queue ! gpudirectsink address=tcp://127.0.0.2:%u/backup",
-                      port, port);
-    g_autoptr(EndsPipeline) receiver =
-        ends_pipeline("gpudirectsrc name=src address=tcp://127.0.0.1:%u/main "
-                      "backup-address=tcp://127.0.0.2:%u/backup ! fakesink",
-                      port, port);
+                      "t. ! queue ! gpudirectsink address=tcp://%s/main "
+                      "t. ! queue ! gpudirectsink address=tcp://%s/backup",
+                      first, second);
+    g_autoptr(EndsPipeline) receiver = ends_pipeline("gpudirectsrc name=src address=tcp://%s/main "
+                                                     "backup-address=tcp://%s/backup ! fakesink",
+                                                     first, second);
 
     ends_play(sender);
     ends_play(receiver);

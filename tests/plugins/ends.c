@@ -54,6 +54,14 @@ int ends_run_tests(guint seconds)
     return gst_check_run_suite(suite, g_get_prgname(), __FILE__);
 }
 
+gchar *ends_host(guint network)
+{
+    guint pid = (guint)getpid();
+
+    return g_strdup_printf("127.%u.%u.%u", 32 + 2 * (pid >> 16 & 15) + network, pid >> 8 & 255,
+                           pid & 255);
+}
+
 gchar *ends_address(void)
 {
     static gint count;

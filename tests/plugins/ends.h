@@ -68,6 +68,9 @@ void ends_init_environment(void);
  * (rdma://127.0.0.1:7174), one behind that. Free it. */
 gchar *ends_address(void);
 
+/* An address of this host that no other process has, one of two networks (0, 1); g_free it. */
+gchar *ends_host(guint network);
+
 /* The one that is the test's own. */
 const gchar *ends_own(void);
 
