@@ -9,6 +9,8 @@
 
 #include "support/encode.h"
 
+#include <glib/gstdio.h>
+
 static struct hostile hostile;
 
 /* The receiver's next HELLO, unanswered. A waiting receiver also queries channels, over separate
@@ -244,6 +246,43 @@ TEST(test_error_is_asked_for, .times = G_N_ELEMENTS(cases))
     expect_complaint(cases[__i__].waited_for ? GST_MESSAGE_WARNING : GST_MESSAGE_ERROR,
                      cases[__i__].says);
     hostile_close(&hostile);
+}
+
+static void write_key(const gchar *path)
+{
+    fail_unless(g_file_set_contents_full(path, "sixteen bytes or more", -1,
+                                         G_FILE_SET_CONTENTS_CONSISTENT, 0600, NULL));
+}
+
+/* A key file that is not there while the sender is restarted, and comes back. */
+TEST(test_replaced_key)
+{
+    g_autofree gchar *host = ends_host(0);
+    g_autofree gchar *here = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "here", NULL);
+    g_autofree gchar *there = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "there", NULL);
+
+    write_key(here);
+    write_key(there);
+    g_autoptr(EndsPipeline) sender =
+        ends_pipeline("videotestsrc is-live=true ! " CAPS_SMALL
+                      " ! gpudirectsink address=tcp://%s/cam psk-file=%s",
+                      host, there);
+    g_autoptr(EndsPipeline) receiver = ends_pipeline(
+        "gpudirectsrc name=src address=tcp://%s/cam psk-file=%s ! fakesink", host, here);
+    GstElement *src = ends_in(receiver, "src");
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
+    ends_play(sender);
+    ends_play(receiver);
+    ENDS_UNTIL(20, ends_stat_of(src, "frames") > 0);
+    fail_unless(g_unlink(here) == 0);
+    gst_element_set_state(sender, GST_STATE_NULL);
+    ends_play(sender);
+    ends_expect(bus, GST_MESSAGE_WARNING, 20, "The sender is lost");
+    ends_expect(bus, GST_MESSAGE_WARNING | GST_MESSAGE_ERROR, 20, "there is no key file");
+    guint64 before = ends_stat_of(src, "frames");
+    write_key(here);
+    ENDS_UNTIL(20, ends_stat_of(src, "frames") > before);
+    ends_fail_on_errors(receiver);
 }
 
 ENDS_MAIN(60)

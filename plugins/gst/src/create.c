@@ -762,11 +762,14 @@ static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error 
 
 /* Whether a sender that refuses this receiver, or is unusable, is treated as lost: another one may
  * follow, or the same one with another format. A receiver that requires a direct route, and never
- * had one here, gets an error. */
+ * had one here, gets an error; so does one whose key or certificate never was of use. Once it was,
+ * the file is being replaced. */
 static gboolean may_follow_refusal(GstGpudirectSrc *self, enum gpud_status status)
 {
+    gboolean by_file = (status == GPUD_INVALID || status == GPUD_IO) && self->frames > 0;
+
     if (self->feed.input->ops != &link_input_ops ||
-        (status != GPUD_UNSUPPORTED && status != GPUD_NO_ACCESS))
+        (status != GPUD_UNSUPPORTED && status != GPUD_NO_ACCESS && !by_file))
         return FALSE;
     if (status == GPUD_UNSUPPORTED && self->endpoint.running.require_direct && self->frames == 0)
         return FALSE;
