@@ -10,6 +10,9 @@
 #include "support/encode.h"
 
 #include <glib/gstdio.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static struct hostile hostile;
 
@@ -283,6 +286,24 @@ TEST(test_replaced_key)
     write_key(here);
     ENDS_UNTIL(20, ends_stat_of(src, "frames") > before);
     ends_fail_on_errors(receiver);
+}
+
+/* A host that takes the connection and says nothing, as one that is behind a firewall. */
+TEST(test_silent_host)
+{
+    struct sockaddr_in bound = {.sin_family = AF_INET};
+    socklen_t size = sizeof(bound);
+    bound.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    fail_unless(bind(fd, (const struct sockaddr *)&bound, size) == 0 && listen(fd, 1) == 0 &&
+                getsockname(fd, (struct sockaddr *)&bound, &size) == 0);
+    g_autoptr(EndsPipeline) receiver = ends_pipeline(
+        "gpudirectsrc address=tcp://127.0.0.1:%u/cam ! fakesink", ntohs(bound.sin_port));
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
+    ends_play(receiver);
+    ends_expect(bus, GST_MESSAGE_INFO, 20, "does a firewall drop");
+    close(fd);
 }
 
 ENDS_MAIN(60)

@@ -10,6 +10,7 @@
 #include "stream/shared/shared.h"
 
 #include <fcntl.h>
+#include <gpudirect/channel.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -671,7 +672,10 @@ static enum gpud_status timed_out(const struct gpud_receiver *receiver, struct g
         return gpud_fail(error, GPUD_TIMEOUT, "no sender listens on %s%s%s",
                          receiver->address.place, hint[0] ? "; " : "", hint);
     case GPUD_RECEIVER_CONNECTING:
-        return gpud_fail(error, GPUD_TIMEOUT, "%s has not answered yet", receiver->address.place);
+        return gpud_fail(error, GPUD_TIMEOUT, "%s has not answered yet%s", receiver->address.place,
+                         gpud_address_get_host(receiver->address.text)
+                             ? ": is its host up, and does a firewall drop what comes to the port?"
+                             : "");
     case GPUD_RECEIVER_STREAMING:
         return gpud_fail(error, GPUD_TIMEOUT, "connected to %s, but no frame came",
                          receiver->peer.name);

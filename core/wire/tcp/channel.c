@@ -363,7 +363,7 @@ static void explain_connect(struct tcp_channel *channel, int number, struct gpud
     case ETIMEDOUT:
         gpud_fail_native(why, GPUD_CLOSED, "errno", number,
                          "cannot connect to %s: no host has this address, or the host is down "
-                         "(ping it)",
+                         "(ping it), or a firewall drops what comes to the port",
                          channel->where);
         break;
     case EINVAL:
