@@ -394,7 +394,8 @@ print(count, len(seen))
 
 
 def narrow(cable):
-    """Over a network that carries a tenth of the pictures: the source says so; one beside it loses none by that."""
+    """Over a network that carries a tenth of the pictures: the source says so; one beside it loses none by that. And
+    over one that carries none within the time for the test of a link."""
     second = SecondCable(cable)
     second.narrow("8mbit")
     launch(cable.a, "sender", "videotestsrc", "is-live=true", "!",
@@ -408,6 +409,12 @@ def narrow(cable):
     print(f"{slow_one} pictures by the slow network, {beside} by the other one")
     check(beside > 2 * slow_one, f"{beside} and {slow_one} pictures: {tail(receivers[0])}")
     check("fewer come" not in tail(receivers[0], 10 ** 6), tail(receivers[0], 10 ** 6))
+    launch(cable.a, "large", "videotestsrc", "is-live=true", "!",
+           "video/x-raw,format=RGBA,width=3840,height=2160,framerate=5/1", "!", "gpudirectsink",
+           "address=tcp://:7176/large", f"psk-file={KEY}")
+    none = launch(cable.b, "none", "gpudirectsrc", f"address=tcp://{second.address}:7176/large", f"psk-file={KEY}", "!",
+                  "fakesink")
+    wait_for("the reason", lambda: "too slow for frames of 33.2 MB" in tail(none, 10 ** 6))
 
 
 def programs(cable):

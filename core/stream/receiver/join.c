@@ -10,6 +10,7 @@
 #include "route/route.h"
 #include "stream/shared/shared.h"
 
+#include <gpudirect/channel.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1253,9 +1254,20 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
     else
         status = read_message(receiver, error);
     if (status == GPUD_AGAIN && receiver->state != GPUD_RECEIVER_TESTING &&
-        gpud_now() >= receiver->deadline)
-        status = gpud_fail(error, GPUD_PEER,
-                           "the sender does not answer: is it stopped, or no gpudirect sender?");
+        gpud_now() >= receiver->deadline) {
+        /* Between hosts the message follows the test frame on the same way. */
+        if (receiver->state == GPUD_RECEIVER_CANARY && receiver->session &&
+            gpud_address_get_host(receiver->address.text))
+            status = gpud_fail(error, GPUD_PEER,
+                               "the test frame did not arrive within %d s: the network is too slow "
+                               "for frames of %.1f MB, or the sender is stopped",
+                               (int)(GPUD_IMPORT_DEADLINE / GPUD_SEC),
+                               (double)receiver->session->layout.size / 1e6);
+        else
+            status =
+                gpud_fail(error, GPUD_PEER,
+                          "the sender does not answer: is it stopped, or no gpudirect sender?");
+    }
     if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED) {
         receiver->failure = *error;
         gpud_receiver_disconnect(receiver, gpud_receiver_retry_in(receiver, status), error->reason);
