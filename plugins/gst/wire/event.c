@@ -346,6 +346,8 @@ uint32_t frame_flags_from_buffer(GstBuffer *buffer)
 
 void frame_flags_to_buffer(uint32_t flags, GstBuffer *buffer)
 {
+    if (flags & GPUD_FRAME_DELTA) /* a program has no other flag for it */
+        GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_DELTA_UNIT);
     for (guint i = 0; flags && i < G_N_ELEMENTS(table); i++) {
         if (flags & table[i].frame)
             GST_BUFFER_FLAG_SET(buffer, table[i].buffer);
