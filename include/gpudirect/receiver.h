@@ -313,10 +313,11 @@ GPUD_API void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t
 
 /** Changes to another sender without an interruption. Calls of gpud_receiver_acquire()
  * connect to the new sender beside the old one, whose frames they return meanwhile. When the new
- * sender's first frame is here, they return those of the old one that were there before it, then
- * that frame (GPUD_FRAME_DISCONTINUITY), and none of the old sender any more; so the two join with
- * a gap or an overlap of one frame at most, if the application takes frames as they come. Frames of
- * the old sender that are still held stay valid. GPUD_EVENT_SWITCHED tells the outcome.
+ * sender's first frame is here (of several the newest, of data the first), they return those of the
+ * old one that were there before it, then that frame (GPUD_FRAME_DISCONTINUITY), and none of the
+ * old sender any more; so the two join with a gap or an overlap of one frame at most, if the
+ * application takes frames as they come. Frames of the old sender that are still held stay valid.
+ * GPUD_EVENT_SWITCHED tells the outcome.
  *
  * The new link has what the receiver was made with: the device, slots, policy, route, access; with
  * `alloc`, memory is asked for while that of the old link is in use. The descriptor stays the same,

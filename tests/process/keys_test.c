@@ -338,6 +338,40 @@ static void test_switch(void)
     close_scene();
 }
 
+/* Packets of one time: none of those that the other sender has sent its receiver is passed over. */
+static void test_switch_to_packets(void)
+{
+    struct gpud_media packets = media;
+    char address[120];
+    open_scene(GPUD_SLOW_DROP_OLDEST);
+    snprintf(address, sizeof(address), "%s", peer_address("keys2"));
+    struct gpud_sender *first = scene.sender,
+                       *second = NEW_SENDER(scene.contexts[0], .address = address,
+                                            .psk_file = peer_key(), .slots = SLOTS);
+    packets.kind = GPUD_MEDIA_ANCILLARY;
+    WORKS(gpud_sender_configure(first, &packets, &e));
+    WORKS(gpud_sender_configure(second, &packets, &e));
+    connect_receiver();
+    send_frames("K");
+    take_until(1);
+    WORKS(gpud_receiver_switch(
+        scene.receiver, WITH_SIZE(gpud_switch_params, .address = address, .psk_file = peer_key()),
+        &e));
+    int64_t deadline = gpud_deadline(DEADLINE);
+    while (INFO(sender, second).receivers == 0) {
+        CHECK(gpud_now() < deadline, "no connection");
+        CHECK(!take(GPUD_MSEC), "a frame that was not sent");
+    }
+    scene.sender = second;
+    send_frames("KKK");
+    for (uint64_t number = 2; number <= 4; number++) {
+        take_until(number);
+        CHECK_EQUAL(scene.last, number);
+    }
+    gpud_sender_destroy(&first);
+    close_scene();
+}
+
 int main(int argc, char **argv)
 {
     copies_install_if_asked();
@@ -359,6 +393,8 @@ int main(int argc, char **argv)
     test_requests();
     SAY("a switch to another sender begins with a key frame of its");
     test_switch();
+    SAY("and with the first packet");
+    test_switch_to_packets();
     runtime_done();
     return 0;
 }

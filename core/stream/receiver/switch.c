@@ -344,9 +344,14 @@ static bool may_come(enum gpud_status status)
            status == GPUD_CLOSED;
 }
 
+/* Of data, those after the first frame may depend on it, or be of its time. */
+static bool begins_with_first(const struct gpud_receiver *to)
+{
+    return to->kind == GPUD_MEDIA_DATA || to->kind == GPUD_MEDIA_ANCILLARY;
+}
+
 /* The new link's next steps, until its newest frame is here (GPUD_OK): what waits for others, or
- * for this thread, must not make the new stream begin behind the old one. Of data, the first frame:
- * those after it may depend on it. */
+ * for this thread, must not make the new stream begin behind the old one. */
 static enum gpud_status step_new(struct gpud_switch *own, struct gpud_error *why)
 {
     enum gpud_status status = GPUD_OK;
@@ -354,7 +359,7 @@ static enum gpud_status step_new(struct gpud_switch *own, struct gpud_error *why
     for (int steps = 0; steps < STEPS_A_CALL; steps++) {
         enum gpud_receiver_state before = own->to->state;
         struct gpud_frame *frame = NULL;
-        if (own->first && own->to->kind == GPUD_MEDIA_DATA)
+        if (own->first && begins_with_first(own->to))
             break;
         if (before == GPUD_RECEIVER_STREAMING && gpud_channel_is_dead(own->to->channel))
             own->to->unread = true; /* an acquire that does not wait does not look */
