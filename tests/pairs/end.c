@@ -18,18 +18,22 @@ struct end {
 };
 
 /* Each gives GPUD_OK, or a failure that end_reason() explains. */
-struct end *end_new(const char *address, int policy, bool sends, bool by_lines);
+struct end *end_new(const char *address, const char *psk_file, int policy, bool sends,
+                    bool by_lines);
 const char *end_reason(const struct end *end);
 int end_configure(struct end *end, const char *media);
-int end_wait(struct end *end);
+uint32_t end_receivers(struct end *end);
+int end_switch(struct end *end, const char *address, const char *psk_file);
+bool end_receives_from(struct end *end, const char *address);
 int end_push(struct end *end, const void *data, size_t size, bool is_block, uint64_t number,
-             uint64_t pts, uint64_t duration, uint32_t rows);
+             uint64_t pts, uint64_t duration, uint32_t flags, uint32_t rows);
 int end_stop(struct end *end);
-int end_take(struct end *end, void *data, size_t *size, uint64_t *pts);
+int end_take(struct end *end, void *data, size_t *size, uint64_t *pts, uint32_t *flags);
 uint64_t end_dropped(struct end *end);
 void end_free(struct end *end);
 
-struct end *end_new(const char *address, int policy, bool sends, bool by_lines)
+struct end *end_new(const char *address, const char *psk_file, int policy, bool sends,
+                    bool by_lines)
 {
     struct end *end = calloc(1, sizeof(*end));
     struct gpud_sender_params sending = GPUD_PARAMS_INIT(sending);
@@ -38,6 +42,7 @@ struct end *end_new(const char *address, int policy, bool sends, bool by_lines)
     if (!end)
         abort();
     sending.address = receiving.address = address;
+    sending.psk_file = receiving.psk_file = psk_file;
     sending.slow_receiver = (enum gpud_slow_receiver)policy;
     receiving.by_lines = end->by_lines = by_lines;
     if (gpud_context_create(NULL, &end->context, &end->error) == GPUD_OK && sends)
@@ -60,13 +65,33 @@ int end_configure(struct end *end, const char *text)
     return status ? status : gpud_sender_configure(end->sender, &media, &end->error);
 }
 
-int end_wait(struct end *end)
+uint32_t end_receivers(struct end *end)
 {
-    return gpud_sender_wait(end->sender, 1, TIMEOUT, &end->error);
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+
+    gpud_sender_get_info(end->sender, &info);
+    return info.receivers;
+}
+
+int end_switch(struct end *end, const char *address, const char *psk_file)
+{
+    struct gpud_switch_params params = GPUD_PARAMS_INIT(params);
+
+    params.address = address;
+    params.psk_file = psk_file;
+    return gpud_receiver_switch(end->receiver, &params, &end->error);
+}
+
+bool end_receives_from(struct end *end, const char *address)
+{
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+
+    gpud_receiver_get_info(end->receiver, &info);
+    return strcmp(info.address, address) == 0;
 }
 
 int end_push(struct end *end, const void *data, size_t size, bool is_block, uint64_t number,
-             uint64_t pts, uint64_t duration, uint32_t rows)
+             uint64_t pts, uint64_t duration, uint32_t flags, uint32_t rows)
 {
     struct gpud_error *error = &end->error;
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
@@ -81,6 +106,7 @@ int end_push(struct end *end, const void *data, size_t size, bool is_block, uint
         info.dts_ns = GPUD_TIME_NONE;
         info.duration_ns = duration;
         info.offset = number;
+        info.flags = flags;
         status = gpud_frame_set_info(frame, &info, error);
     }
     if (!status)
@@ -105,7 +131,7 @@ int end_stop(struct end *end)
     return gpud_sender_send_eos(end->sender, &end->error);
 }
 
-int end_take(struct end *end, void *data, size_t *size, uint64_t *pts)
+int end_take(struct end *end, void *data, size_t *size, uint64_t *pts, uint32_t *flags)
 {
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_frame *frame = NULL;
@@ -122,6 +148,7 @@ int end_take(struct end *end, void *data, size_t *size, uint64_t *pts)
     if (!status) {
         *size = info.bytes < *size ? info.bytes : *size;
         *pts = info.pts_ns;
+        *flags = info.flags;
         memcpy(data, from, *size);
         gpud_frame_unmap(frame);
     }

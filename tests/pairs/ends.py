@@ -20,27 +20,32 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst
 
-from schedule import CAPS, MS, NAMES, RATES, SIZES, bytes_of, kinds_of, number_of, read, schedule, split
+from schedule import (CAPS, MS, NAMES, RATES, SIZES, bytes_of, depends, find, kinds_of, number_of, read, schedule,
+                      split)
 
 DEADLINE = 60  # seconds, of any wait
 STALL = 10  # seconds, until a buffer that nothing has counted as lost is believed to be
 LAG = 30 * MS
 STALLED = range(60, 80)  # the pictures of these numbers are sent while the receiver stands still
+SLOTS = 6  # where the receiver stands still for more; blocks and units have more by default
 KEPT = 12
 CLOSED = 3  # GPUD_CLOSED
 META = "GpudPairs"
 META_TEXT = "m" * 30000
 DEVICES = {"map": ("host", "host"), "staged": ("opencl:0", "host"), "opencl": ("opencl:0", "opencl:0"),
-           "cuda": ("cuda:0", "cuda:0")}
+           "cuda": ("cuda:0", "cuda:0"), "tcp": ("host", "host")}
 POLICIES = {"file": "auto", "live": "auto", "live-block": "block", "live-newest": "drop-newest",
             "live-oldest": "drop-oldest"}
 WHOLE_QUEUE = "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0"
 
-Counters = ctypes.c_uint64 * 8  # taken and sent, of two streams; lost
+Counters = ctypes.c_uint64 * 9  # taken and sent, of four streams; lost
+TAKEN, SENT, LOST = 0, 4, 8
+DELTA = 1 << 7  # GPUD_FRAME_DELTA
 
 # PyGObject makes a class and the values of an enumeration when they are first used, and not for two threads at a time.
 CLASSES = [Gst.Buffer, Gst.Sample, Gst.Segment, Gst.CustomMeta, Gst.Structure, Gst.PadProbeInfo]
-TIME, DISCONT, OK = Gst.Format.TIME, Gst.BufferFlags.DISCONT, Gst.FlowReturn.OK
+TIME, OK = Gst.Format.TIME, Gst.FlowReturn.OK
+DISCONT, DEPENDS = Gst.BufferFlags.DISCONT, Gst.BufferFlags.DELTA_UNIT
 PROBED, BUFFER = Gst.PadProbeReturn.OK, Gst.PadProbeType.BUFFER
 
 # PyGObject gives a copy of a meta's structure, in which nothing can be set.
@@ -101,7 +106,24 @@ class Streams:
 def stalls(p):
     """Whether the receiver stands still for some pictures, which are lost by the policy."""
     return (p["pace"] in ("live-newest", "live-oldest") and p["downstream"] == "direct" and p["change"] == "none"
-            and p["handover"] in ("plain", "programme") and p["media"] == "picture" and p["ends"] == "gst-gst")
+            and p["handover"] in ("plain", "programme") and p["media"] in ("picture", "tensors", "coded")
+            and p["ends"] == "gst-gst")
+
+
+def address_of(p, channel):
+    """Between hosts each pipeline has an address of its own: its process's number."""
+    pid = os.getppid()
+    return f"tcp://127.{pid >> 16 & 63 | 64}.{pid >> 8 & 255}.{pid & 255}:7175/{channel}" if p["route"] == "tcp" \
+        else channel
+
+
+def key_of(p):
+    """The file of the key."""
+    return os.path.abspath("key") if p["route"] == "tcp" else None
+
+
+def key_property(p):
+    return f" psk-file={key_of(p)}" if key_of(p) else ""
 
 
 class Bus:
@@ -156,9 +178,10 @@ def check_held(talk, before, seconds=10):
 
 class Sender(Streams):
 
-    def __init__(self, p, talk, counters, channel, slot, second, standby):
+    def __init__(self, p, talk, counters, channel, slot, second, alone):
         super().__init__(p, p["change"] == "caps")
-        self.talk, self.counters, self.channel, self.standby = talk, counters, channel, standby
+        self.talk, self.counters, self.channel, self.alone = talk, counters, channel, alone
+        self.slot = slot
         self.live = p["pace"] != "file"
         block = 20 if second else 10
         self.items = sorted(((item, slot + i, kind) for i, kind in enumerate(self.kinds)
@@ -170,39 +193,48 @@ class Sender(Streams):
     def may_send(self, item, slot):
         """Whether all that is older than LAG was taken, and the first at all; what was lost is not waited for."""
         sent = self.sent[slot]
-        while sent and self.counters[slot] >= sent[0].first + sent[0].count:
+        while sent and self.counters[TAKEN + slot] >= sent[0].first + sent[0].count:
             self.begun[slot] = sent.pop(0).pts
         if self.stalls and (item.first in STALLED or sent and sent[0].first in STALLED):
             return True
-        lost, self.lost = self.lost, self.dropped() + self.counters[4]
+        lost, self.lost = self.lost, self.dropped() + self.counters[LOST]
         if self.lost > lost:
             sent.clear()
         oldest = item.pts - LAG if slot in self.begun else item.pts - 1
         return self.ungated or not sent or sent[0].pts > oldest
 
+    def await_receivers(self, there=True):
+        self.wait("receivers are there" if there else "receivers have left",
+                  lambda: {count > 0 for count in self.receivers()} == {there})
+
     def run(self, start, begin, end):
         self.begun.clear()
         self.sent.clear()
+        joins = set(range(4)) if begin and self.p["handover"] == "backup" else set()
         for item, slot, kind in self.items:
             if item.pts < begin or item.pts >= end:
                 continue
+            if slot in joins:  # in step with the other sender, which a busy machine may hold up
+                self.wait(None, lambda: self.counters[SENT + slot] >= item.first, STALL)
+                joins.remove(slot)
             if self.live:
                 time.sleep(max(0, start + item.pts - time.monotonic_ns()) / 1e9)
                 # What is lost without a trace is seen in the end.
                 self.ungated |= not self.wait(None, lambda: self.may_send(item, slot), STALL)
                 self.late = max(self.late, time.monotonic_ns() - start - item.pts)
-            arrives = not self.standby or self.clients(slot)
+            arrives = not self.alone or self.receivers()[slot - self.slot] > 0
+            # A receiver begins with what depends on no other.
+            arrives &= slot in self.begun or bool(self.sent[slot]) or not depends(kind, item)
             self.push(item, slot, kind, start)
             if arrives:
                 self.sent[slot].append(item)
-            self.counters[2 + slot] = item.first + item.count
+            self.counters[SENT + slot] = item.first + item.count
 
 
 class GstSender(Sender):
 
-    def __init__(self, p, talk, counters, channel, slot, second, standby):
-        super().__init__(p, talk, counters, channel, slot, second, standby)
-        self.slot = slot
+    def __init__(self, p, talk, counters, channel, slot, second, alone):
+        super().__init__(p, talk, counters, channel, slot, second, alone)
         parts = [self.describe(i, kind) for i, kind in enumerate(self.kinds)]
         self.pipeline = Gst.parse_launch(" ".join(parts))
         self.pipeline.use_clock(Gst.SystemClock.obtain())
@@ -215,9 +247,10 @@ class GstSender(Sender):
     def describe(self, i, kind):
         p = self.p
         device = DEVICES[p["route"]][0] if kind == "picture" else "host"
-        sink = (f"gpudirectsink name=sink{i} address={self.channel}{NAMES[kind]} sync=false async=false"
+        sink = (f"gpudirectsink name=sink{i} address={address_of(p, self.channel)}{NAMES[kind]} sync=false async=false"
                 f" slow-receiver={POLICIES[p['pace']]} standby={str(p['handover'] == 'standby').lower()}"
-                f" device={'auto' if p['change'] == 'device' else device}")
+                f" device={'auto' if p['change'] == 'device' else device}{key_property(p)}"
+                + (f" slots={SLOTS}" if stalls(p) else ""))
         source = f"format=time is-live={str(self.live).lower()} block=true max-buffers=1 max-bytes=0"
         if p["change"] != "device":
             return f"appsrc name=source{i} {source} caps={CAPS[kind][0]} ! {sink}"
@@ -225,16 +258,16 @@ class GstSender(Sender):
                 f" ! input-selector name=both sync-streams=false ! {sink}"
                 f" appsrc name=gpu{i} {source} caps={CAPS[kind][0]} ! cudaupload ! both.")
 
-    def clients(self, slot):
-        return self.sinks[slot - self.slot].get_property("num-clients")
+    def receivers(self):
+        return [sink.get_property("num-clients") for sink in self.sinks]
 
     def dropped(self):
         return sum(sink.get_property("stats").get_uint64("dropped-slow-receiver").value for sink in self.sinks)
 
     def begin(self):
         self.pipeline.set_state(Gst.State.PLAYING)
-        if not self.standby:
-            self.wait("receivers are there", lambda: all(sink.get_property("num-clients") for sink in self.sinks))
+        if not self.alone:
+            self.await_receivers()
         self.base = self.pipeline.get_base_time()
 
     def push(self, item, slot, kind, start):
@@ -243,6 +276,10 @@ class GstSender(Sender):
         buffer.pts = item.pts + (start - self.base if self.live else 0)
         buffer.duration = item.duration if item.duration else Gst.CLOCK_TIME_NONE
         buffer.offset = item.first
+        if kind == "coded":
+            buffer.dts = buffer.pts
+        if depends(kind, item):
+            buffer.set_flags(DEPENDS)
         if self.p["extra"] == "metas":
             add_meta(buffer, f"{item.first} {META_TEXT}")
         i = slot - self.slot
@@ -287,13 +324,15 @@ class CEnd:
 
     POLICIES = {"block": 1, "drop-newest": 2, "drop-oldest": 3}
 
-    def __init__(self, address, policy=None, by_lines=False):
+    def __init__(self, p, address, policy=None, by_lines=False):
+        key = key_of(p)
         self.library = ctypes.CDLL(os.path.join(os.environ["PAIRS_BUILD"], "tests", "pairs", "libpairs-end.so"))
         self.library.end_new.restype = ctypes.c_void_p
         self.library.end_reason.restype = ctypes.c_char_p
         self.library.end_dropped.restype = ctypes.c_uint64
-        self.end = ctypes.c_void_p(self.library.end_new(address.encode(), self.POLICIES.get(policy, 0),
-                                                        policy is not None, by_lines))
+        self.library.end_receives_from.restype = ctypes.c_bool
+        self.end = ctypes.c_void_p(self.library.end_new(address.encode(), key and key.encode(),
+                                                        self.POLICIES.get(policy, 0), policy is not None, by_lines))
         if self.library.end_reason(self.end):
             raise RuntimeError(self.library.end_reason(self.end).decode())
 
@@ -311,7 +350,12 @@ class CEnd:
 
 def core_media(kind, form):
     """GStreamer's caps do not say how long blocks are."""
-    return CAPS[kind][form] + (f",samples-per-block={RATES[form]}" if kind == "sound" else "")
+    return CAPS[kind][form] + {"sound": f",samples-per-block={RATES[form]}", "coded": ",max-size=70000"}.get(kind, "")
+
+
+def part_of_slot(kind, item):
+    """Whether a frame may be shorter than its slot."""
+    return kind in ("sound", "coded") or kind == "tensors" and bool(item.form)
 
 
 def core_policy(p):
@@ -323,14 +367,18 @@ class CSender(Sender):
     def __init__(self, p, *args):
         super().__init__(p, *args)
         self.kind, self.form = self.kinds[0], 0
-        self.end = CEnd(self.channel + NAMES[self.kind], core_policy(p))
+        self.end = CEnd(p, address_of(p, self.channel + NAMES[self.kind]), core_policy(p))
         self.end.call("configure", core_media(self.kind, 0).encode())
 
     def dropped(self):
         return self.end.dropped()
 
+    def receivers(self):
+        return [self.end.library.end_receivers(self.end.end)]
+
     def begin(self):
-        self.end.call("wait")
+        if not self.alone:
+            self.await_receivers()
 
     def push(self, item, slot, kind, start):
         if item.form != self.form:
@@ -338,7 +386,8 @@ class CSender(Sender):
             self.end.call("configure", core_media(kind, item.form).encode())
         data = bytes_of(kind, item)
         numbers = map(ctypes.c_uint64, (item.first, start + item.pts, item.duration))
-        self.end.call("push", data, ctypes.c_size_t(len(data)), kind == "sound", *numbers,
+        self.end.call("push", data, ctypes.c_size_t(len(data)), part_of_slot(kind, item), *numbers,
+                      ctypes.c_uint32(DELTA if depends(kind, item) else 0),
                       SIZES[item.form][1] if self.p["extra"] == "lines" else 0)
 
     def stop(self):
@@ -349,18 +398,22 @@ class CSender(Sender):
 
 class PythonSender(Sender):
 
-    def __init__(self, p, talk, counters, channel, slot, second, standby):
-        super().__init__(p, talk, counters, channel, slot, second, standby)
+    def __init__(self, p, talk, counters, channel, slot, second, alone):
+        super().__init__(p, talk, counters, channel, slot, second, alone)
         import gpudirect
         self.kind, self.form = self.kinds[0], 0
-        self.sender = gpudirect.Sender(channel + NAMES[self.kind], media=core_media(self.kind, 0), device="host",
-                                       slow_receiver=core_policy(p))
+        self.sender = gpudirect.Sender(address_of(p, channel + NAMES[self.kind]), media=core_media(self.kind, 0),
+                                       device="host", slow_receiver=core_policy(p), psk_file=key_of(p))
 
     def dropped(self):
         return self.sender.info["dropped"]
 
+    def receivers(self):
+        return [self.sender.info["receivers"]]
+
     def begin(self):
-        self.sender.wait(1, timeout=DEADLINE)
+        if not self.alone:
+            self.await_receivers()
 
     def push(self, item, slot, kind, start):
         if item.form != self.form:
@@ -368,8 +421,9 @@ class PythonSender(Sender):
             self.sender.configure(core_media(kind, item.form))
         data = bytes_of(kind, item)
         with self.sender.acquire(timeout=DEADLINE) as frame:
-            if kind == "sound":
+            if part_of_slot(kind, item):
                 frame.size = len(data)
+            frame.flags = DELTA if depends(kind, item) else 0
             frame.offset, frame.pts, frame.duration = item.first, start + item.pts, item.duration
             view = memoryview(frame.raw).cast("B")
             if self.p["extra"] == "lines":
@@ -389,10 +443,10 @@ class PythonSender(Sender):
         self.sender = None
 
 
-def run_sender(p, talk, counters, channel, slot=0, second=False, standby=False):
+def run_sender(p, talk, counters, channel, slot=0, second=False, alone=False):
     before = held()
     kind = {"python": PythonSender, "c": CSender}.get(p["ends"].split("-")[0], GstSender)
-    sender = kind(p, talk, counters, channel, slot, second, standby)
+    sender = kind(p, talk, counters, channel, slot, second, alone)
     sender.begin()
     talk.say("ready")
     while True:
@@ -403,6 +457,9 @@ def run_sender(p, talk, counters, channel, slot=0, second=False, standby=False):
         elif what == "cycle":
             sender.cycle()
             talk.say("ready")
+        elif what in ("join", "leave"):
+            sender.await_receivers(what == "join")
+            talk.say(what)
         else:
             sender.stop()
             return check_held(talk, before)
@@ -423,11 +480,13 @@ class Receiver(Streams):
 
     def take(self, slot, number, size):
         kind = dict(self.slots)[slot]
-        self.counters[slot] = max(self.counters[slot], number + (size // 4 if kind == "sound" else 1))
+        self.counters[TAKEN + slot] = max(self.counters[TAKEN + slot], number + (size // 4 if kind == "sound" else 1))
 
-    def see(self, slot, data, pts, flagged):
+    def see(self, slot, data, pts, flagged, depending):
         kind = dict(self.slots)[slot]
         came = read(kind, self.items[slot], data)
+        if not isinstance(came, str) and depending != depends(kind, find(self.items[slot], came[0])):
+            came = f"{came[0]} is said to depend on others: {depending}"
         self.came[slot].append(came if isinstance(came, str) else [*came, pts, flagged])
 
 
@@ -441,7 +500,8 @@ class GstReceiver(Receiver):
         self.bus = Bus(self.pipeline)
         self.sources = {}
         if p["handover"] == "programme":
-            bin = Gst.parse_launch(f"gpudirectprogramsrc {self.describe('picture')} address=cam")
+            bin = Gst.parse_launch(f"gpudirectprogramsrc name=programme {self.describe('picture')}"
+                                   f" address={address_of(p, 'cam')}")
             bin.connect("pad-added", self.on_pad)
             bin.connect("deep-element-added", self.on_source)
             self.pipeline.add(bin)
@@ -452,14 +512,16 @@ class GstReceiver(Receiver):
     def describe(self, kind):
         p = self.p
         device = DEVICES[p["route"]][1] if kind == "picture" else "host"
-        return f"device={'auto' if p['change'] == 'device' else device} on-eos={'wait' if self.waits else 'eos'}"
+        return (f"device={'auto' if p['change'] == 'device' else device} on-eos={'wait' if self.waits else 'eos'}"
+                + key_property(p))
 
     def add(self, slot, kind):
         p = self.p
         channel = ("cam", "cam2")[slot] if p["handover"] == "group" else "cam"
         more = " group=pairs group-latency=2000000000" if p["handover"] == "group" else ""
-        more += f" backup-address=cam2{NAMES[kind]}" if p["handover"] == "backup" else ""
-        source = Gst.parse_launch(f"gpudirectsrc address={channel}{NAMES[kind]} {self.describe(kind)}{more}")
+        more += f" backup-address={address_of(p, 'cam2')}{NAMES[kind]}" if p["handover"] == "backup" else ""
+        source = Gst.parse_launch(f"gpudirectsrc address={address_of(p, channel)}{NAMES[kind]} {self.describe(kind)}"
+                                  + more)
         self.sources[slot] = source
         pad = source.get_static_pad("src")
         pad.add_probe(BUFFER, self.on_buffer, slot)
@@ -505,8 +567,8 @@ class GstReceiver(Receiver):
             self.kept[slot].append(buffer)
         data = buffer.extract_dup(0, buffer.get_size())
         running = segment.to_running_time(TIME, buffer.pts)
-        flagged = buffer.has_flags(DISCONT)
-        self.see(slot, data, running + self.pipeline.get_base_time(), flagged)
+        self.see(slot, data, running + self.pipeline.get_base_time(), buffer.has_flags(DISCONT),
+                 buffer.has_flags(DEPENDS))
         if self.p["extra"] == "metas":
             meta = buffer.get_custom_meta(META)
             text = meta.get_structure().get_string("text") if meta else None
@@ -517,15 +579,29 @@ class GstReceiver(Receiver):
                 self.came[slot].append(f"the meta of {number_of(data)} is {text and text[:20]}")
         if self.stalls and STALLED[0] <= number_of(data) < STALLED[-1] and not self.kept[slot]:
             self.kept[slot].append(None)
-            self.wait("the sender goes on", lambda: self.counters[2 + slot] > STALLED[-1])
+            self.wait("the sender goes on", lambda: self.counters[SENT + slot] > STALLED[-1])
         return OK
 
     def begin(self):
         self.pipeline.set_state(Gst.State.PLAYING)
 
+    def switch(self, channel):
+        address = address_of(self.p, channel)
+        self.wanted = {slot: address + NAMES[kind] for slot, kind in self.slots
+                       if self.p["handover"] != "group" or slot == 0}
+        if self.p["handover"] == "programme":
+            self.pipeline.get_by_name("programme").set_property("address", address)
+        else:
+            for slot, text in self.wanted.items():
+                self.sources[slot].set_property("address", text)
+
+    def arrived(self):
+        received = [source.get_property("stats").get_string("address") for source in self.sources.values()]
+        return all(address in received for address in self.wanted.values())
+
     def look(self):
         self.bus.look()
-        self.counters[4] = self.dropped() + self.late()
+        self.counters[LOST] = self.dropped() + self.late()
         return self.bus.ended or self.bus.failed
 
     def dropped(self):
@@ -540,7 +616,7 @@ class GstReceiver(Receiver):
     def stop(self):
         if self.waits:  # an end by the application drops what was not taken yet
             ends = {slot: items[-1].first + items[-1].count for slot, items in self.items.items()}
-            self.wait(None, lambda: all(self.counters[slot] >= end for slot, end in ends.items()), STALL)
+            self.wait(None, lambda: all(self.counters[TAKEN + slot] >= end for slot, end in ends.items()), STALL)
             self.pipeline.send_event(Gst.Event.new_eos())
         self.wait("the receiver's stream has ended", self.look)
         self.look()
@@ -559,19 +635,19 @@ class CoreReceiver(Receiver):
 
     def begin(self):
         self.kind, self.ended = self.kinds[0], False
-        self.open("cam" + NAMES[self.kind], self.p["extra"] == "lines")
+        self.open(address_of(self.p, "cam" + NAMES[self.kind]), self.p["extra"] == "lines")
         threading.Thread(target=self.receive, daemon=True).start()
 
-    def note(self, data, pts):
+    def note(self, data, pts, flags):
         self.take(0, number_of(data), len(data))
-        self.see(0, data, pts, False)
+        self.see(0, data, pts, False, bool(flags & DELTA))
 
     def receive(self):
         try:
             self.receive_all()
         except Exception as error:
             self.came[0].append(f"the receiver: {error!r}")
-        self.counters[4] = self.dropped()
+        self.counters[LOST] = self.dropped()
         self.ended = True
 
     def stop(self):
@@ -585,16 +661,24 @@ class PythonReceiver(CoreReceiver):
 
     def open(self, address, by_lines):
         import gpudirect
-        self.receiver = gpudirect.Receiver(address, device="host", timeout=DEADLINE, by_lines=by_lines)
+        self.receiver = gpudirect.Receiver(address, device="host", timeout=DEADLINE, by_lines=by_lines,
+                                           psk_file=key_of(self.p))
 
     def receive_all(self):
         for frame in self.receiver:
             if self.p["extra"] == "lines":
                 frame.wait_lines(frame.height, timeout=DEADLINE)
             data = bytes(memoryview(frame.raw).cast("B"))
-            self.note(data[:frame.size] if self.kind == "sound" else data, frame.pts)
+            self.note(data if self.kind == "picture" else data[:frame.size], frame.pts, frame.flags)
             if self.p["downstream"] == "keep":
                 self.kept[0] = frame
+
+    def switch(self, channel):
+        self.wanted = address_of(self.p, channel + NAMES[self.kind])
+        self.receiver.switch(self.wanted, timeout=DEADLINE)
+
+    def arrived(self):
+        return self.receiver.info["address"] == self.wanted
 
     def dropped(self):
         return self.receiver.info["dropped"]
@@ -608,18 +692,27 @@ class PythonReceiver(CoreReceiver):
 class CReceiver(CoreReceiver):
 
     def open(self, address, by_lines):
-        self.end = CEnd(address, None, by_lines)
+        self.end = CEnd(self.p, address, None, by_lines)
 
     def receive_all(self):
-        data, size, pts = ctypes.create_string_buffer(1 << 20), ctypes.c_size_t(), ctypes.c_uint64()
+        data, size = ctypes.create_string_buffer(1 << 20), ctypes.c_size_t()
+        pts, flags = ctypes.c_uint64(), ctypes.c_uint32()
         while True:
             size.value = len(data)
-            status = self.end.library.end_take(self.end.end, data, ctypes.byref(size), ctypes.byref(pts))
+            status = self.end.library.end_take(self.end.end, data, *map(ctypes.byref, (size, pts, flags)))
             if status == CLOSED:
                 return
             if status != 0:
                 raise RuntimeError(self.end.library.end_reason(self.end.end).decode())
-            self.note(data.raw[:size.value], pts.value)
+            self.note(data.raw[:size.value], pts.value, flags.value)
+
+    def switch(self, channel):
+        self.wanted = address_of(self.p, channel + NAMES[self.kind]).encode()
+        key = key_of(self.p)
+        self.end.call("switch", self.wanted, key and key.encode())
+
+    def arrived(self):
+        return self.end.library.end_receives_from(self.end.end, self.wanted)
 
     def dropped(self):
         return self.end.dropped()
@@ -634,7 +727,15 @@ def run_receiver(p, talk, counters):
     receiver = kind(p, talk, counters)
     receiver.begin()
     talk.say("ready")
-    talk.hear()
+    while True:
+        what, more = talk.hear()
+        if what == "switch":
+            receiver.switch(more["channel"])
+        elif what == "arrive":
+            receiver.wait("the other sender is received", receiver.arrived)
+        else:
+            break
+        talk.say(what)
     more = receiver.stop()
     talk.say("came", came=receiver.came, **more)
     del receiver

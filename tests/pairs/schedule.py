@@ -19,10 +19,19 @@ CAPS = {
     "sound": [f"audio/x-raw,format=S32LE,layout=interleaved,rate={rate},channels=1" for rate in RATES],
     "ancillary": ["meta/x-st-2038,alignment=packet,framerate=50/1"],
     "klv": ["meta/x-klv,parsed=true"],
+    "tensors": ['other/tensors,format=static,num_tensors=2,dimensions="5:16,1:9",types="uint32,uint32",framerate=50/1,'
+                'names="boxes,classes"',
+                # Of a batch, which a buffer has a part of.
+                'other/tensors,format=static,num_tensors=2,dimensions="7:20,1:20",types="float32,int32",framerate=50/1,'
+                'batch=(bitmask)0x3'],
+    "coded": ["video/x-h264,stream-format=byte-stream,alignment=au,width=160,height=120,framerate=50/1",
+              "video/x-h265,stream-format=byte-stream,alignment=au,width=192,height=108,framerate=50/1"],
 }
-NAMES = {"picture": "", "sound": "/audio", "ancillary": "/data", "klv": "/data"}
+NAMES = {"picture": "", "sound": "/audio", "ancillary": "/data", "klv": "/data", "tensors": "/tensors",
+         "coded": "/coded"}
 BURST = range(40, 60)  # blocks of KLV of one time
-LARGE = 70  # the block that outgrows the slots
+LARGE = 70  # the block, and the unit, that outgrows the slots
+GROUP = 5  # units, from one that depends on no other to the next; one begins where another sender, or format, does
 
 
 @dataclasses.dataclass
@@ -36,7 +45,7 @@ class Item:
 
 
 def kinds_of(media):
-    return ["picture", "sound"] if media == "programme" else [media]
+    return ["picture", "sound", "tensors", "coded"] if media == "programme" else [media]
 
 
 def _form(time, changes):
@@ -58,7 +67,7 @@ def _sound(changes, block):
 def schedule(kind, changes=False, block=10):
     if kind == "sound":
         return _sound(changes, block)
-    if kind == "picture":
+    if kind in ("picture", "tensors", "coded"):
         return [Item(i, 1, i * 20 * MS, 20 * MS, _form(i * 20 * MS, changes)) for i in range(SECONDS * 50)]
     if kind == "ancillary":
         return [Item(i, 1, i // 4 * 20 * MS, 20 * MS, 0) for i in range(SECONDS * 200)]
@@ -76,8 +85,15 @@ def size_of(kind, item):
     if kind == "picture":
         width, height = SIZES[item.form]
         return 4 * width * height
-    return 4 * item.count if kind == "sound" else 70000 if kind == "klv" and item.first == LARGE else \
+    if kind == "tensors":
+        return 4 * (7 * 20 + 1 + item.first % 20 if item.form else 5 * 16 + 9)
+    return 4 * item.count if kind == "sound" else 70000 if kind in ("klv", "coded") and item.first == LARGE else \
         24 + 4 * (item.first % 10)
+
+
+def depends(kind, item):
+    """Whether it is of no use without those before."""
+    return kind == "coded" and item.first % GROUP != 0 and item.pts != CHANGES[-1]
 
 
 def bytes_of(kind, item):
