@@ -384,6 +384,30 @@ TEST(test_a_channel_with_other_streams)
     more_of_both(receiver, 5, 5);
 }
 
+/* What is a stream of another kind there comes, too: none stays with the channel that was left. */
+TEST(test_a_channel_with_another_kind)
+{
+    g_autofree gchar *other = ends_address(), *own_sound = g_strconcat(ends_own(), "/audio", NULL);
+    g_autoptr(EndsPipeline) receiver = receive("");
+    g_autoptr(EndsPipeline) sender = pipe_play_line(PICTURES TONE);
+    g_autoptr(EndsPipeline) second =
+        send_other(OTHER_PICTURES BYTES "address=OTHER/audio KEY", other);
+    GstElement *source = pipe_part(receiver, "p");
+    g_autofree gchar *bytes = g_strconcat(other, "/audio", NULL);
+
+    more_of_both(receiver, 5, 5);
+    g_object_set(source, "address", other, NULL);
+    ENDS_UNTIL(ENDS_WAIT,
+               comes_from(source, "src", other) && comes_from(source, "src_audio", bytes));
+    more_of_both(receiver, 5, 5);
+    g_object_set(source, "address", ends_own(), NULL);
+    ENDS_UNTIL(ENDS_WAIT,
+               comes_from(source, "src", ends_own()) && comes_from(source, "src_audio", own_sound));
+    more_of_both(receiver, 5, 5);
+    g_autoptr(GstBus) bus = gst_element_get_bus(receiver);
+    expect_no_complaint(bus);
+}
+
 /* A channel that is not there changes nothing, of any stream. */
 TEST(test_no_other_channel)
 {

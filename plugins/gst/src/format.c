@@ -931,6 +931,16 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     gst_gpudirect_src_note_slots(self, &info);
 }
 
+/* A stream of a programme does not stay alone with the channel that the others leave: the gate says
+ * whether they do. */
+static gboolean may_leave_with_others(GstGpudirectSrc *self)
+{
+    GST_OBJECT_LOCK(self);
+    gboolean may = self->gate && !self->is_main;
+    GST_OBJECT_UNLOCK(self);
+    return may;
+}
+
 GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean has_frame,
                                              gboolean *yielded, gboolean *moved)
 {
@@ -948,7 +958,8 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean has
         self->beginning.switched = TRUE;
     } else if (switched) {
         g_clear_pointer(&self->arrived, gate_unref);
-        gst_gpudirect_src_keep_sender(self, switched, &self->updates.not_switched);
+        if (!may_leave_with_others(self))
+            gst_gpudirect_src_keep_sender(self, switched, &self->updates.not_switched);
     }
     *yielded = self->updates.yielding;
     if (*yielded)
