@@ -198,6 +198,7 @@ try:
     check_tensors()
     elsewhere = f"unix:{runtime.name}/studio"
     first, second = send("cam1"), send(elsewhere)
+    stream = send("zoo/wide")
     receivers = [receive("cam1"), receive("cam1")]
     cam1 = wait_for_channel("cam1", lambda channel: channel.get("fps") and len(channel["receivers"]) == 2 and
                             all(receiver["latency_ns"] for receiver in channel["receivers"]))
@@ -213,12 +214,17 @@ try:
               receiver["name"] == "gst-launch-1.0" and receiver["reason"] is None and
               receiver["host"] is None and receiver["encrypted"] is None, f"{receiver}")
     wait_for_channel(elsewhere, lambda channel: channel["answered"] and channel["pid"] == second.pid)
+    wait_for_channel("zoo/wide", lambda channel: channel["answered"])
 
     # A machine that is busy elsewhere may not answer in time.
     out = wait_for("both answers", lambda: next((out for out, _ in [run(INFO, "--channels")]
                                                  if "does not answer" not in flowing(out)), None))
     check(out.startswith(f"Channels in {runtime.name}/gpudirect\n  cam1 "), f"{out}")
     check(f"\nChannels in {runtime.name}\n  {elsewhere} " in out, f"under another folder's name: {out}")
+    places = [line for line in out.splitlines() if line.startswith("Channels in ")]
+    check(len(places) == len(set(places)), f"a folder's heading twice: {out}")
+    stream.send_signal(signal.SIGINT)
+    stream.wait(DEADLINE)
     out = flowing(out)
     check("UYVY 320x180" in out and f"process {first.pid} (gst-launch-1.0)" in out and elsewhere in out and
           f"→ process {receivers[0].pid} (gst-launch-1.0): map" in out, f"{out}")

@@ -263,12 +263,18 @@ static bool channel_ask(struct gpud_channel_list *channels, int64_t deadline)
     return true;
 }
 
-/* Bare names first. */
+/* Bare names first, then their streams, then other folders and the network. */
+static int channel_rank(const char *address)
+{
+    return strchr(address, ':') ? 2 : strchr(address, '/') ? 1 : 0;
+}
+
 static int channel_compare(const void *a, const void *b)
 {
     const struct gpud_query *const *x = a, *const *y = b;
-    bool path_x = strchr((*x)->address.text, '/'), path_y = strchr((*y)->address.text, '/');
-    return path_x != path_y ? path_x - path_y : strcmp((*x)->address.text, (*y)->address.text);
+    const char *one = (*x)->address.text, *other = (*y)->address.text;
+    int ranks = channel_rank(one) - channel_rank(other);
+    return ranks ? ranks : strcmp(one, other);
 }
 
 /* --- the public calls ---------------------------------------------------------------------- */
