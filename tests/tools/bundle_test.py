@@ -111,6 +111,12 @@ def check_launcher_refuses(folder, home):
             (folder / "needs").write_text(there.replace(*change, 1))
             err = run(folder, "gpudirect-info", env={"HOME": home, "GPUDIRECT_LIBRARIES": "own"}, status=1)[1]
             check(text in err and err.count("\n") == 1, f"run says {err!r}, not {text!r}")
+        # An older machine's library is left alone.
+        library, version = re.search(r"^versions (\S+?):(\S+)", there, re.MULTILINE).groups()
+        for wanted, expected in ((version, False), (version + "9", True)):
+            (folder / "needs").write_text(there.replace(f"{library}:{version}", f"{library}:{wanted}", 1))
+            folders = run(folder, "sh", "-c", "echo $LD_LIBRARY_PATH", env={"HOME": home})[0]
+            check((f"if-missing/{library}" in folders) is expected, f"{library} with {wanted}: run says {folders!r}")
     finally:
         (folder / "needs").write_text(there)
     err = run(folder, "nosuchprogram", env={"HOME": home}, status=127)[1]
