@@ -151,7 +151,8 @@ def draw(figure):
             x = place(10**power)
             parts.append(f'<path d="M{x:.1f},{TOP} V{height - 8}" stroke="#d0d7de"/>')
             if (power - low) % max(1, (high - low) // 3) == 0:
-                parts.append(words(x, 34, f"{10**power:g}" if abs(power) < 4 else f"1e{power}", "middle", LIGHT))
+                anchor = "start" if power == low else "end" if power == high else "middle"  # clear of the next panel's
+                parts.append(words(x, 34, f"{10**power:g}" if abs(power) < 4 else f"1e{power}", anchor, LIGHT))
         for line, row in enumerate(figure.rows):
             values = [place(value) for value in read(row) if value]
             colour = OURS if row[0].startswith("gpudirect") else FLOOR if line_is_floor(row) else OTHER

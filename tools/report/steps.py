@@ -275,11 +275,12 @@ class BenchStep(RowStep):
             rate, before = 0, 0
             if self.rounds > 1:  # else a short run is as long as the first
                 rate = reached()
-            # The first frames are slow, so that a run is made longer until that changes its rate no more.
-            while rate > 1.3 * before and self.fast[-1] < min(int(rate * WHILE / 3), FAST_MAX):
-                self.fast[-1], before = min(int(rate * WHILE / 3), FAST_MAX), rate
+            # The first frames are slow, so that a run is made longer until that changes its rate no more, or it takes a
+            # second.
+            while rate > 1.3 * before and 4 * self.fast[-1] < min(rate, FAST_MAX):
+                self.fast[-1], before = 4 * self.fast[-1], rate
                 rate = max(rate, reached())
-            self.fast[-1:] = [min(max(int(rate * WHILE), FAST_MIN), FAST_MAX), "--runs", self.rounds]
+            self.fast[-1:] = [min(max(int(rate * WHILE), self.fast[-1]), FAST_MAX), "--runs", self.rounds]
             return list(figures_of(self.call(place, *self.fast, env=env)))
 
         quick = self.attempt("as fast as it goes: ", fast)
