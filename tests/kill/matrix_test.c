@@ -472,18 +472,9 @@ static bool is_any(int point, int way)
     return true;
 }
 
-/* Everything, except in the columns of a standby and of groups, which vary the sender and the
- * receiver and not the way, and of two ways that are made of others' parts: one cell of each
- * kind. */
-static bool is_in_short_run(int point, int way)
-{
-    return !(ways[way].bit & (WAY_STANDBY | WAYS_OF_GROUPS | WAY_UP | WAY_DOWN)) ||
-           is_first_of_kind(point);
-}
-
 /* kill-matrix [kills on the host [kills on other ways [part of a way's name [part of a point's
- * name]]]]              with one kill on other ways not all cells of some ways
- * kill-matrix sample     two kills in each cell of a sample
+ * name]]]]
+ * kill-matrix sample     a kill in each cell of a sample
  * kill-matrix kinds      two kills in a cell or two of each kind
  *
  * With GPUD_TEST_AGAIN_MS set, and nothing else to do on the machine, one cell at a time, and none
@@ -500,9 +491,7 @@ int main(int argc, char **argv)
     else if (argc > 1 && strcmp(argv[1], "kinds") == 0)
         is_chosen = is_among_kinds;
     if (is_chosen != is_any)
-        on_host = elsewhere = 2;
-    else if (elsewhere == 1)
-        is_chosen = is_in_short_run;
+        on_host = elsewhere = is_chosen == is_in_sample ? 1 : 2;
     CHECK(on_host > 0 && elsewhere > 0, "no kills: give numbers");
     const char *only_way = argc > 3 ? argv[3] : "", *only_point = argc > 4 ? argv[4] : "";
     /* They wait more than they work. */

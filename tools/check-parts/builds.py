@@ -34,7 +34,7 @@ class Build:
     options: list
     suites: list = None  # None: all that the arguments do not leave out
     without: list = dataclasses.field(default_factory=list)  # suites that do not run all the same
-    with_long: list = dataclasses.field(default_factory=list)  # patterns of tests that run with --long alone
+    with_long: list = dataclasses.field(default_factory=list)  # patterns of tests that run with --long or --quick alone
     env: dict = dataclasses.field(default_factory=dict)  # to build it
     # Another part's name, it, the suites whose tests it runs in this one's place, and patterns of tests that run here
     # all the same.
@@ -48,7 +48,8 @@ class Build:
         if args.changed:
             if not configure(self):
                 return [jobs.result(name, f"{self.folder} is configured", "FAIL")]
-            what = dataclasses.replace(self, suites=changed.suites(known_suites(self)), without=["device", "vm"])
+            what = dataclasses.replace(self, suites=changed.suites(known_suites(self)), without=["device", "vm"],
+                                       with_long=[])
             print("check: of what changed, the suites", ", ".join(what.suites), flush=True)
         start = time.monotonic()
         built = build(what, args)
@@ -72,18 +73,19 @@ def left_out(what, args):
 
 
 def needed(what, args):
-    """The targets of its tests, as arguments for Ninja; none means everything."""
-    if not what.suites:
+    """The targets of its tests, as arguments for Ninja, of a part without suites of its own also the product; none
+    means everything."""
+    elsewhere = run_elsewhere(what, args)
+    if not what.suites and not elsewhere:
         return []
     folder = jobs.TOP / what.folder
-    files = {target["id"]: target["filename"]
-             for target in json.loads((folder / "meson-info/intro-targets.json").read_text())}
-    wanted, unwanted = set(what.suites), set(left_out(what, args))
-    names = set()
+    targets = {target["id"]: target for target in json.loads((folder / "meson-info/intro-targets.json").read_text())}
+    wanted = {name for name, target in targets.items() if not what.suites and target["build_by_default"] and
+              not pathlib.Path(target["defined_in"]).is_relative_to(jobs.TOP / "tests")}
     for test in json.loads((folder / "meson-info/intro-tests.json").read_text()):
-        if runs(what, args, test):
-            names.update(os.path.relpath(file, folder) for target in test["depends"] for file in files[target])
-    return sorted(names)
+        if runs(what, args, test) and test["name"] not in elsewhere:
+            wanted.update(test["depends"])
+    return sorted({os.path.relpath(file, folder) for name in wanted for file in targets[name]["filename"]})
 
 
 def suites_of(test):
@@ -91,14 +93,13 @@ def suites_of(test):
 
 
 def runs(what, args, test):
-    """Of a part with suites of its own."""
     suites = suites_of(test)
-    return bool(suites & set(what.suites)) and not suites & set(left_out(what, args)) and \
+    return (not what.suites or bool(suites & set(what.suites))) and not suites & set(left_out(what, args)) and \
         not waits_for_long(what, args, test["name"])
 
 
 def waits_for_long(what, args, name):
-    return not args.long and any(fnmatch.fnmatchcase(name, pattern) for pattern in what.with_long)
+    return not args.long and not args.quick and any(fnmatch.fnmatchcase(name, pattern) for pattern in what.with_long)
 
 
 def run_elsewhere(what, args):

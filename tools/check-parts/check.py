@@ -16,10 +16,17 @@ from container import container
 from debian import debian12, debian13, debian14
 from figures import figures
 from package import package
-from sanitizers import ASAN, MEMORY_ALONE, TSAN, VALIDATED
+from sanitizers import ALSO_WITHOUT, ASAN, MEMORY_ALONE, TSAN
+
+# What says little about a change to the code, and takes minutes: the largest models, which are not made of it; an install
+# by hand, which a fresh Debian tries; and guests that try a driver again by another program.
+MINUTES = ["model-ring", "model-link", "model-wakeup", "model-waiting", "install-by-hand",
+           "guest-selftest", "capture-colors-vivid", "gst-inputs", "gst-beside", "gst-states", "gst-import",
+           "elements-vivid", "tools-capture", "rust-vivid", "rdma-channel", "rdma-network", "rdma-down"]
 
 # In the order in which they run: with --quick, by default, with --long. tools/check has the same names.
-QUICK = {"build": Build("build", ["-Db_sanitize=none"], elsewhere=("asan", ASAN, MEMORY_ALONE, VALIDATED))}
+QUICK = {"build": Build("build", ["-Db_sanitize=none"], with_long=MINUTES,
+                        elsewhere=("asan", ASAN, MEMORY_ALONE, ALSO_WITHOUT))}
 ORDINARY = QUICK | {"asan": ASAN, "tsan": TSAN}
 PARTS = ORDINARY | {"clang": CLANG, "lto": LTO, "debian14": debian14, "debian13": debian13, "debian12": debian12,
                     "arm64": arm64, "package": package, "container": container}

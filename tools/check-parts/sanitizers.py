@@ -22,7 +22,8 @@ VARIANTS = [
 WITHOUT_THREADS = [
     "capture-formats", "capture-colors", "capture-controls", "capture-input", "capture-ladder", "capture-dmabuf",
     "capture-cards*", "capture-load", "memory@cuda-room", "relay@cuda_0-cuda_0-cuda_0", "relay@cuda_0-cuda_1-cuda_1",
-    "route@push-cuda-across",
+    "route@push-cuda-across", "*@opencl*", "process-*-opencl*", "process-lines-down", "process-lines-up",
+    "process-lines-across", "process-lines-own-*", "process-lines-*-cuda",
 ]
 # The elements over TCP, models of threads, arithmetic, and OpenCL: PoCL is slow here, and each route of its own kind
 # has one.
@@ -36,9 +37,10 @@ WITHOUT_MEMORY = [
 ]
 
 # Suites whose tests do the same under ASan as without it: those of it that run there do not run in the ordinary build
-# as well. Of processes that die it tries fewer, and Vulkan's validation layer is left out of its build.
-MEMORY_ALONE = ["unit", "conformance", "fuzz", "capture", "dgma-layer", "tcp"]
-VALIDATED = ["*vulkan*"]
+# as well, except of those that kill at each point, of which it tries fewer, and of Vulkan's validation layer, which its
+# build lacks.
+MEMORY_ALONE = ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer", "tcp"]
+ALSO_WITHOUT = ["*vulkan*", "kill-matrix"]
 
 # Without HIP, which runs CUDA's code with another table of calls.
 ASAN = Build("build-asan", ["-Db_sanitize=address,undefined", *OPTIONS],
