@@ -530,7 +530,7 @@ static void test_lies(void)
     expect_lie(open_hostile(), SAID(KEY), "keys do not travel");
 
     static const char *const garbage[] = {"GPUD and so on", "short", ""};
-    static const char *const says[] = {"frames", "no message", "no message"};
+    static const char *const says[] = {"frames", "neither a message", "neither a message"};
     for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
         struct ends ends = open_ends(true);
         WORKS(gpud_rdma_send(ends.b.rdma, garbage[i], strlen(garbage[i]) + 1, &e));
