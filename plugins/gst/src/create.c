@@ -917,15 +917,15 @@ static GstFlowReturn look_at_gate(GstGpudirectSrc *self)
 static gboolean is_way_slow(GstGpudirectSrc *self, guint64 lost, gboolean is_blocked)
 {
     struct way *way = &self->way;
-    GstClockTime now = monotonic_now();
+    GstClockTime now;
     struct input_info info;
 
     way->taken++;
     way->lost += lost;
     way->is_blocked |= is_blocked;
-    if (now - way->since < GST_SECOND)
+    if (lost == 0 || (now = monotonic_now()) - way->since < GST_SECOND)
         return FALSE;
-    gboolean is_slow = way->lost > 0 && 2 * way->lost >= way->taken && !way->is_blocked;
+    gboolean is_slow = 2 * way->lost >= way->taken && !way->is_blocked;
     guint seconds = is_slow ? way->seconds + 1 : 0;
     *way = (struct way){.since = now, .seconds = seconds};
     if (seconds < WAY_SLOW_SECONDS)
