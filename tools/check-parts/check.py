@@ -16,13 +16,22 @@ from container import container
 from debian import debian12, debian13, debian14
 from figures import figures
 from package import package
-from sanitizers import ALSO_WITHOUT, ASAN, MEMORY_ALONE, TSAN
+from sanitizers import ALSO_WITHOUT, ASAN, MEMORY_ALONE, TSAN, VARIANTS
 
-# What says little about a change to the code, and takes minutes: the largest models, which are not made of it; an install
-# by hand, which a fresh Debian tries; and guests that try a driver again by another program.
-MINUTES = ["model-ring", "model-link", "model-wakeup", "model-waiting", "install-by-hand",
-           "guest-selftest", "capture-colors-vivid", "gst-inputs", "gst-beside", "gst-states", "gst-import",
-           "elements-vivid", "tools-capture", "rust-vivid", "rdma-channel", "rdma-network", "rdma-down"]
+# What takes minutes and says little of a change to the code: what is a variant under the sanitizers, too; another
+# pair of vendors by the same copies, other releases of HIP, elements over TCP that run over TLS as well; the largest
+# models, which are not made of the code; an install by hand, which a fresh Debian tries; and guests that try a driver
+# again by another program.
+MINUTES = [
+    *(pattern for pattern in VARIANTS if pattern != "kill-matrix-sample"),
+    "process-kill-cuda-self", "process-storm-cuda", "process-faults-cuda-[!p]*",
+    "route@staged-*-opencl", "route@staged-opencl-*", "route@staged-hip-cuda", "route@staged-cuda-vulkan",
+    "route@staged-across-opencl-cuda", "route@push-*-hip", "route@*-dma-buf", "route@*-hip-wait-*", "[!m]*@hip[57]",
+    "tools-hip", "gst-*-tcp",
+    "model-ring", "model-link", "model-wakeup", "model-waiting", "install-by-hand",
+    "guest-selftest", "capture-colors-vivid", "gst-inputs", "gst-beside", "gst-states", "gst-import",
+    "elements-vivid", "tools-capture", "rust-vivid", "rdma-channel", "rdma-network", "rdma-down",
+]
 
 # In the order in which they run: with --quick, by default, with --long. tools/check has the same names.
 QUICK = {"build": Build("build", ["-Db_sanitize=none"], with_long=MINUTES,
