@@ -586,8 +586,8 @@ static void use_keys(int other)
     EXPECT(GPUD_INVALID, "only a put",
            POST(&side, GET, MOVE(&local, .key = &written, .notify = true)));
     EXPECT(GPUD_INVALID, "local region has none", POST(&side, PUT, MOVE(&local, .key = &own)));
-    EXPECT(GPUD_INVALID, "no kind", POST(&side, ROOM, MOVE(&local, .key = &own)));
-    EXPECT(GPUD_INVALID, "no kind",
+    EXPECT(GPUD_INVALID, "not an operation", POST(&side, ROOM, MOVE(&local, .key = &own)));
+    EXPECT(GPUD_INVALID, "not an operation",
            gpud_connection_post(side.connection, 0, MOVE(&local, .key = &own), &e));
     say(other, 1);
     hear(other);
