@@ -26,14 +26,14 @@ WITHOUT_THREADS = [
     "process-lines-across", "process-lines-own-*", "process-lines-*-cuda",
 ]
 # The elements over TCP, models of threads, arithmetic, and OpenCL: PoCL is slow here, and each route of its own kind
-# has one.
+# has one. Vulkan's run in the ordinary build anyway, for its validation layer.
 WITHOUT_MEMORY = [
     "unit-kfd", "unit-page-race", "unit-lock", "unit-pattern", "unit-pace", "unit-gpu-calls", "unit-*-headers",
     "process-kill-cuda-self", "process-storm-cuda", "process-crowd", "process-faults-cuda-[!p]*",
     "route@staged-down*", "route@staged-across*", "route@staged-cuda-opencl", "route@staged-opencl-cuda",
     "route@*-toy*", "relay@host-opencl_0-*", "relay@opencl_0-host-*", "late@host-opencl_0-*",
-    "route@staged-vulkan-opencl", "route@staged-cuda-vulkan", "relay@host-vulkan_0-*", "late@host-vulkan_0-*",
-    "gst-*-tcp", "gst-*-tls", "own@*vulkan_0*", "target*@opencl-copies", "dgma-layer-firepro-[!ot]*", "distance@*-hip",
+    "route@map-cuda-opencl", "*@*vulkan*", "gst-*-tcp", "gst-*-tls", "target*@opencl-copies",
+    "dgma-layer-firepro-[!ot]*", "distance@*-hip",
 ]
 
 # Suites whose tests do the same under ASan as without it: those of it that run there do not run in the ordinary build
