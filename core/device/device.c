@@ -46,12 +46,13 @@ enum gpud_status gpud_context_create(const struct gpud_context_params *params,
     return GPUD_OK;
 }
 
-static size_t devices_in_use(struct gpud_context *context)
+/* What uses the devices: memory, queues and the links that have them. */
+static size_t count_users(struct gpud_context *context)
 {
     size_t count = 0;
     gpud_lock_take(&context->lock);
     for (size_t i = 0; i < context->device_count; i++)
-        count += atomic_load(&context->devices[i]->references) > 0;
+        count += atomic_load(&context->devices[i]->references);
     gpud_lock_release(&context->lock);
     return count;
 }
@@ -108,16 +109,21 @@ void gpud_context_destroy(struct gpud_context **context)
     *context = NULL;
     for (struct gpud_kept *kept; (kept = gpud_context_take_kept(gone, fits_any, NULL));)
         kept->end(kept);
-    /* A frame that was released a moment ago may still be in a driver's thread. */
+    /* A frame that was released a moment ago may still be in a driver's thread, and memory with the
+     * worker: they have a second, and another one whenever something is freed. */
+    size_t users = count_users(gone), left;
     int64_t deadline = gpud_deadline(GPUD_SEC);
     gpud_worker_hurry(&gone->watch);
     gpud_worker_hurry(&gone->later);
-    while (devices_in_use(gone) && gpud_now() < deadline)
+    while ((left = count_users(gone)) > 0 && gpud_now() < deadline) {
+        if (left < users)
+            deadline = gpud_deadline(GPUD_SEC);
+        users = left;
         clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = GPUD_MSEC / 2}, NULL);
-    if (devices_in_use(gone)) {
+    }
+    if (left > 0) {
         gpud_log_error(&gone->log, "context",
-                       "destroyed while %zu devices are in use: it is not freed",
-                       devices_in_use(gone));
+                       "destroyed while %zu objects use its devices: it is not freed", left);
         return;
     }
     gpud_worker_finish(&gone->watch);

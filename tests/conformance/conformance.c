@@ -393,13 +393,16 @@ struct leaks leaks_take(void)
 
 void leaks_check_at(const char *file, int line, struct leaks before)
 {
-    struct leaks now;
+    struct leaks now = leaks_take();
     int64_t deadline = gpud_deadline(5 * GPUD_SEC);
     do {
-        now = leaks_take();
         if (now.fds <= before.fds && now.shared <= before.shared)
             return;
         gpud_test_nap(20);
+        struct leaks last = now;
+        now = leaks_take();
+        if (now.fds < last.fds || now.shared < last.shared)
+            deadline = gpud_deadline(5 * GPUD_SEC);
     } while (gpud_now() < deadline);
     FAIL("(%s:%d) a leak: %u descriptors where there were %u, %u shared mappings where there were "
          "%u",

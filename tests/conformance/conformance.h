@@ -196,7 +196,7 @@ struct leaks {
     unsigned fds, shared;
 };
 struct leaks leaks_take(void);
-/* Back to it within 5 s. */
+/* Back to it within 5 s, and another 5 whenever it gets less. */
 void leaks_check_at(const char *file, int line, struct leaks before);
 #define LEAKS_CHECK(before) leaks_check_at(__FILE__, __LINE__, before)
 
