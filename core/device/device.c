@@ -116,9 +116,10 @@ void gpud_context_destroy(struct gpud_context **context)
     gpud_worker_hurry(&gone->watch);
     gpud_worker_hurry(&gone->later);
     while ((left = count_users(gone)) > 0 && gpud_now() < deadline) {
-        if (left < users)
+        if (left < users) { /* the fewest so far, so that this ends */
+            users = left;
             deadline = gpud_deadline(GPUD_SEC);
-        users = left;
+        }
         clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = GPUD_MSEC / 2}, NULL);
     }
     if (left > 0) {
