@@ -53,8 +53,8 @@ static void remove_queued(struct gpud_hub_listener *listener, uint32_t i)
     listener->count--;
 }
 
-/* Makes room in a full queue for one more request of that host, by dropping the last one of a host
- * that has more in it than that host would have. false: there is none. */
+/* Makes room in a full queue for a request of this host by dropping the last request of another
+ * host, which must have more requests there than this host would have then. false: no host has. */
 static bool make_room(struct gpud_hub *hub, struct gpud_hub_listener *listener, int64_t host)
 {
     const struct gpud_refusal busy = {.reason = GPUD_REFUSAL_BUSY};
