@@ -94,6 +94,16 @@ enum gpud_status gpud_fail_errno(struct gpud_error *error, const char *format, .
 
 int gpud_print_n(char *text, size_t size, const char *format, ...) GPUD_PRINTF(3, 4);
 
+/* FNV-1a of a text; `hash`: of what is before it, or GPUD_HASH. */
+#define GPUD_HASH UINT32_C(2166136261)
+
+static inline uint32_t gpud_hash(uint32_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = (hash ^ (uint8_t)*text) * 16777619;
+    return hash;
+}
+
 /* === directory =============================================================================== */
 /* The user's own directory for files with a bare name ("cam1"). */
 

@@ -42,12 +42,9 @@ bool gpud_peer_has_died(const struct gpud_peer *peer)
 
 int64_t gpud_peer_key(const struct gpud_peer *peer)
 {
-    uint32_t hash = 2166136261; /* FNV-1a: hosts whose keys collide share one limit */
     if (!peer->host[0])
         return peer->pid;
-    for (const char *c = peer->host; *c; c++)
-        hash = (hash ^ (uint8_t)*c) * 16777619;
-    return -1 - (int64_t)hash;
+    return -1 - (int64_t)gpud_hash(GPUD_HASH, peer->host); /* those that collide share one limit */
 }
 
 /* --- listening and connecting -------------------------------------------------------------- */

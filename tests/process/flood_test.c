@@ -117,7 +117,7 @@ static void floods(void)
         (long long)atomic_load(&background.worst) / 1000, raw_log_lines());
     CHECK(atomic_load(&background.worst) < GPUD_SEC, "a flood of connections stops the stream");
     CHECK(raw_log_says("turned away: it connects too often", GPUD_SEC), "no connection is refused");
-    CHECK(raw_log_lines() < 2000, "%u lines of log", raw_log_lines());
+    CHECK(raw_log_lines() < 20, "%u lines of log", raw_log_lines());
     background_goes_on(&background);
     gpud_test_nap(1100); /* the second that the flood used up */
     raw_log_clear();

@@ -400,7 +400,7 @@ static unsigned log_lines;
 static void keep(void *user, enum gpud_log_level level, const char *area, const char *text)
 {
     pthread_mutex_lock(&log_lock);
-    log_lines++;
+    log_lines += level != GPUD_LOG_DEBUG;
     if (log_used + 600 < sizeof(log_text))
         log_used +=
             (size_t)snprintf(log_text + log_used, 600, "%d %s: %s\n", (int)level, area, text);
@@ -412,7 +412,7 @@ struct gpud_context *raw_context(void)
     struct gpud_context *context;
     struct gpud_context_params params = GPUD_PARAMS_INIT(params);
     params.log = keep;
-    params.log_level = GPUD_LOG_INFO;
+    params.log_level = GPUD_LOG_DEBUG; /* what was said a moment ago, too */
     WORKS(gpud_context_create(&params, &context, &e));
     context->log.lines_max = UINT32_MAX; /* a test provokes more than the default limit */
     return context;

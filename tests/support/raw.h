@@ -113,6 +113,6 @@ void raw_log_clear(void);
 /* Whether a line that contains the text comes within the time. */
 bool raw_log_says(const char *text, int64_t timeout);
 void raw_log_print(void);
-unsigned raw_log_lines(void);
+unsigned raw_log_lines(void); /* without those for debugging */
 
 #endif

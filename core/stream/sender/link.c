@@ -425,6 +425,7 @@ void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const cha
     if (link->state != GPUD_LINK_DEAD)
         gpud_link_send(link, &message);
     gpud_link_kill(link, GPUD_LOG_WARNING, reason);
+    link->end.refused = true;
     gpud_sender_unlock(link->sender);
 }
 
@@ -442,6 +443,25 @@ static void link_report(const struct gpud_link *link,
     info.same_clock = link->same_clock;
     info.degraded = link->degraded;
     callback(link->sender->user, &info);
+}
+
+enum gpud_log_level gpud_refusal_level(struct gpud_admission *admission,
+                                       const struct gpud_channel *channel,
+                                       enum gpud_log_level level, const char *why)
+{
+    int64_t key = gpud_peer_key(&channel->peer), now = gpud_now();
+    uint32_t hash = gpud_hash(GPUD_HASH, why);
+    struct gpud_refused *oldest = &admission->refusals[0];
+    for (uint32_t i = 0; i < GPUD_REFUSALS; i++) {
+        struct gpud_refused *refusal = &admission->refusals[i];
+        if (refusal->logged && refusal->key == key && refusal->hash == hash &&
+            now - refusal->logged < GPUD_REFUSAL_PAUSE)
+            return GPUD_LOG_DEBUG;
+        if (refusal->logged < oldest->logged)
+            oldest = refusal;
+    }
+    *oldest = (struct gpud_refused){.key = key, .hash = hash, .logged = now};
+    return level;
 }
 
 void gpud_links_settle(struct gpud_sender *sender)
@@ -466,8 +486,11 @@ void gpud_links_settle(struct gpud_sender *sender)
         if (ended[i] && !link->end_logged) {
             char peer_text[GPUD_PEER_TEXT_MAX];
             link->end_logged = true;
-            gpud_log_at(log_of(link), link->end.level, AREA, "receiver %" PRIu64 " (%s, %s): %s",
-                        link->id, link->peer.name, gpud_peer_text(&link->channel->peer, peer_text),
+            enum gpud_log_level level = link->end.level;
+            if (link->end.refused)
+                level = gpud_refusal_level(&sender->admission, link->channel, level, link->end.why);
+            gpud_log_at(log_of(link), level, AREA, "receiver %" PRIu64 " (%s, %s): %s", link->id,
+                        link->peer.name, gpud_peer_text(&link->channel->peer, peer_text),
                         link->end.why);
         }
         if (ended[i] && link->connect_reported && !link->end_reported) {

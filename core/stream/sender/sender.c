@@ -251,6 +251,7 @@ static void turn_away(struct gpud_sender *sender, struct gpud_newcomer *newcomer
                       enum gpud_log_level level, const char *why)
 {
     char peer_text[GPUD_PEER_TEXT_MAX];
+    level = gpud_refusal_level(&sender->admission, newcomer->channel, level, why);
     gpud_log_at(&sender->context->log, level, AREA, "%s turned away: %s",
                 gpud_peer_text(&newcomer->channel->peer, peer_text), why);
     atomic_fetch_add(&sender->refused, 1);

@@ -41,10 +41,22 @@ struct gpud_connects {
     int64_t since;
 };
 
+/* A refused receiver that waits connects again twice a second; the same reason is a warning only
+ * once in this time. */
+#define GPUD_REFUSAL_PAUSE (60 * GPUD_SEC)
+#define GPUD_REFUSALS 8
+
+struct gpud_refused {
+    int64_t key;   /* gpud_peer_key() */
+    uint32_t hash; /* of the reason */
+    int64_t logged;
+};
+
 /* Starts zeroed. */
 struct gpud_admission {
     struct gpud_connects all, process[GPUD_RECEIVERS_MAX];
     int64_t handshakes_until; /* the time that the handshakes so far have used up */
+    struct gpud_refused refusals[GPUD_REFUSALS]; /* the last different ones */
 };
 
 /* === state =================================================================================== */
@@ -527,6 +539,7 @@ struct gpud_waiting {
 /* Why a link ended. Set under the lock; the listener's thread logs it. */
 struct gpud_link_end {
     bool is_set;
+    bool refused; /* with a REFUSE; the log has the reason once in GPUD_REFUSAL_PAUSE */
     enum gpud_log_level level;
     char why[GPUD_REASON_MAX];
 };
@@ -854,6 +867,12 @@ void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const cha
 
 /* Logs and reports links that began and ended since the last call, and removes dead ones. */
 void gpud_links_settle(struct gpud_sender *sender);
+
+/* The level for a line about a refused peer: GPUD_LOG_DEBUG if the same one was logged less than
+ * GPUD_REFUSAL_PAUSE ago. For the listener's thread. */
+enum gpud_log_level gpud_refusal_level(struct gpud_admission *admission,
+                                       const struct gpud_channel *channel,
+                                       enum gpud_log_level level, const char *why);
 
 /* Takes ownership of a channel whose first message, HELLO or QUERY, has not come yet. */
 void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel);
