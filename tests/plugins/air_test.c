@@ -53,7 +53,7 @@ static void wait_recorded(gint frames)
 
 static void expect_stats(gboolean live, const gchar *policy, gboolean wait)
 {
-    fail_unless_equals_int(ends_stat_true(sender, "live"), live);
+    ENDS_UNTIL(DEADLINE, ends_stat_true(sender, "live") == live, "a live upstream is not known");
     fail_unless_equals_int(ends_stat_true(sender, "wait-for-connection"), wait);
     ends_check_stat(sender, "slow-receiver", policy);
 }
@@ -157,6 +157,26 @@ TEST(test_not_live)
     viewer_tell(&viewer, "pause");
     g_usleep(300000);
     viewer_tell(&viewer, "play");
+    viewer_expect(&viewer, "end 200 0");
+    ends_wait_end(pipeline, DEADLINE);
+    viewer_kill(&viewer);
+    ends_stop(pipeline);
+}
+
+/* A receiver that is stopped keeps a file waiting, which is said; and nothing is lost. */
+TEST(test_standstill_is_told)
+{
+    struct viewer viewer;
+
+    make_sender("", "");
+    gst_element_set_state(pipeline, GST_STATE_PAUSED);
+    viewer_start(&viewer, "! identity sleep-time=10000");
+    wait_clients(1); /* else the sink's first message is about that */
+    ends_play(pipeline);
+    kill(viewer.pid, SIGSTOP);
+    g_autoptr(GstBus) bus = gst_element_get_bus(pipeline);
+    ends_expect(bus, GST_MESSAGE_INFO, DEADLINE, "Is a receiver paused or stopped?");
+    kill(viewer.pid, SIGCONT);
     viewer_expect(&viewer, "end 200 0");
     ends_wait_end(pipeline, DEADLINE);
     viewer_kill(&viewer);

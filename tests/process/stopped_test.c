@@ -144,7 +144,7 @@ static void blocking(void)
     CHECK(status == GPUD_TIMEOUT && frame, "a full ring gives %s", gpud_status_string(status));
     CHECK(took >= 290 * GPUD_MSEC && took < 3 * GPUD_SEC, "a wait of 300 ms took %lld ms",
           (long long)(took / GPUD_MSEC));
-    CHECK(strstr(error.reason, "gave no credit back"), "\"%s\"", error.reason);
+    CHECK(strstr(error.reason, "takes no frame"), "\"%s\"", error.reason);
     CHECK(taken == 5 || taken == 4, "%u frames went into a ring of 4", taken - 1);
 
     pthread_t thread = NEW_THREAD(interrupt_soon, scene.sender);
@@ -181,7 +181,7 @@ static void blocking(void)
            gpud_sender_set_slow_receiver(scene.sender, (enum gpud_slow_receiver)9, &e));
     WORKS(gpud_sender_set_slow_receiver(scene.sender, GPUD_SLOW_DEFAULT, &e));
     frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
-    EXPECT(GPUD_TIMEOUT, "no credit", gpud_sender_submit(scene.sender, &frame, 0, &e));
+    EXPECT(GPUD_TIMEOUT, "takes no frame", gpud_sender_submit(scene.sender, &frame, 0, &e));
     gpud_frame_release(&frame);
     kill(peer.pid, SIGCONT);
 

@@ -99,7 +99,7 @@ int main(void)
     second = gpud_frame_ref(got);
     gpud_frame_release(&got);
     frame = lend(2);
-    EXPECT(GPUD_TIMEOUT, "gave no credit back", gpud_sender_submit(sender, &frame, 0, &e));
+    EXPECT(GPUD_TIMEOUT, "takes no frame", gpud_sender_submit(sender, &frame, 0, &e));
     check(second, 1);
     gpud_frame_release(&second);
     WORKS(gpud_sender_submit(sender, &frame, 5 * GPUD_SEC, &e));

@@ -969,7 +969,7 @@ static enum gpud_status take_credit(struct gpud_link *link, bool delta, int64_t 
             return gpud_sender_interrupted(error);
         if (gpud_now() >= deadline) {
             char peer_text[GPUD_PEER_TEXT_MAX];
-            return gpud_fail(error, GPUD_TIMEOUT, "receiver %s (%s) gave no credit back",
+            return gpud_fail(error, GPUD_TIMEOUT, "receiver %s (%s) takes no frame",
                              link->peer.name, gpud_peer_text(&link->channel->peer, peer_text));
         }
         if (ready)

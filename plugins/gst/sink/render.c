@@ -171,20 +171,20 @@ static void drop_prepared(GstGpudirectSink *self)
 
 /* Copies the buffer into a slot, self->copies.slot. timeout: for the slot. Every status other than
  * GPUD_OK, GPUD_TIMEOUT and GPUD_AGAIN has posted an error. */
-static enum gpud_status copy_to_slot(GstGpudirectSink *self, GstBuffer *buffer, gint64 timeout)
+static enum gpud_status copy_to_slot(GstGpudirectSink *self, GstBuffer *buffer, gint64 timeout,
+                                     struct gpud_error *error)
 {
     struct gpud_frame *frame;
-    struct gpud_error error;
     GstBuffer *slot;
 
     if (self->copies.slot && self->copies.of == buffer)
         return GPUD_OK;
     drop_prepared(self);
     enum gpud_status status =
-        gpud_sender_acquire(shared_sender_core(self->sender), timeout, &frame, &error);
+        gpud_sender_acquire(shared_sender_core(self->sender), timeout, &frame, error);
     if (status != GPUD_OK) {
         if (status != GPUD_TIMEOUT && status != GPUD_AGAIN)
-            gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "No slot for a frame");
+            gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, error, "No slot for a frame");
         return status;
     }
     if (gst_gpudirect_pool_wrap(self->copies.pool, frame, &slot) != GST_FLOW_OK)
@@ -484,8 +484,10 @@ static void tell_dmabufs(GstGpudirectSink *self)
 /* The longest wait inside the core, after which the element checks for other work. */
 #define SINK_WAIT (200 * GPUD_MSEC)
 
-/* After about a second without a receiver an INFO message says so. */
+/* After about a second without a receiver, or five with one that takes no frame, an INFO message
+ * says so. */
 #define WAITS_UNTIL_REPORTED 5
+#define TIMEOUTS_UNTIL_REPORTED 25
 
 /* How long an EOS of the application's waits behind frames for a receiver that takes none of them.
  */
@@ -527,9 +529,23 @@ static void report_end(GstGpudirectSink *self)
     self->end = (struct sink_end){0};
 }
 
+/* Shows the user why a file stands still: once for a buffer. why: the core's reason. */
+static void report_held(GstGpudirectSink *self, const gchar *why)
+{
+    g_autofree gchar *text = g_strdup_printf(
+        "A frame has waited for 5 s, and no receiver gets one meanwhile: %s. Is a receiver "
+        "paused or stopped? With slow-receiver=drop-oldest this sink goes on without it.",
+        why);
+
+    /* The text is given twice, because gst-launch-1.0 prints only the second. */
+    GST_ELEMENT_INFO(self, RESOURCE, BUSY, ("%s", text), ("%s", text));
+}
+
 /* After a call into the core that timed out, was interrupted or failed. GST_FLOW_OK: it may be
- * repeated. After an interruption this waits for PLAYING, as GstBaseSink requires. */
-static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status)
+ * repeated. After an interruption this waits for PLAYING, as GstBaseSink requires. error: what the
+ * core said of a receiver; NULL: it is not one that is waited for. */
+static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status,
+                               const struct gpud_error *error)
 {
     GstBaseSink *base = GST_BASE_SINK(self);
 
@@ -539,6 +555,8 @@ static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status)
         return gst_base_sink_wait_preroll(base);
     if (g_atomic_int_get(&self->ending))
         wait_at_end(self);
+    else if (error && ++self->timeouts == TIMEOUTS_UNTIL_REPORTED)
+        report_held(self, error->reason);
     GST_BASE_SINK_PREROLL_UNLOCK(self);
     g_usleep(YIELD); /* the lock is not fair */
     GST_BASE_SINK_PREROLL_LOCK(self);
@@ -583,7 +601,7 @@ static GstFlowReturn wait_for_client(GstGpudirectSink *self)
             if (++waits == WAITS_UNTIL_REPORTED)
                 report_waiting(self);
         }
-        flow = may_retry(self, status);
+        flow = may_retry(self, status, NULL);
         if (flow == GST_FLOW_ERROR)
             gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
                                 "Cannot wait for a receiver");
@@ -607,7 +625,7 @@ static GstFlowReturn await_writes(GstGpudirectSink *self, GstBuffer *buffer, gbo
         return GST_FLOW_OK;
     gint64 until = g_get_monotonic_time() + WRITES_TIMEOUT / 1000;
     while (flow == GST_FLOW_OK && !(*written = dmabuf_wait_for_buffer(buffer, WRITES_SLICE))) {
-        flow = may_retry(self, GPUD_TIMEOUT);
+        flow = may_retry(self, GPUD_TIMEOUT, NULL);
         if (flow != GST_FLOW_OK || g_get_monotonic_time() < until)
             continue;
         if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
@@ -1009,7 +1027,8 @@ static gint64 get_timeout(const GstGpudirectSink *self)
     return self->patience.until ? CLAMP(left, 0, SINK_WAIT) : SINK_WAIT;
 }
 
-static GstFlowReturn block_may_retry(GstGpudirectSink *self, enum gpud_status status)
+static GstFlowReturn block_may_retry(GstGpudirectSink *self, enum gpud_status status,
+                                     const struct gpud_error *error)
 {
     gint64 now = g_get_monotonic_time();
 
@@ -1021,7 +1040,7 @@ static GstFlowReturn block_may_retry(GstGpudirectSink *self, enum gpud_status st
         gst_gpudirect_sink_apply_policy(self);
         self->patience.until = 0;
     }
-    return may_retry(self, status);
+    return may_retry(self, status, error);
 }
 
 static GstFlowReturn blocks_submit(GstGpudirectSink *self, const struct part *part,
@@ -1035,7 +1054,7 @@ static GstFlowReturn blocks_submit(GstGpudirectSink *self, const struct part *pa
     void *data;
 
     while ((status = gpud_sender_acquire(core, get_timeout(self), &frame, &error)) != GPUD_OK)
-        if ((flow = block_may_retry(self, status)) != GST_FLOW_OK)
+        if ((flow = block_may_retry(self, status, &error)) != GST_FLOW_OK)
             return flow == GST_FLOW_ERROR ? blocks_fail(self, &error) : flow;
     status = gpud_frame_set_size(frame, part->bytes * part->planes, &error);
     if (status == GPUD_OK)
@@ -1051,7 +1070,7 @@ static GstFlowReturn blocks_submit(GstGpudirectSink *self, const struct part *pa
         flow = GST_FLOW_ERROR;
     while (flow == GST_FLOW_OK &&
            (status = gpud_sender_submit(core, &frame, get_timeout(self), &error)) != GPUD_OK)
-        flow = block_may_retry(self, status);
+        flow = block_may_retry(self, status, &error);
     gpud_frame_release(&frame);
     return flow == GST_FLOW_ERROR ? blocks_fail(self, &error) : flow;
 }
@@ -1405,7 +1424,7 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
         status = gpud_sender_submit_keep(shared_sender_core(self->sender), slot->frame, SINK_WAIT,
                                          &error);
         if (status != GPUD_OK)
-            flow = may_retry(self, status);
+            flow = may_retry(self, status, &error);
     } while (status != GPUD_OK && flow == GST_FLOW_OK);
     return flow == GST_FLOW_ERROR ? not_submitted(self, &error) : flow;
 }
@@ -1425,7 +1444,7 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
     do {
         status = gpud_sender_submit(shared_sender_core(self->sender), &frame, SINK_WAIT, &error);
         if (status != GPUD_OK)
-            flow = may_retry(self, status);
+            flow = may_retry(self, status, &error);
     } while (status != GPUD_OK && flow == GST_FLOW_OK);
     gpud_frame_release(&frame);
     return flow == GST_FLOW_ERROR ? not_submitted(self, &error) : flow;
@@ -1457,8 +1476,8 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer, e
         return submit_wrapped(self, frame, buffer);
     if (!copies_itself(self) && (frame = wrap_buffer(self, buffer)))
         return submit_wrapped(self, frame, buffer);
-    while ((status = copy_to_slot(self, buffer, SINK_WAIT)) != GPUD_OK)
-        if ((flow = may_retry(self, status)) != GST_FLOW_OK)
+    while ((status = copy_to_slot(self, buffer, SINK_WAIT, &error)) != GPUD_OK)
+        if ((flow = may_retry(self, status, &error)) != GST_FLOW_OK)
             return flow;
     flow = submit_slot(self, slot_memory_of(gst_buffer_peek_memory(self->copies.slot, 0)), buffer,
                        &use);
@@ -1478,7 +1497,8 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
         !layout_buffer_holds_picture(&self->format.info, buffer))
         return GST_FLOW_OK;
     /* If no slot is free, render() waits for one. */
-    enum gpud_status status = copy_to_slot(self, buffer, 0);
+    struct gpud_error error;
+    enum gpud_status status = copy_to_slot(self, buffer, 0, &error);
     return status == GPUD_OK || status == GPUD_TIMEOUT || status == GPUD_AGAIN ? GST_FLOW_OK
                                                                                : GST_FLOW_ERROR;
 }
@@ -1513,6 +1533,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     GstFlowReturn flow = wait_for_client(self);
     if (flow != GST_FLOW_OK)
         return flow;
+    self->timeouts = 0;
     send_unsent(self);
     tell_opened(self);
     gboolean written;

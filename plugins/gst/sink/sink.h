@@ -139,6 +139,7 @@ struct _GstGpudirectSink {
     struct sink_copies copies;
     struct sink_reported reported;
     struct sink_patience patience;
+    guint timeouts; /* of the core's calls for this buffer */
     struct sink_keys keys;
     guint frames;           /* rendered since the format was set */
     gboolean live_known;    /* upstream has answered */
