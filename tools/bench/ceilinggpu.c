@@ -9,9 +9,9 @@
 
 #define ROUNDS 5
 #define ROUND (20 * GPUD_MSEC)
-#define PATIENCE (10 * GPUD_SEC)
+#define PATIENCE (60 * GPUD_SEC) /* a busy processor that emulates a GPU fills POOL */
 #define COPIES_MAX 512
-#define POOL (UINT64_C(512) << 20) /* much larger than a GPU's caches */
+#define POOL (UINT64_C(256) << 20) /* much larger than a GPU's caches */
 #define MARKS 256
 #define HANDOFFS 200
 

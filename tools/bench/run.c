@@ -187,12 +187,10 @@ bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_run
     /* Where a GPU takes part; of the devices on other hosts a sender knows nothing. */
     job.on_gpu = bench_works_on_gpu(&job, job.from) || (!job.remote && bench_reads_on_gpu(&job));
     job.fills = job.on_gpu && bench_layout_of(&job).size <= BENCH_FILLED_MAX;
-    /* A network ceiling comes last, because the library best explains why it cannot use the
-     * network. */
-    bool last = job.network[0] != '\0';
-    if ((!last && !bench_ceilings_measure(&job, &run->ceilings)) ||
-        (!job.only_ceilings && !run_link(&job, timeout, run, &sender)) ||
-        (last && !bench_ceilings_measure(&job, &run->ceilings)))
+    /* Ceilings come last: what cannot be measured is refused at once, and by the library, which
+     * best explains why. */
+    if ((!job.only_ceilings && !run_link(&job, timeout, run, &sender)) ||
+        !bench_ceilings_measure(&job, &run->ceilings))
         return false;
     bench_figures_compare(&job, run);
     if (job.remote)
