@@ -287,7 +287,8 @@ TEST(test_waiting_is_told)
     g_free(expect_info(ends_src_at(address, NULL), path, sending));
 
     const gchar *there = "tcp://127.0.0.1:1/cam1";
-    g_autofree gchar *text = expect_info(ends_src_at(there, NULL), "no sender listens on", there);
+    /* Refused, or on a busy machine not answered yet. */
+    g_autofree gchar *text = expect_info(ends_src_at(there, NULL), "Waiting for a sender", there);
     fail_unless(strstr(text, other) == NULL && strstr(text, "now") == NULL, "%s", text);
     fail_unless(g_str_has_suffix(text, "?"), "%s", text);
 }
