@@ -475,7 +475,7 @@ static bool is_any(int point, int way)
 /* kill-matrix [kills on the host [kills on other ways [part of a way's name [part of a point's
  * name]]]]
  * kill-matrix sample     a kill in each cell of a sample
- * kill-matrix kinds      two kills in a cell or two of each kind
+ * kill-matrix kinds      a kill in a cell or two of each kind
  *
  * With GPUD_TEST_AGAIN_MS set, and nothing else to do on the machine, one cell at a time, and none
  * may take longer than that until frames come again. */
@@ -491,7 +491,7 @@ int main(int argc, char **argv)
     else if (argc > 1 && strcmp(argv[1], "kinds") == 0)
         is_chosen = is_among_kinds;
     if (is_chosen != is_any)
-        on_host = elsewhere = is_chosen == is_in_sample ? 1 : 2;
+        on_host = elsewhere = 1;
     CHECK(on_host > 0 && elsewhere > 0, "no kills: give numbers");
     const char *only_way = argc > 3 ? argv[3] : "", *only_point = argc > 4 ? argv[4] : "";
     /* They wait more than they work. */

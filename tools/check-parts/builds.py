@@ -34,13 +34,13 @@ class Build:
     options: list
     suites: list = None  # None: all that the arguments do not leave out
     without: list = dataclasses.field(default_factory=list)  # suites that do not run all the same
-    with_long: list = dataclasses.field(default_factory=list)  # patterns of tests that run with --long or --quick alone
+    by_default: list = None  # patterns of the tests that run without --full or --long; None: all
+    with_full: list = dataclasses.field(default_factory=list)  # patterns of those that do not
     env: dict = dataclasses.field(default_factory=dict)  # to build it
-    # Another part's name, it, the suites whose tests it runs in this one's place, and patterns of tests that run here
-    # all the same.
-    elsewhere: tuple = None
+    elsewhere: dict = dataclasses.field(default_factory=dict)  # other parts, by name, whose tests do not run here, too
     slower: int = 1  # factor for the time limits of its tests
     at_once: float = 3.5  # tests for each processor: of its time a test needs one for a fifth, mostly
+    configured: bool = None  # in this run; None: it has not been tried
     took: dict = dataclasses.field(default_factory=dict)  # seconds that building and testing took
 
     def __call__(self, name, args):
@@ -49,7 +49,7 @@ class Build:
             if not configure(self):
                 return [jobs.result(name, f"{self.folder} is configured", "FAIL")]
             what = dataclasses.replace(self, suites=changed.suites(known_suites(self)), without=["device", "vm"],
-                                       with_long=[])
+                                       by_default=None, with_full=[])
             print("check: of what changed, the suites", ", ".join(what.suites), flush=True)
         start = time.monotonic()
         built = build(what, args)
@@ -75,9 +75,9 @@ def left_out(what, args):
 def needed(what, args):
     """The targets of its tests, as arguments for Ninja, of a part without suites of its own also the product; none
     means everything."""
-    elsewhere = run_elsewhere(what, args)
-    if not what.suites and not elsewhere:
+    if not what.suites and (args.full or args.long):
         return []
+    elsewhere = run_elsewhere(what, args)
     folder = jobs.TOP / what.folder
     targets = {target["id"]: target for target in json.loads((folder / "meson-info/intro-targets.json").read_text())}
     wanted = {name for name, target in targets.items() if not what.suites and target["build_by_default"] and
@@ -95,33 +95,36 @@ def suites_of(test):
 def runs(what, args, test):
     suites = suites_of(test)
     return (not what.suites or bool(suites & set(what.suites))) and not suites & set(left_out(what, args)) and \
-        not waits_for_long(what, args, test["name"])
+        not waits_for_full(what, args, test["name"])
 
 
-def waits_for_long(what, args, name):
-    return not args.long and not args.quick and any(fnmatch.fnmatchcase(name, pattern) for pattern in what.with_long)
+def is_among(name, patterns):
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def waits_for_full(what, args, name):
+    return not args.full and not args.long and (
+        what.by_default is not None and not is_among(name, what.by_default) or is_among(name, what.with_full))
 
 
 def run_elsewhere(what, args):
-    """The tests that another part of the same check runs: what a sanitizer watches need not run without it as well."""
-    if not what.elsewhere or args.quick or args.changed or args.long:
+    """The tests that other parts of the same check run: each runs once, in the build that sees most of it."""
+    if args.quick or args.changed or args.full or args.long:
         return set()
-    name, part, suites, also_here = what.elsewhere
-    if args.only and name not in args.only or not configure(part):
-        return set()
-    tests = json.loads((jobs.TOP / part.folder / "meson-info/intro-tests.json").read_text())
-    return {test["name"] for test in tests if suites_of(test) & set(suites) and runs(part, args, test) and
-            not any(fnmatch.fnmatchcase(test["name"], pattern) for pattern in also_here)}
+    return {test["name"] for name, part in what.elsewhere.items() if (not args.only or name in args.only) and
+            configure(part)
+            for test in json.loads((jobs.TOP / part.folder / "meson-info/intro-tests.json").read_text())
+            if runs(part, args, test)}
 
 
 def names_of(what, args):
     """The tests to choose from, as arguments for `meson test`; none means all."""
     tests = json.loads((jobs.TOP / what.folder / "meson-info/intro-tests.json").read_text())
     names = [test["name"] for test in tests]
-    for pattern in what.with_long:
+    for pattern in [*(what.by_default or []), *what.with_full]:
         if not fnmatch.filter(names, pattern):
             print(f"check: no test of {what.folder} is called {pattern}", file=sys.stderr, flush=True)
-    chosen = {name for name in names if not waits_for_long(what, args, name)} - run_elsewhere(what, args)
+    chosen = {name for name in names if not waits_for_full(what, args, name)} - run_elsewhere(what, args)
     return [] if chosen == set(names) else sorted(chosen)
 
 
@@ -147,6 +150,12 @@ def development_packages():
 
 
 def configure(what):
+    if what.configured is None:
+        what.configured = configure_anew(what)
+    return what.configured
+
+
+def configure_anew(what):
     """Configures a folder with these options, whatever was there. Meson keeps its answers, also that something is
     missing, so a folder from before other packages were installed, as the demo leaves one, is made anew."""
     folder = jobs.TOP / what.folder
