@@ -62,8 +62,8 @@ class Build:
         return results
 
 
-# Suites about our own processes and bytes, where a distribution's compiler and libraries say the same again.
-NOT_QUICK = ["vm", "model", "process", "fuzz", "fakes", "rdma", "cable", "pairs"]
+# Suites about our own processes, bytes and texts, where a distribution's compiler and libraries say the same again.
+NOT_QUICK = ["vm", "model", "process", "fuzz", "fakes", "rdma", "cable", "pairs", "capture", "dgma-layer", "tcp", "style"]
 
 
 def left_out(what, args):
