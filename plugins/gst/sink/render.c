@@ -487,7 +487,7 @@ static void tell_dmabufs(GstGpudirectSink *self)
 /* After about a second without a receiver, or five with one that takes no frame, an INFO message
  * says so. */
 #define WAITS_UNTIL_REPORTED 5
-#define TIMEOUTS_UNTIL_REPORTED 25
+#define HELD_UNTIL_REPORTED (5 * G_TIME_SPAN_SECOND)
 
 /* How long an EOS of the application's waits behind frames for a receiver that takes none of them.
  */
@@ -530,8 +530,15 @@ static void report_end(GstGpudirectSink *self)
 }
 
 /* Shows the user why a file stands still: once for a buffer. why: the core's reason. */
-static void report_held(GstGpudirectSink *self, const gchar *why)
+static void check_held(GstGpudirectSink *self, const gchar *why)
 {
+    gint64 now = g_get_monotonic_time();
+
+    if (self->held_since == 0)
+        self->held_since = now;
+    if (self->held_told || now - self->held_since < HELD_UNTIL_REPORTED)
+        return;
+    self->held_told = TRUE;
     g_autofree gchar *text = g_strdup_printf(
         "A frame has waited for 5 s, and no receiver gets one meanwhile: %s. Is a receiver "
         "paused or stopped? With slow-receiver=drop-oldest this sink goes on without it.",
@@ -551,12 +558,14 @@ static GstFlowReturn may_retry(GstGpudirectSink *self, enum gpud_status status,
 
     if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
         return GST_FLOW_ERROR;
-    if (status == GPUD_AGAIN || shared_sender_is_interrupted(self->sender))
+    if (status == GPUD_AGAIN || shared_sender_is_interrupted(self->sender)) {
+        self->held_since = 0; /* a pause is not the receiver's */
         return gst_base_sink_wait_preroll(base);
+    }
     if (g_atomic_int_get(&self->ending))
         wait_at_end(self);
-    else if (error && ++self->timeouts == TIMEOUTS_UNTIL_REPORTED)
-        report_held(self, error->reason);
+    else if (error)
+        check_held(self, error->reason);
     GST_BASE_SINK_PREROLL_UNLOCK(self);
     g_usleep(YIELD); /* the lock is not fair */
     GST_BASE_SINK_PREROLL_LOCK(self);
@@ -1533,7 +1542,8 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     GstFlowReturn flow = wait_for_client(self);
     if (flow != GST_FLOW_OK)
         return flow;
-    self->timeouts = 0;
+    self->held_since = 0;
+    self->held_told = FALSE;
     send_unsent(self);
     tell_opened(self);
     gboolean written;

@@ -139,7 +139,8 @@ struct _GstGpudirectSink {
     struct sink_copies copies;
     struct sink_reported reported;
     struct sink_patience patience;
-    guint timeouts; /* of the core's calls for this buffer */
+    gint64 held_since; /* when a call of the core's for this buffer first timed out; 0: none has */
+    gboolean held_told;
     struct sink_keys keys;
     guint frames;           /* rendered since the format was set */
     gboolean live_known;    /* upstream has answered */
