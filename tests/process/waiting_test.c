@@ -362,7 +362,7 @@ static void beside_a_poll(void)
     send_frames(SLOTS);
     struct gpud_frame *frame = ACQUIRE_SLOT(scene.sender, GPUD_SEC);
     for (int i = 0; i < 3; i++)
-        EXPECT(GPUD_TIMEOUT, "no credit", gpud_sender_submit(scene.sender, &frame, 0, &e));
+        EXPECT(GPUD_TIMEOUT, "takes no frame", gpud_sender_submit(scene.sender, &frame, 0, &e));
     gpud_frame_release(&frame);
     resume_peer(&blocking);
     PEER_UNTIL("all frames", 20000, atomic_load(&blocking.board->last) == SLOTS);

@@ -63,7 +63,8 @@ class Build:
 
 
 # Suites about our own processes, bytes and texts, where a distribution's compiler and libraries say the same again.
-NOT_QUICK = ["vm", "model", "process", "fuzz", "fakes", "rdma", "cable", "pairs", "capture", "dgma-layer", "tcp", "style"]
+NOT_QUICK = ["vm", "model", "process", "fuzz", "fakes", "rdma", "cable", "pairs", "capture", "dgma-layer", "tcp",
+             "style"]
 
 
 def left_out(what, args):

@@ -25,7 +25,8 @@ from sanitizers import ASAN, TSAN, VARIANTS
 MINUTES = [
     *VARIANTS,
     "process-faults-cuda*", "process-*-cuda-peer", "process-*-integrated", "process-kill-cuda*", "process-standby-*",
-    "process-storm-cuda", "process-switch-*", "process-crowd", "process-group-opencl", "process-lines-[!t]*",
+    "process-storm-cuda", "process-switch-*", "process-waiting-*", "process-crowd", "process-group-opencl",
+    "process-lines-[!t]*",
     "route@staged-*-opencl", "route@staged-opencl-*", "route@staged-across*", "route@map-*-opencl",
     "route@staged-hip-*", "route@staged-cuda-vulkan", "route@staged-vulkan-up", "route@push-*-hip", "route@push-hip-*",
     "route@peer-*", "route@*-dma-buf", "route@*-hip-wait-*", "route@*-integrated", "route@tcp-host-cuda-*",
