@@ -80,8 +80,10 @@ class Display:
         self.read_events()
         while not (value := condition()):
             left = end - time.monotonic()
-            check(left > 0 and select.select([x11.XConnectionNumber(self.connection)], [], [], left)[0],
-                  f"waited {DEADLINE} s in vain for {what}")
+            # Xlib may have read an event already, together with the answer to what the condition asked.
+            ready = x11.XPending(self.connection) or \
+                select.select([x11.XConnectionNumber(self.connection)], [], [], max(left, 0))[0]
+            check(ready and left > 0, f"waited {DEADLINE} s in vain for {what}")
             self.read_events()
         return value
 
