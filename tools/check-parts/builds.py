@@ -48,7 +48,7 @@ class Build:
         if args.changed:
             if not configure(self):
                 return [jobs.result(name, f"{self.folder} is configured", "FAIL")]
-            what = dataclasses.replace(self, suites=changed.suites(known_suites(self)), without=["device", "vm"],
+            what = dataclasses.replace(self, suites=changed.suites(known_suites(self)), without=["device"],
                                        by_default=None, with_full=[])
             print("check: of what changed, the suites", ", ".join(what.suites), flush=True)
         start = time.monotonic()
@@ -69,7 +69,7 @@ NOT_QUICK = ["vm", "model", "process", "fuzz", "fakes", "rdma", "cable", "pairs"
 
 def left_out(what, args):
     """The suites that do not run."""
-    suites = what.without if what.suites else ["device", *NOT_QUICK] if args.quick else ["device"]
+    suites = [*what.without, "vm"] if what.suites else ["device", *NOT_QUICK] if args.quick else ["device"]
     return suites if args.long and not what.suites else [*suites, "long"]
 
 
@@ -119,14 +119,14 @@ def run_elsewhere(what, args):
 
 
 def names_of(what, args):
-    """The tests to choose from, as arguments for `meson test`; none means all."""
+    """The tests that run, and those of them in a guest."""
     tests = json.loads((jobs.TOP / what.folder / "meson-info/intro-tests.json").read_text())
-    names = [test["name"] for test in tests]
     for pattern in [*(what.by_default or []), *what.with_full]:
-        if not fnmatch.filter(names, pattern):
+        if not fnmatch.filter([test["name"] for test in tests], pattern):
             print(f"check: no test of {what.folder} is called {pattern}", file=sys.stderr, flush=True)
-    chosen = {name for name in names if not waits_for_full(what, args, name)} - run_elsewhere(what, args)
-    return [] if chosen == set(names) else sorted(chosen)
+    elsewhere = run_elsewhere(what, args)
+    chosen = [test for test in tests if runs(what, args, test) and test["name"] not in elsewhere]
+    return [[test["name"] for test in chosen if ("vm" in suites_of(test)) == guest] for guest in (False, True)]
 
 
 def known_suites(what):
@@ -189,15 +189,19 @@ def results(log):
     return [json.loads(line) for line in log.read_text().splitlines() if line.strip()]
 
 
-def run_tests(what, part, log, *arguments):
+def run_tests(what, part, log, names, at_once=None):
+    """at_once: so many tests; None: as many as there are processors."""
     path = jobs.TOP / what.folder / "meson-logs" / f"{log}.json"
     shown = watch.Testing(part, path, results(path))
     path.unlink(missing_ok=True)
-    command = ["meson", "test", "-C", what.folder, "--no-rebuild", "--print-errorlogs", "--logbase", log, *arguments]
+    command = ["meson", "test", "-C", what.folder, "--no-rebuild", "--print-errorlogs", "--logbase", log]
+    if at_once:
+        command += ["--num-processes", str(at_once)]
     if what.slower > 1:
         command += ["--timeout-multiplier", str(what.slower)]
     env = os.environ | SANITIZER_ENV | {"GPUDIRECT_LOG": "error", "GPUD_TEST_SLOWER": str(what.slower)}
-    jobs.run(command, env=env, limit=12 * jobs.HOUR, on_line=shown.line)
+    jobs.run([*command, *names], env=env, limit=12 * jobs.HOUR, on_line=shown.line,
+             say=f"{' '.join(command)} (and {len(names)} names)")
     shown.end()
     return results(path) or [jobs.result(part, f"{log} of {what.folder}", "FAIL", "no test ran")]
 
@@ -212,7 +216,7 @@ def run_again(what, part, log, tests):
     failed = [test for test in tests if test["result"] in jobs.FAILURES]
     if 0 < len(failed) <= AGAIN_MAX:
         for test in failed:
-            again = run_tests(what, part, "again", jobs.short_name(test))
+            again = run_tests(what, part, "again", [jobs.short_name(test)])
             if again[0]["result"] == "OK":
                 test |= {"result": "OK", "failed_first": test["result"]}
         path = jobs.TOP / what.folder / "meson-logs" / f"{log}.json"
@@ -225,15 +229,12 @@ GUESTS = 4  # at a time, at most: each has 2 processors and up to 4 GB of memory
 def test(what, part, args):
     """The guests run after all others, which they would slow down."""
     processors = os.cpu_count() or 1
-    choice = [word for suite in what.suites or [] for word in ("--suite", suite)]
-    choice += [word for suite in left_out(what, args) for word in ("--no-suite", suite)]
-    choice += names_of(what, args)
-    at_once = str(int(what.at_once * processors))
-    tests = run_tests(what, part, "testlog", "--num-processes", at_once, "--no-suite", "vm", *choice)
-    run_again(what, part, "testlog", tests)
-    if not what.suites and not args.quick:
-        at_once = str(min(processors, GUESTS))  # emulated, they only compute
-        guests = run_tests(what, part, "guests", "--num-processes", at_once, "--suite", "vm", *choice)
-        run_again(what, part, "guests", guests)
-        tests += guests
-    return tests
+    names, guests = names_of(what, args)
+    ran = []
+    for log, some, at_once in (("testlog", names, int(what.at_once * processors)),
+                               ("guests", guests, min(processors, GUESTS))):  # emulated, guests only compute
+        if some:
+            tests = run_tests(what, part, log, some, at_once)
+            run_again(what, part, log, tests)
+            ran += tests
+    return ran or [jobs.result(part, f"the tests of {what.folder}", "FAIL", "no test ran")]
