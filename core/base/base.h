@@ -94,11 +94,10 @@ enum gpud_status gpud_fail_errno(struct gpud_error *error, const char *format, .
 
 int gpud_print_n(char *text, size_t size, const char *format, ...) GPUD_PRINTF(3, 4);
 
-/* FNV-1a of a text; `hash`: of what is before it, or GPUD_HASH. */
-#define GPUD_HASH UINT32_C(2166136261)
-
-static inline uint32_t gpud_hash(uint32_t hash, const char *text)
+/* FNV-1a of a text. */
+static inline uint32_t gpud_hash(const char *text)
 {
+    uint32_t hash = 2166136261;
     for (; *text; text++)
         hash = (hash ^ (uint8_t)*text) * 16777619;
     return hash;

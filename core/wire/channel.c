@@ -44,7 +44,7 @@ int64_t gpud_peer_key(const struct gpud_peer *peer)
 {
     if (!peer->host[0])
         return peer->pid;
-    return -1 - (int64_t)gpud_hash(GPUD_HASH, peer->host); /* those that collide share one limit */
+    return -1 - (int64_t)gpud_hash(peer->host); /* those that collide share one limit */
 }
 
 /* --- listening and connecting -------------------------------------------------------------- */

@@ -450,7 +450,7 @@ enum gpud_log_level gpud_refusal_level(struct gpud_admission *admission,
                                        enum gpud_log_level level, const char *why)
 {
     int64_t key = gpud_peer_key(&channel->peer), now = gpud_now();
-    uint32_t hash = gpud_hash(GPUD_HASH, why);
+    uint32_t hash = gpud_hash(why);
     struct gpud_refused *oldest = &admission->refusals[0];
     for (uint32_t i = 0; i < GPUD_REFUSALS; i++) {
         struct gpud_refused *refusal = &admission->refusals[i];
